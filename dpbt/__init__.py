@@ -11,9 +11,9 @@ if TYPE_CHECKING:
         learners,
         losses,
         recipes,
-        reweighting,
         sweeps,
         tuning,
+        weighting,
     )
     from dpbt.analysis import audit, effects, plot
     from dpbt.base import Questions, Recipe, Table, Transcript, Tree
@@ -60,7 +60,7 @@ _MODULES = {
     "processes": "dpbt.training.processes",
     "questions": "dpbt.data.questions",
     "recipes": "dpbt.recipes",
-    "reweighting": "dpbt.reweighting",
+    "weighting": "dpbt.weighting",
     "sweeps": "dpbt.sweeps",
     "tuning": "dpbt.tuning",
 }

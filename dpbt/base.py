@@ -25,7 +25,7 @@ from dpbt.public import ADD_REMOVE as ADD_REMOVE
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
 from dpbt.public import MAX_ROWS as MAX_ROWS
-from dpbt.public import MOST_CHUNKED_ROWS as MOST_CHUNKED_ROWS
+from dpbt.public import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
 from dpbt.public import NUMBER as NUMBER
 from dpbt.public import REPLACE_ONE as REPLACE_ONE
 from dpbt.public import UNSPLIT as UNSPLIT
@@ -51,11 +51,11 @@ Target = Any
 Release = dict[str, Array]
 """Everything that leaves one run of a weak learner: one array for each named site."""
 
-Budget = Any
+Params = Any
 """A learner's own NamedTuple of numbers; its `noise` has the multiplier of each site."""
 
-Reweighting = Any
-"""A re-weighter's own NamedTuple of numbers."""
+Weighting = Any
+"""A weight update's own NamedTuple of numbers."""
 
 Prepared = Any
 """A table laid out by its hypothesis class; it has attributes `target` and `present`."""
@@ -104,9 +104,9 @@ class Weighted(NamedTuple):
     """Weights of the rows in one round.
 
     Attributes:
-        weight: f32[N], integers 0..GRID; the weight of a row is weight * cap / GRID. A re-weighter
-            of several classes or of numbers gives residuals instead: f32[K, N] or f32[N], integers
-            in -GRID..GRID.
+        weight: f32[N], integers 0..GRID; the weight of a row is weight * cap / GRID. A weight
+            update of several classes or of numbers gives residuals instead: f32[K, N] or f32[N],
+            integers in -GRID..GRID.
         cap: f32[]: a public upper bound on the weight of every possible row; it is a function of
             what has been released before.
     """
@@ -123,7 +123,7 @@ class Public(NamedTuple):
         rows: f32[], m: the public bound on the number of rows (add/remove), or their number
             (replace-one).
         cap: f32[], the public upper bound on the weights of the round; 1 outside of rounds.
-        reweighting: the numbers of the re-weighter.
+        weighting: the numbers of the weight update.
         prologue: what the learner's prologue released; empty where there is none.
         round: i32[], the number of the round, from 0; 0 where no round is meant.
         structure: what `Partition.structure` says of the round; None outside of rounds.
@@ -135,7 +135,7 @@ class Public(NamedTuple):
 
     rows: Numbers
     cap: Numbers
-    reweighting: Reweighting
+    weighting: Weighting
     prologue: Release
     round: Numbers = np.int32(0)
     structure: Any = None
@@ -176,7 +176,7 @@ class Partition(NamedTuple):
     """How what is public in a round parts the rows, before the program reads them.
 
     Attributes:
-        structure: (budget, public) -> what is public in a round and the program, the hypothesis and
+        structure: (params, public) -> what is public in a round and the program, the hypothesis and
             its predictions all read, such as its questions. The loop asks for it once a round.
         place: (structure of a round, prepared) -> the same rows with what the structure says of
             each by itself, such as its leaf.
@@ -184,7 +184,7 @@ class Partition(NamedTuple):
             else reads cells in a round.
     """
 
-    structure: Callable[[Budget, "Public"], Any]
+    structure: Callable[[Params, "Public"], Any]
     place: Callable[[Any, Prepared], Prepared]
     reads: Callable[[Any], Array]
 
@@ -221,13 +221,13 @@ class HypothesisClass(NamedTuple):
 
 
 Program = Callable[..., None]
-"""(draw, table, weights, budget, public): asks `draw` for every output of a private statistic.
+"""(draw, table, weights, params, public): asks `draw` for every output of a private statistic.
 
 - draw: the only way out (`boundary.Draw`).
 - table: the prepared rows; private.
 - weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private. The program of an
   epilogue is given the scores f32[N] of the rows instead.
-- budget: the learner's numbers.
+- params: the learner's numbers.
 - public: what is public in the round.
 """
 
@@ -243,18 +243,18 @@ class Noise(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a program reads: rows and weights are private, budget and public are not.
+    """What a program reads: rows and weights are private, params and public are not.
 
     Attributes:
         rows: prepared rows.
         weights: of the rows; of an epilogue their scores.
-        budget: the learner's numbers.
+        params: the learner's numbers.
         public: what is public in the round.
     """
 
     rows: Prepared
     weights: Array
-    budget: Budget
+    params: Params
     public: "Public"
     __repr__ = without_values
 
@@ -279,22 +279,22 @@ class Prologue(NamedTuple):
     """What a learner does once, before the first round. Audits and ledgers call it round 0.
 
     Attributes:
-        program: its private program, which reads the weights of `uniform` re-weighting.
-        intercept: (its release, budget) -> f32[], the score that every row starts from; f32[K]
+        program: its private program, which reads the weights of `uniform` weighting.
+        intercept: (its release, params) -> f32[], the score that every row starts from; f32[K]
             with several classes.
         tag: names the prologue and every static part of it. A learner may be given another prologue
             under its own tag.
-        unit: (its release, budget) -> f32[], the unit in which residuals of a number are measured
+        unit: (its release, params) -> f32[], the unit in which residuals of a number are measured
             (`Public.unit`); None for 1.
-        seen: (its release, budget) -> f32[], how many rows there seem to be (`Public.seen`). It is
+        seen: (its release, params) -> f32[], how many rows there seem to be (`Public.seen`). It is
             asked for once, before the first round.
     """
 
     program: Program
-    intercept: Callable[[Release, Budget], Array]
+    intercept: Callable[[Release, Params], Array]
     tag: str
-    unit: Callable[[Release, Budget], Array] | None = None
-    seen: Callable[[Release, Budget], Array] | None = None
+    unit: Callable[[Release, Params], Array] | None = None
+    seen: Callable[[Release, Params], Array] | None = None
 
 
 class Epilogue(NamedTuple):
@@ -304,7 +304,7 @@ class Epilogue(NamedTuple):
         program: its private program. In place of weights it is given the scores of the rows, f32[N]
             or f32[K, N]. Given the earlier releases, the score of a row is a function of that row
             alone.
-        line: (its release, budget, f32[] start) -> (f32[] slope, f32[] intercept). The score of a
+        line: (its release, params, f32[] start) -> (f32[] slope, f32[] intercept). The score of a
             row becomes intercept + slope (score - start), with `start` where scores started. Start
             and intercept are f32[K] with several classes.
         tag: names the epilogue and every static part of it. A learner may be given another epilogue
@@ -312,7 +312,7 @@ class Epilogue(NamedTuple):
     """
 
     program: Program
-    line: Callable[[Release, Budget, Array], tuple[Array, Array]]
+    line: Callable[[Release, Params, Array], tuple[Array, Array]]
     tag: str
 
 
@@ -325,10 +325,10 @@ class Traits(NamedTuple):
         relation: the neighbouring relation that the sensitivities of its draws hold under; None if
             they hold under both.
         coupled: whether the sensitivities hold where the weights of all rows depend on each other
-            and move as `slickness` says (`reweighting.lazy_bregman`). If not, each weight must
+            and move as `slickness` says (`weighting.lazy_bregman`). If not, each weight must
             depend on its own row alone.
         total: whether the sensitivities assume a total weight of kappa rows, which
-            `reweighting.lazy_bregman` gives.
+            `weighting.lazy_bregman` gives.
         unprotected: what the program reads off private data without a mechanism, and lets influence
             a draw in a way that its sensitivities do not count; empty for a proved calibration.
         withheld: the sites that `fit` leaves out of the model, because their length or their order
@@ -354,7 +354,7 @@ class WeakLearner(NamedTuple):
 
     Attributes:
         program: the private program of one round.
-        hypothesis: (release, budget, public) -> a hypothesis, such as a `Tree`. It is
+        hypothesis: (release, params, public) -> a hypothesis, such as a `Tree`. It is
             post-processing and never sees the table.
         hypotheses: the class that the hypothesis belongs to.
         fractions: (site, fraction of the budget), for each site of all of its parts; a recipe may
@@ -366,10 +366,10 @@ class WeakLearner(NamedTuple):
     """
 
     program: Program
-    hypothesis: Callable[[Release, Budget, Public], Hypothesis]
+    hypothesis: Callable[[Release, Params, Public], Hypothesis]
     hypotheses: HypothesisClass
     fractions: tuple[tuple[str, float], ...]
-    params: Callable[[Mapping[str, Numbers], Public], Budget]
+    params: Callable[[Mapping[str, Numbers], Public], Params]
     traits: Traits
     prologue: Prologue | None = None
     epilogue: Epilogue | None = None
@@ -392,19 +392,19 @@ class WeakLearner(NamedTuple):
         return tuple(name for name, part in once.items() if part is not None)
 
 
-class Reweighter(NamedTuple):
+class WeightUpdate(NamedTuple):
     """A map from the released scores of the rows to their weights in the next round.
 
     Attributes:
-        tag: names the re-weighter and every static part of it.
-        coupled: whether every weight depends on all rows (`reweighting.lazy_bregman`). If not, it
+        tag: names the weight update and every static part of it.
+        coupled: whether every weight depends on all rows (`weighting.lazy_bregman`). If not, it
             depends on its own row alone, and on what has been released.
         weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is a public
             upper bound on |score| for every possible row.
-        numbers: the class of its numbers, `Recipe.reweighting`; `tuple` for a re-weighter without
+        numbers: the class of its numbers, `Recipe.weighting`; `tuple` for a weight update without
             numbers.
-        response: what the learner predicts. For two classes the re-weighter gives weights, and for
-            anything else residuals (`Weighted`).
+        response: what the learner predicts. For two classes the weight update gives weights, and
+            for anything else residuals (`Weighted`).
         reads_scores: whether weights or their cap follow from scores or from their bound. False is
             checked where rounds are made side by side.
         loss: the family of losses whose inverse link makes probabilities of scores, at the
@@ -425,7 +425,7 @@ def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weight
     return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 
-uniform = Reweighter("uniform", False, _ones, reads_scores=False)
+uniform = WeightUpdate("uniform", False, _ones, reads_scores=False)
 """Weight 1 for every row in every round."""
 
 
@@ -439,7 +439,7 @@ class Terms:
             (replace-one).
         delta: f32[], the delta of the guarantee; 0 for a pure one.
         relation: the neighbouring relation of the guarantee.
-        rows_per_person: the most rows that one person has. The guarantee is for all rows of a
+        max_rows_per_user: the most rows that one person has. The guarantee is for all rows of a
             person together.
         target: the declared classes or range, if the learner does not tell two classes apart.
     """
@@ -447,7 +447,7 @@ class Terms:
     rows: AnyArray
     delta: AnyArray
     relation: Relation = dataclasses.field(metadata={"static": True})
-    rows_per_person: int = dataclasses.field(default=1, metadata={"static": True})
+    max_rows_per_user: int = dataclasses.field(default=1, metadata={"static": True})
     target: Target | None = dataclasses.field(default=None, metadata={"static": True})
 
 
@@ -466,16 +466,16 @@ class Recipe(HoldsFunctions):
 
     Two recipes with equal static fields run the same compiled program. `jax.vmap` over a recipe
     maps over its numbers. Build one with `dpbt.recipes`. Its terms, its words and the loss of its
-    re-weighter can be read off it: `recipe.rows` is `recipe.terms.rows`.
+    weight update can be read off it: `recipe.rows` is `recipe.terms.rows`.
 
     Attributes:
-        budget: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
+        params: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
             axes, if any, are axes of settings, for these numbers and for all numbers below.
-        reweighting: the re-weighter's numbers.
+        weighting: the weight update's numbers.
         terms: the bound on the rows, the delta and what else the guarantee is for.
         rounds: i32[], T. Traced, so that settings with different T share a program.
         learner: the weak learner.
-        reweighter: how scores become the next round's weights.
+        weight_update: how scores become the next round's weights.
         capacity: the most rounds that the program has room for; releases and hypotheses beyond T
             are zeros.
         words: for tables.
@@ -485,21 +485,21 @@ class Recipe(HoldsFunctions):
             another response than the learner's, and as `check_parts`.
     """
 
-    budget: Budget
-    reweighting: Reweighting
+    params: Params
+    weighting: Weighting
     terms: Terms
     rounds: AnyArray
     learner: WeakLearner = dataclasses.field(metadata={"static": True})
-    reweighter: Reweighter = dataclasses.field(metadata={"static": True})
+    weight_update: WeightUpdate = dataclasses.field(metadata={"static": True})
     capacity: int = dataclasses.field(metadata={"static": True})
     words: Words = dataclasses.field(metadata={"static": True})
 
     rows = property(lambda self: self.terms.rows)
     delta = property(lambda self: self.terms.delta)
     relation = property(lambda self: self.terms.relation)
-    rows_per_person = property(lambda self: self.terms.rows_per_person)
+    max_rows_per_user = property(lambda self: self.terms.max_rows_per_user)
     target = property(lambda self: self.terms.target)
-    loss = property(lambda self: self.reweighter.loss)
+    loss = property(lambda self: self.weight_update.loss)
     name = property(lambda self: self.words.name)
     calibration = property(lambda self: self.words.calibration)
     setting = property(lambda self: self.words.setting)
@@ -507,7 +507,7 @@ class Recipe(HoldsFunctions):
     _keep = "the arguments that made it"
 
     def __post_init__(self):
-        check_parts(self.learner, self.reweighter, self.relation)
+        check_parts(self.learner, self.weight_update, self.relation)
         declared = BINARY if self.target is None else self.target.response
         if declared != self.learner.hypotheses.response:
             raise ValueError(
@@ -519,21 +519,21 @@ class Recipe(HoldsFunctions):
     @property
     def independent(self) -> bool:
         """Whether no round reads what others released, so that many are made in one pass."""
-        return not self.reweighter.reads_scores and self.learner.epilogue is None
+        return not self.weight_update.reads_scores and self.learner.epilogue is None
 
     def public(self, prologue: Release | None = None) -> Public:
         """What is public in every round, with a cap of 1 and the prologue's release."""
-        return Public(self.rows, np.float32(1), self.reweighting, prologue or {})
+        return Public(self.rows, np.float32(1), self.weighting, prologue or {})
 
 
-def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation) -> None:
-    """Refuse a learner, a re-weighter and a relation that do not fit together.
+def check_parts(learner: WeakLearner, weight_update: WeightUpdate, relation: Relation) -> None:
+    """Refuse a learner, a weight update and a relation that do not fit together.
 
     Raises:
         ValueError: if the learner's sensitivities hold under another relation only. Also if the
-            re-weighter makes weights that depend on all rows and they do not hold for these. Also
-            if they assume a total weight that the re-weighter does not keep, or the two are not for
-            the same response.
+            weight update makes weights that depend on all rows and they do not hold for these. Also
+            if they assume a total weight that the weight update does not keep, or the two are not
+            for the same response.
     """
     if learner.relation not in (None, relation):
         raise ValueError(
@@ -541,20 +541,20 @@ def check_parts(learner: WeakLearner, reweighter: Reweighter, relation: Relation
             f"the recipe says {relation_name(relation)}"
         )
     response = learner.hypotheses.response
-    if reweighter.response != response:
+    if weight_update.response != response:
         raise ValueError(
-            f"{learner.tag} predicts {response.words}, and {reweighter.tag} weighs rows for "
-            f"{reweighter.response.words}"
+            f"{learner.tag} predicts {response.words}, and {weight_update.tag} weighs rows for "
+            f"{weight_update.response.words}"
         )
-    if reweighter.coupled and not learner.coupled:
+    if weight_update.coupled and not learner.coupled:
         raise ValueError(
-            f"{reweighter.tag} moves the weights of all rows at once, but the sensitivities "
+            f"{weight_update.tag} moves the weights of all rows at once, but the sensitivities "
             f"of {learner.tag} assume that each weight depends on its own row alone"
         )
-    if learner.total and not reweighter.coupled:
+    if learner.total and not weight_update.coupled:
         raise ValueError(
             f"the sensitivities of {learner.tag} assume a total weight of kappa rows, "
-            f"which {reweighter.tag} does not keep"
+            f"which {weight_update.tag} does not keep"
         )
 
 

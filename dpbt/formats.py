@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from dpbt.public import MOST_CHUNKED_ROWS
+from dpbt.public import MAX_ROWS_IN_BLOCKS
 from dpbt.storage import without_twins
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ Number = Annotated[float, Meta(ge=0, le=1e100)]
 Cost = Number | Literal["inf"]
 """A number of a ledger, which may be infinite."""
 
-Rows = Annotated[int, Meta(ge=1, le=MOST_CHUNKED_ROWS)]
+Rows = Annotated[int, Meta(ge=1, le=MAX_ROWS_IN_BLOCKS)]
 """A number of rows, or a bound on it."""
 
 RowsOfPerson = Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -81,7 +81,7 @@ class LedgerRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     relation: Literal["add_remove", "replace_one"]
     rows: Rows | None
-    rows_per_person: RowsOfPerson
+    max_rows_per_user: RowsOfPerson
     epsilon: Cost
     delta: Fraction
     sampler_delta: Fraction

@@ -22,7 +22,7 @@ CELLS = 256
 MAX_ROWS = 2**24
 """Most rows, 16.8 million: float32 holds their number, and int32 their weights with noise."""
 
-MOST_CHUNKED_ROWS = 2**40
+MAX_ROWS_IN_BLOCKS = 2**40
 """Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
 
 

@@ -130,10 +130,10 @@ def within(name: str, value: object, interval: str, *, whole: bool = False) -> n
     return array
 
 
-_MOST_INT32 = 2**31 - 1
+_MAX_INT32 = 2**31 - 1
 
 
-def whole(name: str, value: ArrayLike, most: int = _MOST_INT32) -> int:
+def whole(name: str, value: ArrayLike, most: int = _MAX_INT32) -> int:
     """`value`, if it is an integer from 1 to `most`.
 
     Raises:
@@ -151,7 +151,7 @@ def wholes(name: str, value: ArrayLike) -> np.ndarray:
     Raises:
         ValueError: naming the parameter and what was given.
     """
-    return _wholes(name, value, _MOST_INT32).astype(np.int32)
+    return _wholes(name, value, _MAX_INT32).astype(np.int32)
 
 
 def _wholes(name: str, value: ArrayLike, most: int) -> np.ndarray:
@@ -160,7 +160,7 @@ def _wholes(name: str, value: ArrayLike, most: int) -> np.ndarray:
     if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {shown(value)}")
     if np.any(array > most):
-        bound = "2^31 - 1" if most == _MOST_INT32 else str(most)
+        bound = "2^31 - 1" if most == _MAX_INT32 else str(most)
         raise ValueError(f"{name} must be at most {bound}, got {shown(value)}")
     return array
 

@@ -119,7 +119,7 @@ def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> rooflines.Layou
     """
     settings = np.shape(recipe.rows)[0]
     held = memory_mb * 2**20 // plan.lane_bytes(table, recipe)
-    several = settings > max(held, 1) or settings >= runner.THREADS * runner.LEAST_LANES
+    several = settings > max(held, 1) or settings >= runner.THREADS * runner.MIN_LANES
     threads = runner.THREADS if several and settings % runner.THREADS == 0 else 1
     models = settings // threads
     lanes = int(np.clip(held, 1, models))

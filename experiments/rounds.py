@@ -99,7 +99,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(parser, json="print one JSON object")
 
 
-def grid(rows: int, most_threads: int) -> list[Setting]:
+def grid(rows: int, max_threads: int) -> list[Setting]:
     """The settings: one thing is changed at a time, and some at once."""
     found = [Setting(rows, depth=depth) for depth in (2, 6, 10)]
     found += [Setting(rows, classes=classes) for classes in (0, 4)]
@@ -109,7 +109,7 @@ def grid(rows: int, most_threads: int) -> list[Setting]:
     found += [Setting(rows, depth=depth, unordered=True) for depth in (2, 6, 10)]
     found += [Setting(rows, block=block) for block in (2**14, 2**17)]
     found += [Setting(rows // 8), Setting(2 * rows), Setting(4 * rows)]
-    threads = [count for count in (1, 2, 4, 8, 16) if count <= most_threads]
+    threads = [count for count in (1, 2, 4, 8, 16) if count <= max_threads]
     return [dataclasses.replace(one, threads=count) for one in found for count in threads]
 
 
@@ -154,7 +154,7 @@ def measured(setting: Setting, folder: Path, rounds: int) -> Seconds:
         target=target,
         rounds=rounds,
         depth=setting.depth,
-        mixes=(2, 3, 4),
+        attributes_per_tree=(2, 3, 4),
     )
 
     times: list[tuple[float, float]] = []
@@ -211,7 +211,7 @@ def run(options: argparse.Namespace) -> None:
         raise InputError("--rounds must be at least 4, as the first two are not counted")
     Path(options.folder).mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=options.folder))
-    settings, found = grid(options.rows, options.most_threads), []
+    settings, found = grid(options.rows, options.max_threads), []
     for number, setting in enumerate(settings):
         found.append(measured(setting, folder, options.rounds))
         if sys.stderr.isatty():

@@ -64,8 +64,8 @@ def run(options: argparse.Namespace) -> None:
 
     # Stages begin and end with a report.
     given = {"epsilon": 1, "delta": 1e-6, "rows": rows, "domain": domain}
-    given |= {"rounds": options.rounds, "mixes": (2, 3, 4)}
-    recipe = recipes.oblivious_boost(**given, marginals_share=0.1, scores_share=0.03)
+    given |= {"rounds": options.rounds, "attributes_per_tree": (2, 3, 4)}
+    recipe = recipes.oblivious_boost(**given, marginals_fraction=0.1, scores_fraction=0.03)
     times: list[tuple[str, float]] = []
 
     def progress(state: in_blocks.Progress) -> None:

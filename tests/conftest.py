@@ -35,7 +35,7 @@ settings.load_profile("dpbt")
 
 gc.set_threshold(200_000, 20, 50)  # tracing makes many objects, and few of them are garbage
 
-_MOST_MAPS = 45_000
+_MAX_MAPS = 45_000
 """Programs take memory maps, of which a Linux process has 65,530: one that compiles beyond them is
 aborted.
 """
@@ -57,7 +57,7 @@ def forget_programs():
     """
     yield
     maps = Path("/proc/self/maps")
-    if next(_finished) % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MOST_MAPS:
+    if next(_finished) % 10 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > _MAX_MAPS:
         jax.clear_caches()
 
 

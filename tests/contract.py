@@ -176,7 +176,9 @@ def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) ->
     delta = {"delta": _delta(name)}
     return Row(
         name,
-        _recipe(recipes.oblivious_boost, domain=THREE, mixes=(1, 2), **fixed, **delta),
+        _recipe(
+            recipes.oblivious_boost, domain=THREE, attributes_per_tree=(1, 2), **fixed, **delta
+        ),
         tight=True,
         slow=slow,
         extreme=tables.flipped_rule,
@@ -185,7 +187,7 @@ def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) ->
     )
 
 
-_MARGINALS, _SCORES = {"marginals_share": 0.5}, {"scores_share": 0.5}
+_MARGINALS, _SCORES = {"marginals_fraction": 0.5}, {"scores_fraction": 0.5}
 ROWS = [
     _greedy("bdpe-tight-objective", slow=False, sampled=False, alpha="objective"),
     _greedy("bdpe-tight-zcdp", alpha="objective"),

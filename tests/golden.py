@@ -47,7 +47,7 @@ def _options() -> dict[str, tuple]:
         "top down": (recipes.lazybb_trees, {"rounds": 3}),
         "halfspace": (recipes.halfspace_boost, {"rounds": 3, "features": 4}),
     }
-    shares = {"marginals_share": 0.2, "scores_share": 0.2}
+    shares = {"marginals_fraction": 0.2, "scores_fraction": 0.2}
     for name, more in (
         ("shared", shares),
         ("classes", {"target": SITES}),

@@ -150,7 +150,7 @@ DOMAIN = {"age": dpbt.domains.Numeric(0, 100, bins=8)}
 
 if __name__ == "__main__":
     copies, kill, what = sys.argv[1:]
-    use_compilation_cache(least_seconds=0.0)
+    use_compilation_cache(min_seconds=0.0)
     jax.devices()  # its files are no moments
     Moments(Path.cwd(), Path(copies), None if kill == "none" else int(kill))
     sys.exit(run(what, 0))

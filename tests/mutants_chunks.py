@@ -80,8 +80,8 @@ CHUNKS = [
     Mutant(
         "blocks of several classes as large as those of two",
         "dpbt/training/memory.py",
-        "_MOST_SCORES // classes",
-        "_MOST_SCORES",
+        "_MAX_SCORES // classes",
+        "_MAX_SCORES",
         ("tests/test_chunks.py::test_scores_of_several_classes_bound_the_blocks",),
     ),
     Mutant(

@@ -24,7 +24,7 @@ RESPONSES = [
     ),
     Mutant(
         "residuals are rounded to the nearest",
-        "dpbt/reweighting.py",
+        "dpbt/weighting.py",
         "        return Weighted(jnp.trunc(rounded(residual * factor[None]) * GRID), cap)",
         "        return Weighted(jnp.round(rounded(residual * factor[None]) * GRID), cap)",
         (responses("residuals_of_classes_are_those_of_plain_loops"),),
@@ -37,17 +37,17 @@ RESPONSES = [
         (responses("a_weight_beyond_the_bound_is_clipped_in_the_loop"),),
     ),
     Mutant(
-        "weights above most_weight",
+        "weights above max_weight",
         "dpbt/data/targets.py",
-        "clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.most_weight)",
+        "clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.max_weight)",
         "clipped = np.nan_to_num(given, nan=0.0)",
         (responses("weights_are_read_by_row_and_bounded"),),
     ),
     Mutant(
         "two ranges share noise",
         "dpbt/training/boosting.py",
-        "[learner.tag, recipe.reweighter.tag, *once, *target]",
-        "[learner.tag, recipe.reweighter.tag, *once]",
+        "[learner.tag, recipe.weight_update.tag, *once, *target]",
+        "[learner.tag, recipe.weight_update.tag, *once]",
         (responses("targets_have_noise_of_their_own"),),
     ),
     Mutant(
@@ -67,7 +67,7 @@ RESPONSES = [
     Mutant(
         "smooth boosting takes weights of rows",
         "dpbt/training/checks.py",
-        "    if recipe.reweighter.coupled:",
+        "    if recipe.weight_update.coupled:",
         "    if False:",
         (responses("a_table_and_a_recipe_of_another_target_are_refused_everywhere"),),
     ),

@@ -19,7 +19,7 @@ def scales(recipe):
 
 def multiplier(recipe, site):
     """The noise of a site for a sensitivity of 1."""
-    noise = recipe.budget.noise
+    noise = recipe.params.noise
     return np.asarray(noise[group_of(site, noise)])
 
 
@@ -27,9 +27,9 @@ def louder(recipe, factor, *sites):
     """The recipe with the noise of these sites, or of all, multiplied by a factor."""
     noise = {
         site: own * np.float32(factor) if not sites or site in sites else own
-        for site, own in recipe.budget.noise.items()
+        for site, own in recipe.params.noise.items()
     }
-    return dataclasses.replace(recipe, budget=recipe.budget._replace(noise=noise))
+    return dataclasses.replace(recipe, params=recipe.params._replace(noise=noise))
 
 
 def with_terms(recipe, **changes):

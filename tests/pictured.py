@@ -10,9 +10,9 @@ from dpbt import recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.targets import response_of
-from dpbt.learners.hypotheses.groves import made
 from dpbt.learners.hypotheses.halfspaces import Halfspace
 from dpbt.learners.hypotheses.oblivious import ObliviousTree
+from dpbt.learners.hypotheses.tree_groups import made
 from dpbt.public import Tree
 
 DOMAIN = {
@@ -67,7 +67,7 @@ def random_model(recipe, depth, domain, exact=False, codes=False):
             low, cell = rng.integers(1, ends)[..., None], np.arange(256)
             right = (low <= cell) & (cell < ends[..., None])
             found = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
-        case "groves":
+        case "tree_groups":
             attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)
             found = made(attribute, threshold, rng.random((rounds, 1, leaves)))

@@ -173,7 +173,7 @@ def test_approximate_budgets_add_up_to_the_request(relation, alpha, epsilon, del
 
 def test_shares_of_rho():
     ledger = dpbt.ledger(
-        recipes.bdpe(epsilon=2, delta=1e-6, rows=500, depth=4, beta_tree=0.6, error_share=0.25)
+        recipes.bdpe(epsilon=2, delta=1e-6, rows=500, depth=4, beta_tree=0.6, error_fraction=0.25)
     )
     cost = {event.site: event.count * event.rho / ledger.rho for event in ledger.lines}
     assert cost["leaf"] == pytest.approx(0.4, rel=1e-5)
@@ -185,7 +185,7 @@ def test_approximate_budgets_buy_less_noise_for_many_rounds():
     pure = recipes.bdpe(epsilon=1.0, rows=500, rounds=50)
     approximate = recipes.bdpe(epsilon=1.0, delta=1e-6, rows=500, rounds=50)
     assert scales(approximate)["leaf"] < scales(pure)["leaf"] / 2
-    assert approximate.budget.noise["split"] < pure.budget.noise["split"] / 3
+    assert approximate.params.noise["split"] < pure.params.noise["split"] / 3
 
 
 def test_delta_is_checked():

@@ -76,7 +76,7 @@ def test_files_give_the_rows_and_the_report_of_memory(tmp_path, monkeypatch, wri
     cells["income"][:] = 0.51
     given, weight = labels(cells, "two"), (np.arange(300) % 5).astype(float)
     write(tmp_path / name, cells, given, weight)
-    options = {"most_weight": 3.0, **LABEL.options}
+    options = {"max_weight": 3.0, **LABEL.options}
     table = dpbt.table(DOMAIN, cells, given, sample_weight=weight, **options, capacity=310)
     found = convert.convert_file(
         tmp_path / name, DOMAIN, LABEL, tmp_path / "t", rows_per_block=64, capacity=310
@@ -146,7 +146,7 @@ def test_what_a_conversion_refuses(tmp_path):
         made(rows=[])
     mixed = [convert.RawRows(cells, given), convert.RawRows(cells, given, [1.0] * 51)]
     with pytest.raises(ValueError, match="must have weights, or none"):
-        made(rows=mixed, most_weight=2)
+        made(rows=mixed, max_weight=2)
     with pytest.raises(ValueError, match="must have the same length"):
         convert.convert_columns(DOMAIN, cells, given[:50], tmp_path / "t", **DECLARED["two"])
     assert made(rows=[], capacity=3).capacity == 3

@@ -47,7 +47,7 @@ def library_noise(key, recipe):
 
 def plain(recipe, alpha):
     """A recipe as the plain settings of the reference."""
-    budget, drawn, depth = recipe.budget, scales(recipe), len(recipe.budget.settings.alpha)
+    budget, drawn, depth = recipe.params, scales(recipe), len(recipe.params.settings.alpha)
     scalars = ("link_alpha", "clip", "zeta", "step", "smoothing")
     grid = float(getattr(budget, "leaf_step", 1))
     return {
@@ -116,7 +116,7 @@ def test_weights_and_leverage_are_algorithm_1():
     )
     model = dpbt.fit(jax.random.key(0), table, recipe)
     bound = (1 - 0.02) / np.sqrt(0.01 * 0.99)
-    assert float(recipe.budget.settings.clip) == pytest.approx(bound, rel=1e-5)
+    assert float(recipe.params.settings.clip) == pytest.approx(bound, rel=1e-5)
     a = 1.25 / bound**2
     y, weight = np.where(np.asarray(table.target), 1.0, -1.0), np.full(400, 0.5)
     for t in range(5):
@@ -182,7 +182,7 @@ def test_one_program_serves_every_traced_value(small_table):
         {"zeta": 0.01},
         {"pi": 0.5},
         {"smoothing": 0.0},
-        {"error_share": 0.5},
+        {"error_fraction": 0.5},
         {"rows": 100},
     ):
         go(**changes)

@@ -54,7 +54,7 @@ def test_every_run_has_a_key_of_its_own(monkeypatch):
 
 
 REBUILT = {
-    "oblivious_boost": {"domain": DOMAIN, "delta": 1e-6, "marginals_share": 0.1, "depth": 2},
+    "oblivious_boost": {"domain": DOMAIN, "delta": 1e-6, "marginals_fraction": 0.1, "depth": 2},
     "bdpe": {"depth": 2},
     "lazybb_rules": {},
     "random_forest": {"depth": 2, "disjoint": True},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, reweighting
+from dpbt import recipes, weighting
 from dpbt.base import View
 from dpbt.privacy import boundary, mechanisms, totals
 from dpbt.training import blocks as in_blocks
@@ -145,9 +145,9 @@ def test_what_forests_on_chunks_refuse(tmp_path, monkeypatch):
 def test_a_reweighter_that_reads_scores_says_so(tmp_path):
     """Else the rounds of a pass would follow from other scores than those of rounds in memory."""
     table, found = pair(tmp_path / "t", "two")
-    numbers = reweighting.MirrorNumbers(np.float32(0))
-    wrong = reweighting.mirror("matsushita")._replace(reads_scores=False)
-    recipe = dataclasses.replace(forest(), reweighter=wrong, reweighting=numbers)
+    numbers = weighting.MirrorNumbers(np.float32(0))
+    wrong = weighting.mirror("matsushita")._replace(reads_scores=False)
+    recipe = dataclasses.replace(forest(), weight_update=wrong, weighting=numbers)
     for fit, rows in ((dpbt.fit, found), (dpbt.fit, table)):
         with pytest.raises(ValueError, match="declares reads_scores=False, and reads scores"):
             fit(KEY, rows, recipe, PUBLIC)
@@ -224,11 +224,11 @@ def test_leaves_state_the_shares_of_counts_beyond_int32():
     learner, public = recipe.learner, recipe.public()
     counts = np.arange(16, dtype=np.int64).reshape(1, 8, 2) * 2**33 * 127
     example = learner.hypotheses.prepare(learner.hypotheses.example())
-    view = View(example, jnp.zeros(1), recipe.budget, public)
+    view = View(example, jnp.zeros(1), recipe.params, public)
     sites = boundary.public_draws(learner.program, PUBLIC, view)
     asked = boundary.describe(learner.program, view, sites)
     drawn = totals.draw(KEY, {"leaf": counts}, asked, small=False)
     assert 0 < np.abs(drawn["leaf"] - counts).max() < 10**5
-    tree = learner.hypothesis({**sites, **totals.read(drawn)}, recipe.budget, public)
+    tree = learner.hypothesis({**sites, **totals.read(drawn)}, recipe.params, public)
     expected = counts[..., 1] / counts.sum(axis=-1)
     np.testing.assert_allclose(np.asarray(tree.leaf), expected, atol=1e-6)

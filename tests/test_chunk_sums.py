@@ -36,7 +36,7 @@ def test_sums_over_parts_add_up_to_those_of_the_table(row, monkeypatch):
     weights = jnp.asarray(np.random.default_rng(0).integers(0, GRID + 1, 60), jnp.float32)
     public = recipe.public()
     if learner.prologue is not None:
-        read = View(rows, jnp.full(60, float(GRID)), recipe.budget, public)
+        read = View(rows, jnp.full(60, float(GRID)), recipe.params, public)
         opening = boundary.sample(learner.prologue.program, KEY, None, read)
         public = public._replace(prologue=opening)
 
@@ -44,7 +44,7 @@ def test_sums_over_parts_add_up_to_those_of_the_table(row, monkeypatch):
         fields = ("cells", "target", "present")
         part = table._replace(**{name: getattr(table, name)[first:last] for name in fields})
         rows = learner.hypotheses.prepare(part)
-        return View(rows, weights[first:last], recipe.budget, public)
+        return View(rows, weights[first:last], recipe.params, public)
 
     def with_ones(mechanism, value):
         return draws.zeros_of(mechanism, value) + 1

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import losses, recipes, reweighting
-from dpbt.base import ADD_REMOVE, GRID, MOST_CHUNKED_ROWS, Noise, Prologue, View
+from dpbt import losses, recipes, weighting
+from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS_IN_BLOCKS, Noise, Prologue, View
 from dpbt.data import convert
 from dpbt.learners import greedy_tree, one_rule
 from dpbt.learners import trees as layouts
@@ -43,8 +43,8 @@ def clipped(rows=700, **more):
     learner = greedy_tree.greedy_tree(
         2, losses.as_family("gini"), losses.as_family(losses.log), False, ADD_REMOVE
     )
-    numbers = reweighting.ClippedNumbers(np.float32(1), np.float32(0.4))
-    weights = {"reweighter": reweighting.clipped_mirror(losses.log), "reweighting": numbers}
+    numbers = weighting.ClippedNumbers(np.float32(1), np.float32(0.4))
+    weights = {"weight_update": weighting.clipped_mirror(losses.log), "weighting": numbers}
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **weights, **more}, rows=rows)
 
 
@@ -147,7 +147,7 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     assert dpbt.ledger(recipe).rows == rows
     learner, public = recipe.learner, recipe.public()
     example = learner.hypotheses.prepare(learner.hypotheses.example())
-    view = View(example, jnp.zeros(1), recipe.budget, public)
+    view = View(example, jnp.zeros(1), recipe.params, public)
     asked = boundary.describe(learner.program, view)["split_0"]
 
     # Three splits of one node; the first two differ by two rows' weight in the score.
@@ -355,8 +355,8 @@ def test_scores_in_a_file_change_nothing(tmp_path, monkeypatch):
 def test_recipes_of_custom_learners_have_rows_for_chunks():
     for make in (trees, rules, clipped):
         assert dpbt.ledger(make(10**8)).rows == 10**8
-    numbers = reweighting.LazyNumbers(np.float32(0.2), np.float32(0.1))
+    numbers = weighting.LazyNumbers(np.float32(0.2), np.float32(0.1))
     with pytest.raises(ValueError, match="at most 16777216"):
-        rules(10**8, reweighter=reweighting.lazy_bregman(), reweighting=numbers)
-    with pytest.raises(ValueError, match=f"at most {MOST_CHUNKED_ROWS}"):
-        trees(2 * MOST_CHUNKED_ROWS)
+        rules(10**8, weight_update=weighting.lazy_bregman(), weighting=numbers)
+    with pytest.raises(ValueError, match=f"at most {MAX_ROWS_IN_BLOCKS}"):
+        trees(2 * MAX_ROWS_IN_BLOCKS)

@@ -10,13 +10,13 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.base import GRID, MAX_ROWS, MOST_CHUNKED_ROWS
+from dpbt.base import GRID, MAX_ROWS, MAX_ROWS_IN_BLOCKS
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import draws, mechanisms, totals
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.mechanisms.additive import SATURATION
-from dpbt.release import model as models
+from dpbt.release import scoring
 from dpbt.training import blocks as in_blocks
 from dpbt.training.memory import plan_for
 from dpbt.training.passes import _slices
@@ -67,7 +67,7 @@ def pair(folder, kind, rows=700, capacity=None, each=256, weights=False):
     options = dict(DECLARED[kind], capacity=capacity)
     if weights:
         weight = np.random.default_rng(2).uniform(-1, 4, rows)
-        options |= {"sample_weight": weight, "most_weight": 3.0}
+        options |= {"sample_weight": weight, "max_weight": 3.0}
     given = labels(cells, kind)
     table = dpbt.table(DOMAIN, cells, given, **options)
     in_chunks = convert.convert_columns(
@@ -77,10 +77,15 @@ def pair(folder, kind, rows=700, capacity=None, each=256, weights=False):
 
 
 def recipe_for(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **more):
-    once = {} if kind == "number" else {"scores_share": 0.05}
+    once = {} if kind == "number" else {"scores_fraction": 0.05}
     target = DECLARED[kind].get("target")
-    common = {"domain": DOMAIN, "target": target, "relation": relation, "mixes": (1, 2)}
-    options = {**common, "marginals_share": 0.2, "depth": 3, **once, **more}
+    common = {
+        "domain": DOMAIN,
+        "target": target,
+        "relation": relation,
+        "attributes_per_tree": (1, 2),
+    }
+    options = {**common, "marginals_fraction": 0.2, "depth": 3, **once, **more}
     return recipes.oblivious_boost(epsilon=2, delta=delta, rows=rows, rounds=rounds, **options)
 
 
@@ -293,7 +298,7 @@ def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path, monkeypatch)
     for each in (model, dpbt.load(tmp_path / "model.json")):
         expected = dpbt.decision_function(each, table)
         with monkeypatch.context() as patched:
-            patched.setattr(models, "BLOCK_ROWS", 100)
+            patched.setattr(scoring, "BLOCK_ROWS", 100)
             np.testing.assert_array_equal(dpbt.decision_function(each, found), expected)
         np.testing.assert_array_equal(dpbt.predict(each, found), np.asarray(expected) > 0)
 
@@ -355,13 +360,13 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
 
 
 def test_rows_of_recipes_for_chunks():
-    for rows in (2**24 + 2, 10**8, MOST_CHUNKED_ROWS):
+    for rows in (2**24 + 2, 10**8, MAX_ROWS_IN_BLOCKS):
         recipe = recipe_for("two", rows, delta=1e-13)
         assert dpbt.ledger(recipe).rows == rows
     with pytest.raises(ValueError, match="use 100000008 in place of 100000001"):
         recipe_for("two", 100_000_001)
     with pytest.raises(ValueError, match="at most 1099511627776"):
-        recipe_for("two", 2 * MOST_CHUNKED_ROWS)
+        recipe_for("two", 2 * MAX_ROWS_IN_BLOCKS)
     with pytest.raises(ValueError, match="at most 16777216"):
         recipes.bdpe(epsilon=1, rows=MAX_ROWS + 2, calibration="published")
     assert math.isfinite(dpbt.ledger(recipes.auto(epsilon=1, rows=10**9, domain=DOMAIN)).epsilon)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, reweighting
+from dpbt import recipes, weighting
 from dpbt.arithmetic import softmax
 from dpbt.base import GRID, one_of_classes
 from dpbt.data import convert
@@ -24,8 +24,8 @@ def recipe_of(rows=16, **changes):
         target=CLASSES,
         depth=2,
         rows=rows,
-        marginals_share=0.2,
-        scores_share=0.2,
+        marginals_fraction=0.2,
+        scores_fraction=0.2,
         **changes,
     )
 
@@ -53,13 +53,13 @@ def test_residuals_of_classes_are_those_of_rounded_steps_in_any_program(norm):
     labels = jax.random.randint(jax.random.key(1), (999,), 0, 10).astype(jnp.uint8)
     table = dpbt.Table(jnp.zeros((999, 1)), labels, jnp.ones(999, bool))
     public = recipe_of().public()
-    by = reweighting.residuals(one_of_classes(10), norm)
+    by = weighting.residuals(one_of_classes(10), norm)
 
     def weigh(scores):
         return softmax(scores), by.weigh(scores, jnp.float32(9), table, public).weight
 
     shares, weights = jax.jit(jax.vmap(weigh))(scores)
-    cap = np.float32(public.reweighting.clip)
+    cap = np.float32(public.weighting.clip)
     for score, share, weight in zip(np.asarray(scores), shares, weights, strict=True):
         for one, of_lane in zip(jax.jit(weigh)(score), (share, weight), strict=True):
             np.testing.assert_array_equal(one, of_lane)

@@ -253,7 +253,7 @@ def test_models_have_words_and_statements(name, here, capsys):
     assert run(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
     assert run(capsys, "statement", name)[:2] == (0, model.kept.statement + "\n")
     assert ("clipped to 0..20" in dpbt.explain(model)) == (name == "rings.model")
-    status, out, _ = run(capsys, "statement", name, "--rows-per-person", 2, "--ledger")
+    status, out, _ = run(capsys, "statement", name, "--max-rows-per-user", 2, "--ledger")
     assert status == 0
     assert "owner's promise" in out
     assert f"epsilon = {10 if name == 'model.json' else 60} and" in out

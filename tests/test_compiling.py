@@ -90,7 +90,7 @@ def test_both_ways_have_the_same_releases(kind, delta):
     """Bit for bit, as fits and replays may be compiled in different ways."""
     target = TARGETS[kind]
     table = table_of(3_000, target)
-    for shares in ({}, {"marginals_share": 0.3}, {"scores_share": 0.2}):
+    for shares in ({}, {"marginals_fraction": 0.3}, {"scores_fraction": 0.2}):
         recipe = recipes.oblivious_boost(
             epsilon=2.0,
             delta=delta,

@@ -94,8 +94,8 @@ def test_relations_people_and_deltas_must_fit():
     one = dpbt.ledger(made("rf_l"))
     with pytest.raises(ValueError, match="got add_remove and replace_one"):
         one + dpbt.ledger(made("rf_l", relation="replace_one"))
-    with pytest.raises(ValueError, match="rows_per_person, got 1 and 3"):
-        one + dpbt.ledger(made("rf_l", rows_per_person=3))
+    with pytest.raises(ValueError, match="max_rows_per_user, got 1 and 3"):
+        one + dpbt.ledger(made("rf_l", max_rows_per_user=3))
     with pytest.raises(ValueError, match=r"less than 1, got 1\.2"):
         book(line(1), delta=0.6) + book(line(1), delta=0.6)
     with pytest.raises(ValueError, match="at least one"):
@@ -219,7 +219,7 @@ def test_what_knows_no_choice_refuses_it_in_words():
             with pytest.raises(ValueError, match="no event of dp_accounting"):
                 priced.dp_event(accountant)
         with pytest.raises(ValueError, match="candidates were made for"):
-            dpbt.statement(priced, rows_per_person=2)
+            dpbt.statement(priced, max_rows_per_user=2)
         for measure, delta in (("rho", 1e-6), ("mu", 1e-6), ("epsilon", 0.0)):
             limits = charges.limits(measure, 5.0, delta)
             with pytest.raises(ValueError, match="the best of several runs"):

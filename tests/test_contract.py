@@ -183,7 +183,7 @@ def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
     recipe = row.recipe(ADD_REMOVE, epsilon=epsilon, rows=30, rounds=1, depth=2)
 
     def scaled(factor):
-        return dataclasses.replace(recipe, budget=row.rescale(recipe.budget, factor))
+        return dataclasses.replace(recipe, params=row.rescale(recipe.params, factor))
 
     right = density_ratio_z(jax.random.key(0), table, recipe, recipe, scaled(1.2))
     assert all(abs(z) < SIGMAS for z in right.values()), right

@@ -315,7 +315,7 @@ def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
         identity("b", labels=flipped),
         identity("c", domain=wider),
         identity("d", capacity=61),
-        identity("e", weights=[1.0] * 60, most_weight=2.0),
+        identity("e", weights=[1.0] * 60, max_weight=2.0),
         identity("f", rows_per_block=30),
         identity("g", domain=dict(reversed(domain.items()))),
         identity("h", labels=["no", "yes", *["no"] * 58], negative="no", positive="yes"),

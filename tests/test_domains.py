@@ -382,7 +382,7 @@ def test_every_label_from_json(read, entry, label):
     assert (label.columns, found.columns) == (("y",), ("y", "w"))
     names = {"negative", "positive"} if label.target is None else {"target"}
     assert set(label.options) == names
-    assert found.options == {**label.options, "most_weight": 3}
+    assert found.options == {**label.options, "max_weight": 3}
     words = {Nominal: getattr(label.target, "values", None), type(None): ("0", "1")}
     assert label.classes == words.get(type(label.target))
 

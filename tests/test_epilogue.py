@@ -27,8 +27,8 @@ PART = 0.25
 
 
 def recipe_of(relation=ADD_REMOVE, **changes):
-    settings = {"epsilon": 3.0, "rows": 14, "rounds": 3, "depth": 2, "mixes": (1, 2)}
-    shares = {"marginals_share": PART, "scores_share": PART}
+    settings = {"epsilon": 3.0, "rows": 14, "rounds": 3, "depth": 2, "attributes_per_tree": (1, 2)}
+    shares = {"marginals_fraction": PART, "scores_fraction": PART}
     settings = {**settings, **shares, **changes}
     return recipes.oblivious_boost(domain=DOMAIN, relation=relation, **settings)
 
@@ -84,12 +84,12 @@ def test_learners_that_differ_in_their_epilogue_alone_do_not_share_noise():
 
 def test_the_noise_of_the_epilogue_depends_on_the_number_of_rounds():
     """Scores after other rounds are another statistic, so equal noise would give it away."""
-    table, several = random_table(0, 14, 3), recipe_of(rounds=[2, 3], marginals_share=0.0)
+    table, several = random_table(0, 14, 3), recipe_of(rounds=[2, 3], marginals_fraction=0.0)
     few, many = (recipes.setting(several, index) for index in (0, 1))
-    many = dataclasses.replace(many, budget=few.budget)
-    wide = few.budget._replace(noise={**few.budget.noise, "scores": np.float32(1e4)})
+    many = dataclasses.replace(many, params=few.params)
+    wide = few.params._replace(noise={**few.params.noise, "scores": np.float32(1e4)})
     drawn = [
-        jax.jit(dpbt.boost)(jax.random.key(0), table, dataclasses.replace(one, budget=wide))
+        jax.jit(dpbt.boost)(jax.random.key(0), table, dataclasses.replace(one, params=wide))
         for one in (few, many)
     ]
     first, second = (boosted.transcript for boosted in drawn)
@@ -124,7 +124,7 @@ def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
 
 def test_scores_models_and_replays_agree():
     """Scores of the run are those of the model, whose trees and intercept hold the line."""
-    table, recipe = random_table(7, 14, 3), recipe_of(epsilon=50.0, marginals_share=0.0)
+    table, recipe = random_table(7, 14, 3), recipe_of(epsilon=50.0, marginals_fraction=0.0)
     model = dpbt.fit(jax.random.key(2), table, recipe)
     boosted = jax.jit(dpbt.boost)(jax.random.key(2), table, recipe)
     score = np.asarray(dpbt.decision_function(model, table))
@@ -136,7 +136,7 @@ def test_scores_models_and_replays_agree():
     assert set(again.log_prob) == {"sums", "scores"}
 
     noisy = model.transcript.epilogue["scores"]
-    deviation = np.sqrt(2) * float(recipe.budget.noise["scores"])
+    deviation = np.sqrt(2) * float(recipe.params.noise["scores"])
     slope, intercept = reference.score_line(np.asarray(noisy), deviation, 0.0)
     assert float(model.intercept) == pytest.approx(intercept, rel=1e-4)
     bare = with_epilogue(recipe, line=lambda release, budget, start: (jnp.float32(1), start))

@@ -32,7 +32,7 @@ from tests.filters import DOMAIN, POOL, RECIPES, ROWS, book, filter_of, line, ma
         ({"epsilon": 1, "rows": 0}, "rows must be"),
         ({"epsilon": 1, "rows": 9.5}, "rows must be"),
         ({"epsilon": 1, "rows": 2**40 + 1}, "rows must be at most 1099511627776, got"),
-        ({"epsilon": 1, "rows_per_person": 0}, "rows_per_person must be"),
+        ({"epsilon": 1, "max_rows_per_user": 0}, "max_rows_per_user must be"),
         ({"epsilon": 1, "measure": "renyi"}, "measure must be one of"),
         ({"epsilon": 1, "measure": "rho"}, "needs a delta above 0, got 0"),
         ({"epsilon": 1, "delta": 1e-6, "measure": "epsilon"}, "needs a delta of 0"),
@@ -57,8 +57,8 @@ def test_recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing():
             budget.take(made("rf_l", epsilon=math.inf))
         with pytest.raises(ValueError, match="relation=add_remove, and the recipe for replace_one"):
             budget.take(made("rf_l", relation="replace_one"))
-        with pytest.raises(ValueError, match="rows_per_person=1, and the recipe for 2"):
-            budget.take(made("rf_l", rows_per_person=2))
+        with pytest.raises(ValueError, match="max_rows_per_user=1, and the recipe for 2"):
+            budget.take(made("rf_l", max_rows_per_user=2))
         with pytest.raises(ValueError, match="rows=1000, and the recipe for 999"):
             budget.take(made("rf_l", rows=999))
         with pytest.raises(ValueError, match="pays for recipes, got Ledger"):
@@ -89,9 +89,9 @@ def test_a_budget_of_epsilon_is_spent_exactly():
 @pytest.mark.parametrize("measure", ["rho", "mu"])
 def test_a_refusal_with_a_delta_says_that_epsilon_is_not_added_up(measure):
     recipe, budget = made("rf_l", delta=1e-6), filter_of(measure, 1.0)
-    with pytest.raises(ValueError, match=r"adds up .* and not epsilon.*share=1\) takes what is"):
+    with pytest.raises(ValueError, match=r"adds up .* and not epsilon.*fraction=1\) takes what is"):
         budget.check(recipe)
-    budget.take(budget.recipe(RECIPES["rf_l"], share=1))
+    budget.take(budget.recipe(RECIPES["rf_l"], fraction=1))
 
 
 def test_the_boundary_is_exact():
@@ -248,7 +248,7 @@ def test_a_share_of_what_is_left_costs_that_share(measure):
     budget = filter_of(measure)
     for share in (0.25, 1 / 3, 0.5, 1.0):
         before = budget.remaining
-        budget.take(budget.recipe(recipes.auto, share=share, domain=DOMAIN))
+        budget.take(budget.recipe(recipes.auto, fraction=share, domain=DOMAIN))
         used = before - budget.remaining
         assert share * before * (1 - 2e-6) <= used <= share * before * (1 + 1e-12)
     with pytest.raises(ValueError, match="is left"):
@@ -258,7 +258,7 @@ def test_a_share_of_what_is_left_costs_that_share(measure):
 @pytest.mark.parametrize("name", ["lazybb_rules", "rf_e", "halfspace_boost", "bdpe"])
 def test_a_share_of_recipes_that_are_set_by_other_sums(name):
     budget = filter_of("rho")
-    recipe = budget.recipe(RECIPES[name], share=0.5)
+    recipe = budget.recipe(RECIPES[name], fraction=0.5)
     assert budget.spent == 0
     budget.take(recipe)
     assert budget.spent == pytest.approx(budget.budget / 2, rel=2e-6)
@@ -269,11 +269,11 @@ def test_bad_shares_and_options_are_refused():
     budget = filter_of("rho")
     for share in (0, -1, 1.5, [0.1, 0.2]):
         with pytest.raises(ValueError, match="share must be"):
-            budget.recipe(recipes.rf_l, share=share)
+            budget.recipe(recipes.rf_l, fraction=share)
     with pytest.raises(ValueError, match="delta, epsilon, rows of a recipe comes from the"):
-        budget.recipe(recipes.rf_l, share=1, epsilon=1, delta=0, rows=ROWS)
+        budget.recipe(recipes.rf_l, fraction=1, epsilon=1, delta=0, rows=ROWS)
     with pytest.raises(ValueError, match="not Gaussian"):
-        filter_of("mu").recipe(recipes.bdpe, share=1)
+        filter_of("mu").recipe(recipes.bdpe, fraction=1)
 
 
 # Fits.
@@ -337,7 +337,7 @@ def test_a_filter_pays_for_tables_beyond_what_int32_counts(tmp_path):
     rows = 2**32
     path = tmp_path / "filter.db"
     budget = dpbt.Filter(2.0, 1e-10, rows=rows, path=path)
-    recipe = budget.take(budget.recipe(recipes.auto, share=0.5, domain=DOMAIN), dpbt.fresh_key())
+    recipe = budget.take(budget.recipe(recipes.auto, fraction=0.5, domain=DOMAIN), dpbt.fresh_key())
     assert budget.terms.rows == rows == dpbt.ledger(recipe).rows
     assert 0.49 < dpbt.Filter.open(path).remaining / budget.budget < 0.51
 
@@ -410,8 +410,8 @@ def test_a_fit_that_fails_stays_paid_for(table, monkeypatch):
 
 
 def test_a_filter_prints_what_was_spent_and_what_is_left():
-    budget = dpbt.Filter(1.0, rows=ROWS, rows_per_person=3, relation="replace_one")
-    recipe = made("rf_l", epsilon=0.25, rows_per_person=3, relation="replace_one")
+    budget = dpbt.Filter(1.0, rows=ROWS, max_rows_per_user=3, relation="replace_one")
+    recipe = made("rf_l", epsilon=0.25, max_rows_per_user=3, relation="replace_one")
     budget.take(recipe)
     printed = str(budget)
     assert printed.startswith("filter: epsilon = 1 for all releases together, under replace_one")

@@ -278,7 +278,7 @@ EDITS = {
             ("measure", "rho"),
             ("rows", 0),
             ("rows", 2**41),
-            ("rows_per_person", []),
+            ("max_rows_per_user", []),
         )
     },
     **{

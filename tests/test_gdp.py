@@ -18,7 +18,7 @@ DOMAIN = {"size": Numeric(0, 1, bins=6), "on": Boolean()}
 
 def recipe_of(epsilon=3.0, **changes):
     settings = {"delta": 1e-6, "rounds": 5, "depth": 4, "rows": 60}
-    shares = {"marginals_share": 0.3, "scores_share": 0.2}
+    shares = {"marginals_fraction": 0.3, "scores_fraction": 0.2}
     return recipes.oblivious_boost(
         epsilon=epsilon, domain=DOMAIN, **{**settings, **shares, **changes}
     )
@@ -27,8 +27,10 @@ def recipe_of(epsilon=3.0, **changes):
 GAUSSIAN = {
     "oblivious": recipe_of,
     "oblivious, replace-one": functools.partial(recipe_of, relation="replace_one"),
-    "oblivious, no histograms": functools.partial(recipe_of, marginals_share=0.0),
-    "oblivious, sums alone": functools.partial(recipe_of, marginals_share=0.0, scores_share=0.0),
+    "oblivious, no histograms": functools.partial(recipe_of, marginals_fraction=0.0),
+    "oblivious, sums alone": functools.partial(
+        recipe_of, marginals_fraction=0.0, scores_fraction=0.0
+    ),
     "forest": functools.partial(recipes.random_forest, rows=900, rounds=5),
     "forest, disjoint": functools.partial(recipes.random_forest, rows=900, rounds=5, disjoint=True),
     "halfspaces": functools.partial(recipes.halfspace_boost, rows=900, rounds=5),
@@ -46,7 +48,7 @@ def test_all_of_epsilon_and_no_more_is_spent(name):
         request = epsilon[place[0], 0]
         assert request * (1 - 2e-6) <= dpbt.ledger(one).epsilon <= request
         alone = GAUSSIAN[name](epsilon=request, delta=delta[place[1]])
-        np.testing.assert_array_equal(one.budget, alone.budget)
+        np.testing.assert_array_equal(one.params, alone.params)
         assert float(one.delta) == delta[place[1]]
 
 

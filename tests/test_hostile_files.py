@@ -55,7 +55,7 @@ def use_model(path):
     model = dpbt.load(path)
     yield lambda: (str(dpbt.ledger(model)), dpbt.ledger(model).epsilon)
     yield lambda: dpbt.statement(model)
-    yield lambda: dpbt.statement(model, rows_per_person=3)
+    yield lambda: dpbt.statement(model, max_rows_per_user=3)
     yield lambda: dpbt.explain(model)
     yield lambda: model.predict(ROWS)
     yield lambda: model.predict_proba(ROWS)
@@ -138,7 +138,7 @@ OF_MODELS = [
     ((*LINE, "moved"), 2**63),
     (("privacy", "key"), "another"),
     (("privacy", "rows"), [60]),
-    (("privacy", "rows_per_person"), "3"),
+    (("privacy", "max_rows_per_user"), "3"),
     (("privacy", "delta"), 2),
     (("privacy", "unprotected"), [1]),
     (("privacy", "parts"), 3),

@@ -20,7 +20,7 @@ from dpbt.learners import greedy_tree, oblivious_hypotheses, oblivious_tree, sco
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.grid import whole_rows
 from dpbt.recipes.published.greedy_tree import private_objective
-from dpbt.reweighting import MirrorNumbers, mirror
+from dpbt.weighting import MirrorNumbers, mirror
 from tests.conftest import random_table
 from tests.noise import louder
 
@@ -115,7 +115,7 @@ def test_unprotected_alpha_breaks_the_tight_claim():
         shapes = jax.eval_shape(dpbt.boost, jax.random.key(0), table, recipe).transcript
         release = jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
         found = jax.jit(boosting.step_divergences)(release, table, more, recipe)["split_1"].pure
-        return float(found[0] * recipe.budget.noise["split"])
+        return float(found[0] * recipe.params.noise["split"])
 
     settings = {"epsilon": 32.0, "rows": 140, "rounds": 1, "depth": 2, "beta_tree": 0.5}
     assert ratio(recipes.bdpe(alpha=0.05, **settings)) <= 1.002
@@ -190,7 +190,7 @@ CLIP = 0.3
 
 def oblivious(**changes):
     """One question of one column, and the class sums of its two sides."""
-    fixed = {"rounds": 1, "depth": 1, "mixes": (1,), "clip": CLIP, "seed": 1}
+    fixed = {"rounds": 1, "depth": 1, "attributes_per_tree": (1,), "clip": CLIP, "seed": 1}
     return recipes.oblivious_boost(epsilon=1.0, rows=80, domain=COLUMN, **fixed, **changes)
 
 
@@ -222,7 +222,7 @@ def without_the_clip():
 
     recipe = replaced(oblivious(), program)
     numbers = MirrorNumbers(np.float32(1))
-    return dataclasses.replace(recipe, reweighter=mirror(losses.log), reweighting=numbers)
+    return dataclasses.replace(recipe, weight_update=mirror(losses.log), weighting=numbers)
 
 
 def start_from_private_counts():
@@ -252,8 +252,8 @@ def thresholds_at_private_quantiles():
         oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
 
     recipe = oblivious()
-    noise = {**recipe.budget.noise, "histogram": np.float32(0)}
-    recipe = dataclasses.replace(recipe, budget=recipe.budget._replace(noise=noise))
+    noise = {**recipe.params.noise, "histogram": np.float32(0)}
+    recipe = dataclasses.replace(recipe, params=recipe.params._replace(noise=noise))
     return replaced(recipe, program)
 
 
@@ -280,7 +280,7 @@ def scores_of_all_lower_intervals():
         found = jnp.cumsum(score_line.counts(rows, scores), axis=0)
         draw(score_line.SITE, mechanisms.discrete_laplace, found, **{**LEAF, "sensitivity": 1.0})
 
-    recipe = oblivious(scores_share=0.5)
+    recipe = oblivious(scores_fraction=0.5)
     old = recipe.learner.epilogue
     learner = recipe.learner._replace(epilogue=old._replace(program=program))
     return dataclasses.replace(recipe, learner=learner)

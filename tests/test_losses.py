@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import losses, recipes, reweighting
+from dpbt import losses, recipes, weighting
 from dpbt.base import ADD_REMOVE, ProperLoss
 from dpbt.learners import greedy_tree
 
@@ -133,7 +133,7 @@ def test_inconsistent_losses_are_refused_where_they_are_boosted(name):
     for boosted in (
         lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=bad),
         lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion="gini", loss=bad),
-        lambda: reweighting.mirror(bad),
+        lambda: weighting.mirror(bad),
     ):
         with pytest.raises(ValueError, match=words) as refused:
             boosted()
@@ -189,7 +189,7 @@ def test_what_is_no_loss_is_refused_in_one_short_line(wrong):
     for name, take in (
         ("criterion", lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=wrong)),
         ("loss", lambda: recipes.bdpe(epsilon=1.0, rows=50, loss=wrong)),
-        ("loss", lambda: reweighting.mirror(wrong)),
+        ("loss", lambda: weighting.mirror(wrong)),
     ):
         with pytest.raises(ValueError, match=f"^{name} must be one of .*, got ") as refused:
             take()
@@ -273,6 +273,6 @@ def test_a_family_is_told_by_what_it_declares_and_not_by_its_name():
 
     mine = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5], criterion=named)
     own = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5])
-    np.testing.assert_array_equal(mine.budget.settings.link_alpha, [1.0, 0.5])
-    np.testing.assert_array_equal(own.budget.settings.link_alpha, [1.0, 0.5])
+    np.testing.assert_array_equal(mine.params.settings.link_alpha, [1.0, 0.5])
+    np.testing.assert_array_equal(own.params.settings.link_alpha, [1.0, 0.5])
     assert (mine.setting, own.setting) == ("my own", "alpha")

@@ -22,7 +22,7 @@ from dpbt.learners import (
 )
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import grid, mechanisms, sensitivity
-from dpbt.reweighting import ClippedNumbers, clipped_mirror
+from dpbt.weighting import ClippedNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales
 
@@ -57,7 +57,7 @@ def table_of(present=ROWS, more=2):
 
 def recipe_of(epsilon=3.0, **changes):
     settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "rows": ROWS}
-    shares = {"marginals_share": 0.3, "scores_share": 0.2}
+    shares = {"marginals_fraction": 0.3, "scores_fraction": 0.2}
     return recipes.oblivious_boost(
         epsilon=epsilon, domain=DOMAIN, **{**settings, **shares, **changes}
     )
@@ -68,11 +68,11 @@ SITES = {"sum": "sums", "histogram": "histogram", "score": "scores"}
 
 def setting_of(recipe):
     """The numbers of a recipe, for the reference."""
-    noisy, numbers, drawn = dpbt.ledger(recipe).lines[0].mechanism, recipe.budget, scales(recipe)
+    noisy, numbers, drawn = dpbt.ledger(recipe).lines[0].mechanism, recipe.params, scales(recipe)
     return {
         **{name: float(getattr(numbers, name)) for name in ("step", "limit", "curvature")},
         **{f"{name}_scale": drawn.get(site, 0.0) for name, site in SITES.items()},
-        "clip": float(recipe.reweighting.clip),
+        "clip": float(recipe.weighting.clip),
         "smoothing": 0.1,
         "deviation": 1.0 if noisy is mechanisms.rounded_gaussian else math.sqrt(2),
         "counts": COUNTS,
@@ -184,7 +184,7 @@ def test_no_weight_is_above_the_clip():
     weigh = clipped_mirror(losses.log).weigh
     for bound, clip in ((0.0, 0.3), (0.0, 1.0), (20.0, 0.3), (20.0, 0.9), (0.2, 0.53)):
         numbers = ClippedNumbers(np.float32(1), np.float32(clip))
-        public = recipe_of().public()._replace(reweighting=numbers)
+        public = recipe_of().public()._replace(weighting=numbers)
         found = weigh(jnp.asarray(scores), jnp.float32(bound), table, public)
         expected, unit = reference.weights(scores, *host(table)[1:], bound, clip)
         assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)
@@ -210,7 +210,7 @@ KIND = oblivious_tree.Kind(
 
 
 @functools.cache
-def asked_of(attributes, trees, depth=4, mixes=(1, 2, 3), seed=3):
+def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
     """(questions of the first trees, with a leading axis; mass), for masses that are mostly 0."""
     mass = np.zeros((len(attributes), CELLS), np.float32)
     rng = np.random.default_rng(0)
@@ -222,7 +222,7 @@ def asked_of(attributes, trees, depth=4, mixes=(1, 2, 3), seed=3):
         def tree(number):
             key = jnp.uint32(seed)
             return oblivious_questions.draw(
-                attributes, depth, mixes, key, number, jnp.asarray(mass)
+                attributes, depth, attributes_per_tree, key, number, jnp.asarray(mass)
             )
 
         return jax.vmap(tree)(numbers)
@@ -265,18 +265,18 @@ def test_both_answers_of_a_question_are_known_cells(attributes):
 
 
 @pytest.mark.parametrize(
-    ("depth", "mixes"),
+    ("depth", "attributes_per_tree"),
     [
         (4, (1, 2, 3)),
         *(pytest.param(2, k, marks=pytest.mark.slow) for k in ((1, 2, 3), (3,), (5, 1))),
     ],
 )
-def test_trees_ask_all_attributes_equally_often(depth, mixes):
+def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     """A tree asks min(k, D) of them, and every F attributes in a row are a deck."""
-    asked, _ = asked_of(FIVE, 15 * len(mixes), depth, mixes)
+    asked, _ = asked_of(FIVE, 15 * len(attributes_per_tree), depth, attributes_per_tree)
     dealt = []
     for number, feature in enumerate(asked.feature):
-        count = min(mixes[number % len(mixes)], depth)
+        count = min(attributes_per_tree[number % len(attributes_per_tree)], depth)
         dealt += feature[:count].tolist()
         np.testing.assert_array_equal(feature, np.resize(feature[:count], depth))
     decks = np.array(dealt).reshape(-1, 5)
@@ -308,13 +308,13 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
 
 def test_settings_of_one_seed_share_the_leaf_of_each_row():
     """Without histograms no array has a leaf for each row and setting, also where T differs."""
-    several = recipe_of(np.array([1.0, 2.0, 3.0]), marginals_share=0.0, rounds=[3, 4, 5])
+    several = recipe_of(np.array([1.0, 2.0, 3.0]), marginals_fraction=0.0, rounds=[3, 4, 5])
 
     def leaves(seed_axis):
         axes = jax.tree.map(lambda _: 0, several)
-        axes = dataclasses.replace(axes, budget=axes.budget._replace(seed=seed_axis))
-        seed = several.budget.seed if seed_axis == 0 else np.float32(0)
-        own = dataclasses.replace(several, budget=several.budget._replace(seed=seed))
+        axes = dataclasses.replace(axes, params=axes.params._replace(seed=seed_axis))
+        seed = several.params.seed if seed_axis == 0 else np.float32(0)
+        own = dataclasses.replace(several, params=several.params._replace(seed=seed))
 
         def scores(recipe):
             return dpbt.boost(jax.random.key(0), table_of(), recipe).scores
@@ -354,7 +354,7 @@ def structures(budget, public):
 def test_questions_depend_on_the_seed_and_on_neither_rounds_nor_rows():
     def questions(**changes):
         recipe = recipe_of(**changes)
-        return [np.asarray(array) for array in structures(recipe.budget, recipe.public())]
+        return [np.asarray(array) for array in structures(recipe.params, recipe.public())]
 
     first = questions()
     for changes in ({"rounds": 400}, {"rows": 9000}, {"clip": 0.1, "step": 0.9}):
@@ -372,7 +372,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     parts = {
         "attributes": KIND.attributes[:3],
         "depth": 5,
-        "mixes": (1, 2),
+        "attributes_per_tree": (1, 2),
         "marginals": False,
         "scores": False,
         "smoothing": 0.10000001,
@@ -503,7 +503,7 @@ def test_a_domain_of_one_or_two_columns_is_fitted_and_predicted(columns):
     places = np.array([list(DOMAIN).index(name) for name in columns])
     questions = jax.tree.map(jnp.asarray, domains.questions(domain))
     table = table._replace(cells=table.cells[:, places], questions=questions)
-    recipe = recipes.oblivious_boost(epsilon=9.0, rows=ROWS, domain=domain, marginals_share=0.3)
+    recipe = recipes.oblivious_boost(epsilon=9.0, rows=ROWS, domain=domain, marginals_fraction=0.3)
     model = dpbt.fit(jax.random.key(0), table, recipe)
     assert np.isfinite(np.asarray(dpbt.decision_function(model, table))).all()
     assert dpbt.ledger(model).epsilon <= 9.0

@@ -65,18 +65,18 @@ def as_mappings(columns):
 
 
 def from_columns(model, columns, labels, numbers, weights, folder):
-    options = {**TWO, "sample_weight": weights, "most_weight": 3.0, "rows_per_block": 500}
+    options = {**TWO, "sample_weight": weights, "max_weight": 3.0, "rows_per_block": 500}
     return rows_in_chunks(convert.convert_columns(DOMAIN, columns, labels, folder, **options))
 
 
 def from_blocks(model, columns, labels, numbers, weights, folder):
-    options = {"target": Numeric(0, 4), "most_weight": 1, "capacity": BOUND}
+    options = {"target": Numeric(0, 4), "max_weight": 1, "capacity": BOUND}
     rows = [convert.RawRows(columns, numbers, weights)]
     return rows_in_chunks(convert.convert(rows, DOMAIN, folder, **options))
 
 
 def table(model, columns, labels, numbers, weights, folder, **options):
-    chosen = {**TWO, "sample_weight": weights, "most_weight": 1, "capacity": BOUND, **options}
+    chosen = {**TWO, "sample_weight": weights, "max_weight": 1, "capacity": BOUND, **options}
     targets = (labels, Nominal(("yes", "no", "c"))), (numbers, Numeric(0, 4))
     others = [dpbt.table(DOMAIN, columns, own, target=target) for own, target in targets]
     found = dpbt.table(DOMAIN, columns, labels, **chosen)
@@ -166,7 +166,7 @@ def test_a_long_text_takes_no_room_in_other_rows(tmp_path):
 # Estimators.
 
 BOOSTED = functools.partial(dpbt.recipes.oblivious_boost, rounds=2, depth=2)
-GROVE = functools.partial(dpbt.recipes.random_forest, rounds=2, depth=2)
+TREE_GROUP = functools.partial(dpbt.recipes.random_forest, rounds=2, depth=2)
 
 
 def estimator(kind):
@@ -175,11 +175,11 @@ def estimator(kind):
         "rows": BOUND,
         "domain": DOMAIN,
         "random_state": 1,
-        "recipe": GROVE if kind is PrivateForestClassifier else BOOSTED,
+        "recipe": TREE_GROUP if kind is PrivateForestClassifier else BOOSTED,
     }
     if kind is PrivateBoostingRegressor:
-        return kind(**options, most_weight=1, target_range=(0, 4))
-    bound = {} if kind is PrivateForestClassifier else {"most_weight": 1}
+        return kind(**options, max_weight=1, target_range=(0, 4))
+    bound = {} if kind is PrivateForestClassifier else {"max_weight": 1}
     return kind(**options, **bound, classes=("no", "yes"))
 
 

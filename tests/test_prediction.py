@@ -10,9 +10,9 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners.hypotheses.groves import GROVES
+from dpbt.learners.hypotheses.tree_groups import TREE_GROUPS
 from dpbt.learners.hypotheses.trees import TREES
-from dpbt.learners.random_tree import Grove
+from dpbt.learners.random_tree import TreeGroup
 from dpbt.learners.random_tree import shares as leaf_shares
 from dpbt.release import model as prediction
 from tests.pictured import random_model
@@ -120,8 +120,8 @@ def test_only_branches_that_a_row_can_reach_are_shown():
     rng, nodes = np.random.default_rng(0), (5, 1, 2**7 - 1)
     attribute = rng.integers(0, 4, nodes).astype(np.int32)
     threshold, leaf = rng.random(nodes, np.float32), rng.random((5, 1, 2**7), np.float32)
-    grove = Grove(attribute, threshold, leaf, np.ones((5, 1)))
-    words = words_of(GROVES, grove)
+    group = TreeGroup(attribute, threshold, leaf, np.ones((5, 1)))
+    words = words_of(TREE_GROUPS, group)
     rows = [
         {"age": age, "job": job, "member": member}
         for age in range(5, 100, 10)

@@ -14,7 +14,7 @@ import pytest
 
 import dpbt
 from dpbt.data import convert
-from dpbt.training import memory, passes, processes
+from dpbt.training import memory, passes, processes, step
 from tests import worker
 from tests.test_sweeps import finished, spawn
 
@@ -172,5 +172,8 @@ def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
     room = memory.plan_for(table, recipe, 2 * 2**30, 1)
     place = processes.Place(before=1150, present=1750, capacity=1750, first=1150)
     with passes.Passes(table, recipe, room, tmp_path, place=place) as read:
-        histogram = read.opening({}, jax.random.key(0)).totals["histogram"]
+        context = step.before(recipe)
+        batch = passes.Batch(context.public, context.bound, np.zeros(1, np.int32), None, {}, None)
+        keys = jax.random.split(jax.random.key(0), 1)
+        histogram = read.sums("prologue", batch, keys, ("histogram",)).totals["histogram"]
     assert histogram.sum() == 50 * 127 * len(domain)

@@ -145,7 +145,7 @@ def test_noise_of_the_prologue_is_not_that_of_a_round():
         prologue=Prologue(constant(first), lambda release, budget: jnp.float32(0), "nothing"),
         tag="twins",
     )
-    recipe = recipes.custom(weak, rows=14, rounds=20, budget=Noise({}))
+    recipe = recipes.custom(weak, rows=14, rounds=20, params=Noise({}))
     table = random_table(0, 14, 3)
     transcript = jax.jit(dpbt.boost)(jax.random.key(3), table, recipe).transcript
     same = np.asarray(transcript.rounds[second]) == np.asarray(transcript.prologue[first])
@@ -195,7 +195,7 @@ def test_the_loss_of_the_prologue_is_that_of_an_own_likelihood():
     for one in (table, other):
         label, present = np.asarray(one.target), np.asarray(one.present)
         counts = [np.sum(present & ~label), np.sum(present & label)]
-        distance.append(np.abs(seen - counts).sum() / float(recipe.budget.noise["classes"]))
+        distance.append(np.abs(seen - counts).sum() / float(recipe.params.noise["classes"]))
     assert here - there == pytest.approx(distance[1] - distance[0], abs=1e-4)
 
 
@@ -210,7 +210,7 @@ def test_a_draw_without_noise_has_an_infinite_line():
     weak = learner(program=without_noise, tag="bare")
     with pytest.raises(ValueError, match="the noise of 'more' would have scale 0"):
         recipe_of(weak=weak)
-    book = dpbt.ledger(recipe_of(weak=weak, epsilon=None, budget=recipe_of().budget))
+    book = dpbt.ledger(recipe_of(weak=weak, epsilon=None, params=recipe_of().params))
     assert [line.site for line in book.lines] == ["classes", "more", "leaf"]
     assert book.epsilon == book.lines[1].epsilon == np.inf
 
@@ -241,7 +241,7 @@ def test_an_audit_searches_prologues_too():
 def test_the_intercept_reaches_every_score():
     table, recipe = random_table(7, 14, 3), recipe_of(epsilon=50.0)
     model = dpbt.fit(jax.random.key(2), table, recipe)
-    start = float(intercept(model.transcript.prologue, recipe.budget))
+    start = float(intercept(model.transcript.prologue, recipe.params))
     assert start != 0
     assert float(model.intercept) == pytest.approx(start, rel=1e-6)
 
@@ -290,7 +290,7 @@ def test_vmap_over_recipes_keys_and_masks_is_a_loop():
 def test_the_first_rounds_do_not_depend_on_how_many_follow():
     table, several = random_table(1, 14, 3), recipe_of(rounds=[2, 5])
     few, many = (recipes.setting(several, index) for index in (0, 1))
-    many = dataclasses.replace(many, budget=few.budget)
+    many = dataclasses.replace(many, params=few.params)
     first, second = (dpbt.fit(jax.random.key(0), table, one).transcript for one in (few, many))
     jax.tree.map(np.testing.assert_array_equal, first.prologue, second.prologue)
     np.testing.assert_array_equal(first.rounds["leaf"][:2], second.rounds["leaf"][:2])

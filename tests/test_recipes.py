@@ -8,7 +8,7 @@ import optax
 import pytest
 
 import dpbt
-from dpbt import losses, recipes, reweighting
+from dpbt import losses, recipes, weighting
 from dpbt.base import ADD_REMOVE, Noise
 from dpbt.data.domains import Boolean
 from dpbt.learners import (
@@ -50,7 +50,7 @@ def test_the_ledger_adds_up_to_the_request(calibration, relation, alpha, epsilon
 
 def test_shares_of_the_budget():
     ledger = dpbt.ledger(
-        recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=4, beta_tree=0.6, error_share=0.25)
+        recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=4, beta_tree=0.6, error_fraction=0.25)
     )
     cost = {event.site: event.count * event.epsilon for event in ledger.lines}
     assert cost["leaf"] == pytest.approx(0.8, rel=1e-5)
@@ -91,7 +91,7 @@ def test_a_zero_alpha_does_not_change_the_settings_beside_it():
     many = recipes.bdpe(epsilon=1.0, rows=50, alpha=np.array([0.0, 0.5]))
     alone = recipes.bdpe(epsilon=1.0, rows=50, alpha=0.5)
     jax.tree.map(np.testing.assert_array_equal, recipes.setting(many, 1), alone)
-    assert float(recipes.setting(many, 0).budget.settings.link_alpha) == 1.0
+    assert float(recipes.setting(many, 0).params.settings.link_alpha) == 1.0
 
 
 def test_equal_structures_are_equal():
@@ -103,8 +103,8 @@ def test_equal_structures_are_equal():
 
 def test_schedules_give_alpha_by_depth():
     recipe = recipes.bdpe(epsilon=1, rows=50, depth=3, alpha=optax.linear_schedule(1.0, 0.0, 2))
-    np.testing.assert_allclose(recipe.budget.settings.alpha, [1.0, 0.5, 0.0], atol=1e-6)
-    assert float(recipe.budget.settings.link_alpha) == 1
+    np.testing.assert_allclose(recipe.params.settings.alpha, [1.0, 0.5, 0.0], atol=1e-6)
+    assert float(recipe.params.settings.link_alpha) == 1
     bounds = [
         event.sensitivity for event in dpbt.ledger(recipe).lines if event.site.startswith("split")
     ]
@@ -132,7 +132,7 @@ def test_settings_that_a_recipe_does_not_hold_are_refused(name):
 
 def test_alpha_has_a_meaning_where_the_link_is_a_family():
     recipe = recipes.bdpe(criterion="gini", loss="m_alpha", alpha=0.5, **GOOD)
-    assert float(recipe.budget.settings.link_alpha) == 0.5
+    assert float(recipe.params.settings.link_alpha) == 0.5
 
 
 # Recipes of any learner
@@ -148,28 +148,28 @@ def test_a_recipe_of_any_learner_is_calibrated_to_the_request():
     several = recipes.custom(RULE, rows=200, rounds=[3, 9], epsilon=[0.5, 2.0])
     alone = recipes.custom(RULE, rows=200, rounds=9, epsilon=2.0)
     np.testing.assert_array_equal(
-        recipes.setting(several, 1).budget.noise["rule"], alone.budget.noise["rule"]
+        recipes.setting(several, 1).params.noise["rule"], alone.params.noise["rule"]
     )
 
 
 def test_a_custom_recipe_has_the_budget_or_the_fractions_that_it_is_given():
     given = Noise({"rule": np.float32(5000 / 254)})
-    recipe = recipes.custom(RULE, rows=200, rounds=9, budget=given)
-    assert recipe.budget == given
+    recipe = recipes.custom(RULE, rows=200, rounds=9, params=given)
+    assert recipe.params == given
     assert dpbt.ledger(recipe).epsilon == pytest.approx(9 * 2 * 127 / 5000, rel=1e-6)
     recipe = recipes.custom(RULE, rows=200, rounds=9, epsilon=1.0, fractions={"rule": 0.5})
     assert dpbt.ledger(recipe).epsilon == pytest.approx(0.5, rel=1e-4)
 
 
 def test_a_loss_is_taken_as_its_family():
-    assert reweighting.mirror(losses.log) is reweighting.mirror(losses.fixed(losses.log), True)
+    assert weighting.mirror(losses.log) is weighting.mirror(losses.fixed(losses.log), True)
     recipe = recipes.custom(
         greedy_tree.greedy_tree(2, losses.m_alpha, losses.fixed(losses.log), False, ADD_REMOVE),
         rows=100,
         rounds=2,
-        budget=recipes.bdpe(epsilon=1.0, rows=100, depth=2, alpha=0.5).budget,
-        reweighter=reweighting.mirror(losses.log),
-        reweighting=reweighting.MirrorNumbers(np.float32(1)),
+        params=recipes.bdpe(epsilon=1.0, rows=100, depth=2, alpha=0.5).params,
+        weight_update=weighting.mirror(losses.log),
+        weighting=weighting.MirrorNumbers(np.float32(1)),
         loss=losses.log,
     )
     assert recipe.loss is losses.fixed(losses.log)
@@ -183,12 +183,12 @@ EVERY_LEARNER = {
     "random": lambda: random_tree.random_tree(3, ADD_REMOVE, mechanisms.discrete_laplace),
 }
 MIRROR = {
-    "reweighter": reweighting.mirror(losses.m_alpha),
-    "reweighting": reweighting.MirrorNumbers(np.float32(1)),
+    "weight_update": weighting.mirror(losses.m_alpha),
+    "weighting": weighting.MirrorNumbers(np.float32(1)),
 }
 LAZY = {
-    "reweighter": reweighting.lazy_bregman(),
-    "reweighting": reweighting.LazyNumbers(np.float32(0.4), np.float32(0.3)),
+    "weight_update": weighting.lazy_bregman(),
+    "weighting": weighting.LazyNumbers(np.float32(0.4), np.float32(0.3)),
 }
 
 
@@ -264,7 +264,7 @@ REFUSED = {
         ({"zeta": [np.float32(0.5)]}, r"zeta must be .*, got \[0.5\]$"),
         ({"zeta": 1e-10, "epsilon": np.inf}, "zeta must be in"),
         ({"beta_tree": 1.0}, "beta_tree must be greater than 0 and less than 1"),
-        ({"error_share": 0.0}, "error_share must be greater than 0"),
+        ({"error_fraction": 0.0}, "error_fraction must be greater than 0"),
         ({"clip": np.inf}, "clip must be in"),
         ({"clip": 1e-25}, "clip must be in"),
         ({"clip": 1e30, "calibration": "published"}, "clip must be in"),
@@ -274,9 +274,9 @@ REFUSED = {
     "oblivious_boost": [
         ({"depth": 0}, "depth must be an integer of at least 1, got 0"),
         ({"depth": 11}, "depth must be at most 10, got 11"),
-        ({"mixes": ()}, "mixes must be"),
-        ({"mixes": [[1], [1, 2]]}, "mixes must be"),
-        ({"mixes": 11}, "mixes must be"),
+        ({"attributes_per_tree": ()}, "attributes_per_tree must be"),
+        ({"attributes_per_tree": [[1], [1, 2]]}, "attributes_per_tree must be"),
+        ({"attributes_per_tree": 11}, "attributes_per_tree must be"),
         ({"smoothing": 1}, "smoothing must be"),
         ({"smoothing": np.nan}, "smoothing must be"),
         ({"step": 1e300}, "step must be a positive finite float32, got 1e.300"),
@@ -285,11 +285,14 @@ REFUSED = {
         ({"clip": 1e-60}, "clip must be a positive finite float32"),
         ({"clip": 1.01}, r"clip must be in \(0, 1\]"),
         ({"curvature": -1}, "curvature must be 0 or a positive finite float32"),
-        ({"curvature": "x", "marginals_share": 0}, "curvature must be a number"),
-        ({"marginals_share": 1}, "marginals_share must be"),
-        ({"marginals_share": [0, 0.1]}, "marginals_share must be"),
-        ({"scores_share": -0.1}, "scores_share must be"),
-        ({"marginals_share": 0.5, "scores_share": 0.5}, "must add up to less than 1, got 1.0"),
+        ({"curvature": "x", "marginals_fraction": 0}, "curvature must be a number"),
+        ({"marginals_fraction": 1}, "marginals_fraction must be"),
+        ({"marginals_fraction": [0, 0.1]}, "marginals_fraction must be"),
+        ({"scores_fraction": -0.1}, "scores_fraction must be"),
+        (
+            {"marginals_fraction": 0.5, "scores_fraction": 0.5},
+            "must add up to less than 1, got 1.0",
+        ),
         ({"seed": 2**24}, "seed must be"),
         ({"seed": 0.5}, "seed must be"),
     ],
@@ -311,8 +314,8 @@ REFUSED = {
         ({"splits": 8, "depth": 3}, r"at most 2\^D - 1 splits"),
         ({"depth": [2, 3]}, "depth must be one integer"),
         ({"depth": 13}, "depth must be at most 12"),
-        ({"leaf_share": 1.0}, "leaf_share must be"),
-        ({"leaf_share": 0.4, "calibration": "published"}, "gives half"),
+        ({"leaf_fraction": 1.0}, "leaf_fraction must be"),
+        ({"leaf_fraction": 0.4, "calibration": "published"}, "gives half"),
         ({"criterion": losses.log, "calibration": "published"}, "Gini"),
         ({"density": 1.0}, "density must be greater than 0 and less than 1"),
         ({"learning_rate": np.inf}, "learning_rate must be greater than 0 and finite"),
@@ -334,40 +337,40 @@ REFUSED = {
         ({"tau": 2.0}, "tau must be"),
     ],
     "custom": [
-        ({"epsilon": None}, "either epsilon or budget"),
-        ({"budget": BUDGET}, "either epsilon"),
+        ({"epsilon": None}, "either epsilon or params"),
+        ({"params": BUDGET}, "either epsilon"),
         ({"epsilon": 1e-12}, "epsilon is too small"),
         ({"relation": "replace_one"}, "sensitivities are under"),
         ({"learner": "x"}, "learner must be a weak learner, .*, got 'x'"),
         ({"learner": recipes.bdpe}, "learner must be a weak learner"),
-        ({"reweighter": "mirror"}, "reweighter must be a re-weighter, .*, got 'mirror'"),
-        ({"reweighter": reweighting.lazy_bregman()}, r"needs reweighting=LazyNumbers\("),
-        ({"reweighting": {}}, "reweighting must be an empty tuple for uniform"),
+        ({"weight_update": "mirror"}, "weight_update must be a weight update, .*, got 'mirror'"),
+        ({"weight_update": weighting.lazy_bregman()}, r"needs weighting=LazyNumbers\("),
+        ({"weighting": {}}, "weighting must be an empty tuple for uniform"),
         (
             {
-                "reweighter": reweighting.mirror(losses.log),
-                "reweighting": reweighting.MirrorNumbers("1"),
+                "weight_update": weighting.mirror(losses.log),
+                "weighting": weighting.MirrorNumbers("1"),
             },
-            "link_alpha of reweighting must be a number",
+            "link_alpha of weighting must be a number",
         ),
-        ({"loss": losses.log}, "needs reweighting with link_alpha"),
+        ({"loss": losses.log}, "needs weighting with link_alpha"),
         ({"loss": "log"}, "a loss or a family"),
         ({"name": 3}, "name must be a text, got 3"),
         ({"fractions": "x"}, "fractions must map sites"),
         (
-            {"epsilon": None, "budget": BUDGET, "fractions": {"rule": 1.0}},
+            {"epsilon": None, "params": BUDGET, "fractions": {"rule": 1.0}},
             "fractions share out epsilon",
         ),
         *(
-            ({"epsilon": None, "budget": budget}, words)
+            ({"epsilon": None, "params": budget}, words)
             for budget, words in (
-                ({}, "budget must be a NamedTuple whose noise"),
+                ({}, "params must be a NamedTuple whose noise"),
                 (
                     Noise({"rule": np.float32("nan")}),
-                    "rule of budget must be at least 0, got .*nan",
+                    "rule of params must be at least 0, got .*nan",
                 ),
-                (Noise({"rule": np.float32(-1)}), "rule of budget must be at least 0"),
-                (Noise({"rule": "9"}), "rule of budget must be a number"),
+                (Noise({"rule": np.float32(-1)}), "rule of params must be at least 0"),
+                (Noise({"rule": "9"}), "rule of params must be a number"),
                 (Noise({"leaf": np.float32(9)}), "the draw 'rule' has no fraction of the budget"),
             )
         ),

@@ -22,7 +22,7 @@ CELLS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.questions
 NAMES = np.array(["zqxcell"] * N)
 TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
 SMALL = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)
-GROVE = recipes.random_forest(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
+TREE_GROUP = recipes.random_forest(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
 BALLS = recipes.halfspace_boost(epsilon=1.0, delta=1e-6, rows=BOUND, rounds=1)
 NUMBER, FLAG = {"a": Numeric(0, 1)}, {"a": Boolean(), "b": Boolean()}
 
@@ -51,8 +51,8 @@ REFUSALS = {
     "fewer features": fitting(TREES, CELLS[:, :2], LABEL, LABEL),
     "rows and features exchanged": fitting(TREES, CELLS.T, LABEL, LABEL),
     "nothing asked": fitting(TREES, CELLS, LABEL, LABEL, asked=None),
-    "positions as integers": fitting(GROVE, CELLS.astype(int), LABEL, LABEL, fit=dpbt.fit),
-    "positions as text": fitting(GROVE, NAMES[:, None], LABEL, LABEL, fit=dpbt.fit),
+    "positions as integers": fitting(TREE_GROUP, CELLS.astype(int), LABEL, LABEL, fit=dpbt.fit),
+    "positions as text": fitting(TREE_GROUP, NAMES[:, None], LABEL, LABEL, fit=dpbt.fit),
     "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
     "no numbers": fitting(BALLS, CELLS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
     "bits in a table": lambda: of_splits(NAMES[:, None], LABEL, LABEL),
@@ -74,7 +74,7 @@ def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
 def test_rows_to_predict_are_not_shown_either(watch):
     table = private_task().table
     model = dpbt.fit(KEY, table, TREES)
-    forest = dpbt.fit(KEY, table, GROVE, jax.random.key(2**31))
+    forest = dpbt.fit(KEY, table, TREE_GROUP, jax.random.key(2**31))
     for predict in (
         lambda rows: dpbt.predict(model, rows),
         lambda rows: dpbt.predict(forest, rows),

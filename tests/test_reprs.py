@@ -58,7 +58,7 @@ def objects():
         "rows for oblivious trees": oblivious_hypotheses.prepare(table),
         "cells": trees.Cells(*(jnp.full((N,), N) for _ in range(4))),
         "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
-        "sums given": Given({"a": exact}, keys.opening, exact),
+        "sums given": Given({"a": exact}, keys.prologue, exact),
         "total": Total(exact),
         "summed": Summed({"a": exact}, jnp.float32(1)),
         "request": request(exact),

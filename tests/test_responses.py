@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import base, boosting, recipes, reweighting
+from dpbt import base, boosting, recipes, weighting
 from dpbt.analysis import audit
 from dpbt.base import GRID, NUMBER, Weighted, one_of_classes
 from dpbt.data import tables, targets
@@ -52,9 +52,9 @@ def table_of(target, count=ROWS, **options):
 
 
 def recipe_of(target, epsilon=3.0, **changes):
-    settings = {"rounds": ROUNDS, "depth": 2, "rows": ROWS, "marginals_share": 0.2}
+    settings = {"rounds": ROUNDS, "depth": 2, "rows": ROWS, "marginals_fraction": 0.2}
     if isinstance(target, Nominal):
-        settings["scores_share"] = 0.2
+        settings["scores_fraction"] = 0.2
     return recipes.oblivious_boost(
         epsilon=epsilon, domain=DOMAIN, target=target, **{**settings, **changes}
     )
@@ -112,10 +112,10 @@ def test_residuals_of_classes_are_those_of_plain_loops(norm, order):
     labels = rng.integers(0, 3, 400).astype(np.uint8)
     table = dpbt.Table(jnp.zeros((400, 1)), jnp.asarray(labels), jnp.ones(400, bool))
     public = recipe_of(CLASSES).public()
-    by = reweighting.residuals(one_of_classes(3), norm)
+    by = weighting.residuals(one_of_classes(3), norm)
     for clip in (0.2, 0.42, 1.3):
-        numbers = reweighting.ResidualNumbers(np.float32(clip))
-        read = table, public._replace(reweighting=numbers)
+        numbers = weighting.ResidualNumbers(np.float32(clip))
+        read = table, public._replace(weighting=numbers)
         found = by.weigh(jnp.asarray(scores), jnp.float32(9), *read)
         expected = plain_residuals(scores, labels, clip, order)
         assert np.abs(np.asarray(found.weight) - expected).max() <= 1  # float32 beside a whole
@@ -127,10 +127,10 @@ def test_residuals_of_classes_are_those_of_plain_loops(norm, order):
 def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
     target = jnp.asarray([0.0, 0.5, 0.52, 1.0, jnp.nan, jnp.inf], jnp.float32)
     table = dpbt.Table(jnp.zeros((6, 1)), target, jnp.ones(6, bool))
-    numbers = reweighting.ResidualNumbers(np.float32(1.5))
-    public = recipe_of(RANGE).public()._replace(reweighting=numbers, unit=jnp.float32(0.1))
+    numbers = weighting.ResidualNumbers(np.float32(1.5))
+    public = recipe_of(RANGE).public()._replace(weighting=numbers, unit=jnp.float32(0.1))
     score = jnp.full(6, 0.5, jnp.float32)
-    found = reweighting.residuals(NUMBER, "l2").weigh(score, jnp.float32(0), table, public)
+    found = weighting.residuals(NUMBER, "l2").weigh(score, jnp.float32(0), table, public)
     counted = grid.counted_weights(found.weight, table, NUMBER)
     np.testing.assert_array_equal(counted, [-GRID, 0, 17, GRID, 0, GRID])
 
@@ -139,7 +139,7 @@ def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
 @pytest.mark.parametrize("name", TARGETS)
 def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
     target = TARGETS[name]
-    own = {"sample_weight": np.linspace(0, 2, ROWS), "most_weight": 2.0} if weighted else {}
+    own = {"sample_weight": np.linspace(0, 2, ROWS), "max_weight": 2.0} if weighted else {}
     table, recipe = table_of(target, **own), recipe_of(target, np.inf)
     boosted = BOOST(jax.random.key(0), table, recipe)
     transcript, trees = boosted.transcript, boosted.hypotheses
@@ -157,18 +157,18 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
 
     # The first round, whose scores are where they started; the model's leaves are scaled.
     learner = recipe.learner
-    start = np.asarray(learner.prologue.intercept(transcript.prologue, recipe.budget))
+    start = np.asarray(learner.prologue.intercept(transcript.prologue, recipe.params))
     public = recipe.public(transcript.prologue)
     if name == "classes":
         scores = np.repeat(start[:, None], ROWS, axis=1)
-        residual = plain_residuals(scores, labels, float(recipe.reweighting.clip), 1)
+        residual = plain_residuals(scores, labels, float(recipe.weighting.clip), 1)
         residual = np.trunc(residual * weight)
     else:
-        unit = float(learner.prologue.unit(transcript.prologue, recipe.budget))
-        clip = float(recipe.reweighting.clip)
+        unit = float(learner.prologue.unit(transcript.prologue, recipe.params))
+        clip = float(recipe.weighting.clip)
         whole = np.round(np.clip((labels - start) / unit, -clip, clip) / clip * GRID)
         residual = np.trunc(whole * weight)[None]
-    tree, _ = learner.structure(recipe.budget, public)
+    tree, _ = learner.structure(recipe.params, public)
     leaf = np.zeros(ROWS, int)
     for feature, right in zip(np.asarray(tree.feature), np.asarray(tree.right), strict=True):
         leaf = 2 * leaf + right[cells[:, feature]]
@@ -249,7 +249,7 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
 
 def opening(table, recipe):
     """What the prologue draws, without noise."""
-    still = dataclasses.replace(recipe, budget=jax.tree.map(jnp.zeros_like, recipe.budget))
+    still = dataclasses.replace(recipe, params=jax.tree.map(jnp.zeros_like, recipe.params))
     return BOOST(jax.random.key(0), table, still).transcript.prologue
 
 
@@ -262,7 +262,7 @@ def test_exact_losses_are_within_the_ledger(name, relation):
     """
     target = TARGETS[name]
     weights = np.where(np.arange(ROWS) % 2, 1.0, 0.3)
-    table = table_of(target, sample_weight=weights, most_weight=1)
+    table = table_of(target, sample_weight=weights, max_weight=1)
     table = table._replace(present=table.present.at[:3].set(False))
     recipe = recipe_of(target, relation=relation)
     candidates = audit.whole_domain(DOMAIN, target=target)
@@ -338,7 +338,7 @@ def test_weights_are_read_by_row_and_bounded():
     odd = [1.5, -3, None, "2", float("nan"), 10**400, np.inf, True]
     columns = columns_of(len(odd))
     labels = [True, False] * 4
-    table = dpbt.table(DOMAIN, columns, labels, sample_weight=odd, most_weight=2.0)
+    table = dpbt.table(DOMAIN, columns, labels, sample_weight=odd, max_weight=2.0)
     np.testing.assert_allclose(table.weight, [0.75, 0, 0, 1, 0, 1, 1, 0.5])
     table = dpbt.table(
         DOMAIN,
@@ -347,7 +347,7 @@ def test_weights_are_read_by_row_and_bounded():
         negative="no",
         positive="yes",
         sample_weight=odd,
-        most_weight=2.0,
+        max_weight=2.0,
         class_weight={"yes": 4, "no": 1},
     )
     np.testing.assert_allclose(table.weight, [0.1875, 0, 0, 1, 0, 1, 0.25, 0.5])
@@ -362,8 +362,8 @@ def test_weights_that_are_not_public_bounds_are_refused():
         assert "4" not in str(error.value)
 
     for most in (0, -1, np.inf, np.nan, "2", True):
-        refuses("most_weight must be", most_weight=most, sample_weight=np.ones(4))
-    refuses("same length", sample_weight=np.ones(3), most_weight=1)
+        refuses("max_weight must be", max_weight=most, sample_weight=np.ones(4))
+    refuses("same length", sample_weight=np.ones(3), max_weight=1)
     refuses("must map each class", class_weight="balanced")
     refuses("a weight for each of", class_weight={"True": 1})
     refuses("must be greater than 0 and finite", class_weight={True: 1, False: 0})
@@ -399,7 +399,7 @@ def test_a_row_of_weight_0_counts_nowhere_and_full_weights_change_nothing():
     absent = plain._replace(present=jnp.asarray(gone))
     zeros = plain._replace(weight=jnp.asarray(gone, jnp.float32))
     ones = plain._replace(weight=jnp.ones(ROWS, jnp.float32))
-    shares = {"marginals_share": 0.2, "scores_share": 0.2}
+    shares = {"marginals_fraction": 0.2, "scores_fraction": 0.2}
     for recipe in (
         recipes.bdpe(epsilon=3.0, rows=ROWS, rounds=2, depth=2),
         recipes.oblivious_boost(epsilon=3.0, rows=ROWS, rounds=2, depth=2, domain=DOMAIN, **shares),
@@ -463,8 +463,8 @@ def test_targets_that_declare_nothing_are_refused():
             recipe_of(target)
         with pytest.raises(ValueError, match=words):
             dpbt.table(DOMAIN, columns_of(4), [1, 2, 3, 4], target=target)
-    with pytest.raises(ValueError, match="a number has no scores_share"):
-        recipe_of(RANGE, scores_share=0.1)
+    with pytest.raises(ValueError, match="a number has no scores_fraction"):
+        recipe_of(RANGE, scores_fraction=0.1)
 
 
 # Predictions.
@@ -534,15 +534,15 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
 
 def test_a_re_weighter_of_longer_residuals_costs_no_more():
     """The program drops rows whose residuals are longer than the grid."""
-    recipe = recipe_of(CLASSES, marginals_share=0.0, scores_share=0.0)
+    recipe = recipe_of(CLASSES, marginals_fraction=0.0, scores_fraction=0.0)
 
     def weigh(score, bound, table, public):
-        own = recipe.reweighter.weigh(score, bound, table, public)
+        own = recipe.weight_update.weigh(score, bound, table, public)
         longer = jnp.arange(score.shape[1], dtype=jnp.int32) % 2 == 0
         return Weighted(own.weight * jnp.where(longer, 1.4, 1.0)[None, :], own.cap)
 
-    longer = recipe.reweighter._replace(weigh=weigh, tag="longer")
-    unlike = dataclasses.replace(recipe, reweighter=longer)
+    longer = recipe.weight_update._replace(weigh=weigh, tag="longer")
+    unlike = dataclasses.replace(recipe, weight_update=longer)
     table = table_of(CLASSES)
     near = audit.neighbours(table, "add_remove", audit.whole_domain(DOMAIN, target=CLASSES))
     near = near._replace(present=near.present[near.present.sum(axis=1) <= ROWS])
@@ -552,9 +552,9 @@ def test_a_re_weighter_of_longer_residuals_costs_no_more():
 
 def test_pairs_of_learners_and_re_weighters_of_other_responses_are_refused():
     recipe = recipe_of(CLASSES)
-    for reweighter in (reweighting.uniform, reweighting.residuals(one_of_classes(4), "l1")):
+    for weight_update in (weighting.uniform, weighting.residuals(one_of_classes(4), "l1")):
         with pytest.raises(ValueError, match="weighs rows for"):
-            dataclasses.replace(recipe, reweighter=reweighter)
+            dataclasses.replace(recipe, weight_update=weight_update)
 
 
 def test_targets_have_noise_of_their_own():
@@ -571,7 +571,7 @@ def test_finite_bits_are_paid_for_each_sum_that_a_row_moves():
     """A row of K classes may move K sums of its leaf."""
 
     def gap(target):
-        recipe = recipe_of(target, marginals_share=0.0, scores_share=0.0)
+        recipe = recipe_of(target, marginals_fraction=0.0, scores_fraction=0.0)
         (line,) = dpbt.ledger(recipe).lines
         return line.event.moved
 
@@ -591,9 +591,9 @@ def test_tiny_labels_and_weights_raise_nothing():
     tiny = [1e-300, 5e-324, -1e-310, 1e308]
     with np.errstate(all="raise"):
         dpbt.table(DOMAIN, columns, tiny, target=Numeric(0, 1))
-        dpbt.table(DOMAIN, columns, tiny, target=RANGE, sample_weight=tiny, most_weight=1e300)
+        dpbt.table(DOMAIN, columns, tiny, target=RANGE, sample_weight=tiny, max_weight=1e300)
         dpbt.table(DOMAIN, {**columns, "size": tiny}, [True] * 4, exact=True)
-    for most, words in ((10**400, "most_weight"), (1.0, "beyond float32")):
+    for most, words in ((10**400, "max_weight"), (1.0, "beyond float32")):
         weights = {True: 1e308, False: 1e-320}
         with pytest.raises(ValueError, match=words):
-            dpbt.table(DOMAIN, columns, [True] * 4, most_weight=most, class_weight=weights)
+            dpbt.table(DOMAIN, columns, [True] * 4, max_weight=most, class_weight=weights)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpbt import reweighting
+from dpbt import weighting
 from dpbt.base import Public, Table
 from dpbt.learners import halfspace, score_line
 from dpbt.learners.hypotheses.halfspaces import HALFSPACES, Halfspace
@@ -39,22 +39,22 @@ def odds(scores):
 _odds = jax.jit(score_line._of_largest)
 
 
-def weights_of(reweighter, public):
+def weights_of(weight_update, public):
     def weigh(scores):
         rows = Table(jnp.zeros((len(scores), 1)), scores[:, 0] > 0, jnp.ones(len(scores), bool))
-        return reweighter.weigh(scores[:, 0], jnp.float32(3), rows, public).weight
+        return weight_update.weigh(scores[:, 0], jnp.float32(3), rows, public).weight
 
     return weigh
 
 
-NUMBERS = reweighting.MirrorNumbers(jnp.float32(0.5))
+NUMBERS = weighting.MirrorNumbers(jnp.float32(0.5))
 MIRROR = Public(jnp.float32(500), jnp.float32(1), NUMBERS, {})
 FUNCTIONS = {
     **{f"halfspaces of {d} features": (jax.jit(in_ball), numbers(MOST, d)) for d in (1, 50)},
     "saved halfspaces": (saved, numbers(MOST, 50)),
     "log odds of the largest class": (odds, 3 * numbers(MOST, 5)),
     "weights of the log loss": (
-        jax.jit(weights_of(reweighting.mirror("information_gain"), MIRROR)),
+        jax.jit(weights_of(weighting.mirror("information_gain"), MIRROR)),
         3 * numbers(MOST, 1),
     ),
 }

@@ -450,7 +450,7 @@ CRAFTED = {
     ],
     "a missing array": lambda c: c["hypotheses"]["arrays"].pop("leaf"),
     "another kind": lambda c: c["hypotheses"].update(kind="pickle"),
-    "a kind of other arrays": lambda c: c["hypotheses"].update(kind="groves"),
+    "a kind of other arrays": lambda c: c["hypotheses"].update(kind="tree_groups"),
     "more features": lambda c: c["rows"].update(features=8),
     "another dtype": lambda c: c["rows"].update(dtype="float32"),
     "no domain and no questions": lambda c: c["rows"].update(domain=None),
@@ -522,8 +522,10 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
 
     own = losses.fixed(losses.log._replace(name="my_loss", inverse_link=lambda z: 1 / (1 + 2**-z)))
     with pytest.raises(ValueError, match=r"the loss of bdpe is your own.*loss=None"):
-        replaced(reweighter=model.recipe.reweighter._replace(loss=own)).save(tmp_path / "m.json")
-    replaced(reweighter=model.recipe.reweighter._replace(loss=None)).save(tmp_path / "m.json")
+        replaced(weight_update=model.recipe.weight_update._replace(loss=own)).save(
+            tmp_path / "m.json"
+        )
+    replaced(weight_update=model.recipe.weight_update._replace(loss=None)).save(tmp_path / "m.json")
     with pytest.raises(ValueError, match="vote without a link"):
         dpbt.load(tmp_path / "m.json").predict_proba(np.zeros((1, len(DOMAIN)), np.uint8))
 

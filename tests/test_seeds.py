@@ -25,7 +25,7 @@ def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(rows):
     assert np.array_equal(*(jax.random.key_data(seeded(3, table)[0]) for table in tables))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
-        for make, bound in ((boosting, {"most_weight": 1.0}), (forest, {})):
+        for make, bound in ((boosting, {"max_weight": 1.0}), (forest, {})):
             same = ((X, y, weight), (X, y, weight)) if bound else ((X, y), (X, y))
             first, again = (noise_of(make(random_state=3, **bound), given) for given in same)
             assert first == again
@@ -67,5 +67,5 @@ def test_the_owner_sees_how_the_declaration_reads_the_rows(rows):
     assert "y: 2 have no declared label" in str(report)
     assert "counts not shown" in repr(report)
     assert "50" not in repr(report)
-    report = boosting(most_weight=2).fit(X, y, ["?"] * 26 + [1.0] * 24).owner_report_
+    report = boosting(max_weight=2).fit(X, y, ["?"] * 26 + [1.0] * 24).owner_report_
     assert report.doubtful == ("x1", "sample_weight")

@@ -28,8 +28,8 @@ def test_buckets_are_few_and_waste_at_most_a_quarter():
     assert np.all(np.diff(sizes) >= 0)
     assert len(set(sizes.tolist())) <= 4 * 15 + 8
     assert [shapes.bucket(count) for count in range(1, 12)] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 10, 12]
-    assert shapes.row_bucket(1) == shapes.LEAST_ROWS
-    most = shapes.MOST_PADDED_ROWS
+    assert shapes.row_bucket(1) == shapes.MIN_ROWS
+    most = shapes.MAX_PADDED_ROWS
     assert shapes.row_bucket(most) == shapes.row_bucket(most - 1) == most
     assert shapes.row_bucket(most + 1) == most + 1
     assert shapes.row_bucket(MAX_ROWS - 1) == MAX_ROWS - 1

@@ -35,7 +35,7 @@ from tests.tables import seeded
 
 ROOT = Path(__file__).parent.parent
 SMALL = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
-GROVE = functools.partial(dpbt.recipes.random_forest, rounds=16, depth=3)
+TREE_GROUP = functools.partial(dpbt.recipes.random_forest, rounds=16, depth=3)
 TWO = {name: Numeric(0, 1, bins=8) for name in ("x0", "x1")}
 DOMAIN = {"age": Numeric(0, 100, bins=8), "job": Nominal(("clerk", "smith"))}
 
@@ -48,7 +48,7 @@ def boosting(**options) -> PrivateBoostingClassifier:
 
 
 def forest(**options) -> PrivateForestClassifier:
-    return PrivateForestClassifier(**(STATED | {"recipe": GROVE} | options))
+    return PrivateForestClassifier(**(STATED | {"recipe": TREE_GROUP} | options))
 
 
 @pytest.fixture
@@ -339,7 +339,7 @@ def test_a_pickled_estimator_is_the_same(make, rows):
 @pytest.mark.parametrize("make", [boosting, forest])
 def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(make, rows):
     X, y = rows
-    disjoint = {"recipe": functools.partial(GROVE, disjoint=True)} if make is forest else {}
+    disjoint = {"recipe": functools.partial(TREE_GROUP, disjoint=True)} if make is forest else {}
     estimator = make(**disjoint).fit(X, y)
     state = estimator.__getstate__()
     axes = {length for leaf in jax.tree.leaves(state["_arrays"]) for length in np.shape(leaf)}
@@ -403,7 +403,7 @@ def test_cross_validation_warns_once_that_selecting_is_a_release(rows):
         GridSearchCV(boosting(), {"epsilon": [10.0, 20.0]}, cv=2).fit(X, y)
     assert len(caught) == 1
     with pytest.warns(RepeatedReleaseWarning):
-        BaggingClassifier(boosting(most_weight=3), n_estimators=2).fit(X, y)
+        BaggingClassifier(boosting(max_weight=3), n_estimators=2).fit(X, y)
 
     # The number of a clone reaches another process.
     original = boosting()

@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpbt.data.domains import Numeric
 from dpbt.sklearn import PrivateBoostingRegressor, PrivateForestClassifier
-from tests.test_sklearn import GROVE, SMALL, boosting, forest
+from tests.test_sklearn import SMALL, TREE_GROUP, boosting, forest
 
 REFUSED = {
     "check_estimators_empty_data_messages": "whether there are rows at all is private",
@@ -52,17 +52,17 @@ class Maker(functools.partial):
 
 BOOSTED = {"rows": 512, "domain": Numeric(-5, 5, bins=16), "epsilon": 50.0}
 TREES = Maker(SMALL, rounds=8, depth=3)
-GROVES = Maker(GROVE, rounds=8, depth=5)
+TREE_GROUPS = Maker(TREE_GROUP, rounds=8, depth=5)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        boosting(**BOOSTED, most_weight=1, classes=(0, 1), recipe=TREES),
-        boosting(**BOOSTED, most_weight=1, classes=(0, 1, 2), recipe=TREES),
-        forest(**BOOSTED, classes=(0, 1), recipe=GROVES),
-        PrivateBoostingRegressor(**BOOSTED, most_weight=1, target_range=(-300, 300), recipe=TREES),
+        boosting(**BOOSTED, max_weight=1, classes=(0, 1), recipe=TREES),
+        boosting(**BOOSTED, max_weight=1, classes=(0, 1, 2), recipe=TREES),
+        forest(**BOOSTED, classes=(0, 1), recipe=TREE_GROUPS),
+        PrivateBoostingRegressor(**BOOSTED, max_weight=1, target_range=(-300, 300), recipe=TREES),
     ],
     expected_failed_checks=expected,
 )

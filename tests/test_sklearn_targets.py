@@ -31,8 +31,8 @@ def two(**options) -> PrivateBoostingClassifier:
 
 
 def forest(**options) -> PrivateForestClassifier:
-    grove = functools.partial(dpbt.recipes.random_forest, rounds=4, depth=2)
-    return PrivateForestClassifier(**(STATED | {"recipe": grove, "classes": (0, 1)} | options))
+    group = functools.partial(dpbt.recipes.random_forest, rounds=4, depth=2)
+    return PrivateForestClassifier(**(STATED | {"recipe": group, "classes": (0, 1)} | options))
 
 
 def number(**options) -> PrivateBoostingRegressor:
@@ -113,10 +113,10 @@ def test_weights_need_a_public_bound_whatever_they_are(rows):
     X, classes, numbers = rows
     for own in (np.full(50, weight) for weight in (2.0, 1.0, 0.5, 0.0)):
         for make, y in ((several, classes), (two, classes % 2), (number, numbers)):
-            with pytest.raises(ValueError, match="sample_weight needs most_weight, a public bound"):
+            with pytest.raises(ValueError, match="sample_weight needs max_weight, a public bound"):
                 make().fit(X, y, sample_weight=own)
         columns = {"a": X[:, 0], "b": X[:, 1]}
-        with pytest.raises(ValueError, match="sample_weight needs most_weight"):
+        with pytest.raises(ValueError, match="sample_weight needs max_weight"):
             dpbt.table(DOMAIN, columns, classes == 1, sample_weight=own)
 
 
@@ -133,19 +133,19 @@ def test_what_weighs_nothing_is_absent(rows, one_noise):
     expected = several(random_state=1).fit(X, absent).decision_function(X)
     for nothing in (0.0, -1.0, np.nan):
         weight = np.where(absent == 7, nothing, 1.0)
-        found = several(random_state=1, most_weight=1).fit(X, y, weight).decision_function(X)
+        found = several(random_state=1, max_weight=1).fit(X, y, weight).decision_function(X)
         np.testing.assert_array_equal(found, expected)
     weight = np.where(absent == 7, 0.0, 9.0)
-    found = several(random_state=1, most_weight=3).fit(X, y, weight).decision_function(X)
+    found = several(random_state=1, max_weight=3).fit(X, y, weight).decision_function(X)
     np.testing.assert_array_equal(found, expected)
-    less = several(random_state=1, most_weight=27).fit(X, y, weight).decision_function(X)
+    less = several(random_state=1, max_weight=27).fit(X, y, weight).decision_function(X)
     assert np.any(less != expected)
 
 
 def test_weights_of_classes_are_those_of_their_rows(rows, one_noise):
     X, y, _ = rows
     by_class = several(random_state=1, class_weight={0: 4, 1: 2, 2: 1}).fit(X, y)
-    by_row = several(random_state=1, most_weight=4).fit(X, y, np.array([4, 2, 1])[y])
+    by_row = several(random_state=1, max_weight=4).fit(X, y, np.array([4, 2, 1])[y])
     np.testing.assert_array_equal(by_class.decision_function(X), by_row.decision_function(X))
     unlike = several(random_state=1).fit(X, y).decision_function(X)
     assert np.any(unlike != by_row.decision_function(X))
@@ -167,14 +167,14 @@ REFUSED = [
     (forest(recipe="tuned"), r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]"),
     (several(monotone={"a": 1}), "several classes"),
     (two(monotone={"c": 1}), "monotone names 'c', which is no column"),
-    (two(rows_per_person=0), "rows_per_person"),
+    (two(max_rows_per_user=0), "max_rows_per_user"),
     (
-        two(recipe=lambda epsilon, delta, rows, relation: 1, rows_per_person=2),
+        two(recipe=lambda epsilon, delta, rows, relation: 1, max_rows_per_user=2),
         "takes no rows_p",
     ),
     (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
     (several(class_weight={0: 1}), r"a weight for each of \['0', '1', '2'\]"),
-    (two(most_weight=0), "most_weight must be greater than 0 and finite, got 0"),
+    (two(max_weight=0), "max_weight must be greater than 0 and finite, got 0"),
     (number(target_range=None), "target_range must be stated: the public"),
     (number(target_range=(3, 1)), "target_range must be"),
     (number(target_range=5), "target_range must be"),
@@ -193,14 +193,14 @@ def test_what_is_refused_in_words(rows):
 def test_recipes_that_take_no_weights_refuse_them_in_words(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match="rows have no weights of their own there"):
-        two(recipe="lazybb_rules", most_weight=1).fit(X, y > 0, np.ones(50))
+        two(recipe="lazybb_rules", max_weight=1).fit(X, y > 0, np.ones(50))
     with pytest.raises(ValueError, match="takes no weights of rows or of classes"):
-        two(recipe="tuned", most_weight=1).fit(X, y > 0, np.ones(50))
+        two(recipe="tuned", max_weight=1).fit(X, y > 0, np.ones(50))
     with pytest.raises(TypeError, match="sample_weight"):
         forest().fit(X, y, sample_weight=np.ones(50))  # type: ignore[call-arg]
     for weight in (np.ones(49), np.ones((50, 2)), 1.0):
         with pytest.raises(ValueError, match="sample_weight"):
-            two(most_weight=1).fit(X, y, sample_weight=weight)
+            two(max_weight=1).fit(X, y, sample_weight=weight)
 
 
 def test_monotone_columns(rows):
@@ -217,8 +217,11 @@ def test_monotone_columns(rows):
 
 def test_rows_of_a_person(rows):
     X, y, _ = rows
-    for estimator in (several(rows_per_person=3).fit(X, y), forest(rows_per_person=3).fit(X, y)):
-        assert estimator.ledger_.rows_per_person == 3
+    for estimator in (
+        several(max_rows_per_user=3).fit(X, y),
+        forest(max_rows_per_user=3).fit(X, y),
+    ):
+        assert estimator.ledger_.max_rows_per_user == 3
         assert estimator.ledger_.epsilon == pytest.approx(40, rel=1e-3)
         assert "up to 3" in estimator.statement_
 
@@ -251,7 +254,7 @@ def test_labels_of_a_file(rows, tmp_path, one_noise):
         two(domain=path, classes=None).fit(X, y)
 
     weighed = written(rings, weight={"column": "w", "most": 3})
-    estimator = number(domain=weighed, target_range=None, most_weight=3)
+    estimator = number(domain=weighed, target_range=None, max_weight=3)
     with pytest.raises(ValueError, match=r"weights of rows, in the column 'w'; give them.*=3"):
         estimator.fit(X, numbers)
     estimator.fit(X, numbers, np.ones(50))

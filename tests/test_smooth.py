@@ -45,8 +45,8 @@ def agree(table, recipe, seed):
     chosen, margins = reference_smooth.lazybb(
         *(np.asarray(array) for array in (splits_of(table), table.target, table.present)),
         rounds=int(recipe.rounds),
-        density=float(recipe.reweighting.density),
-        rate=float(recipe.reweighting.learning_rate),
+        density=float(recipe.weighting.density),
+        rate=float(recipe.weighting.learning_rate),
         rows=float(recipe.rows),
         bounded=recipe.calibration == "tight",
         choose=library_choice(key, recipe, noise),
@@ -229,10 +229,10 @@ def test_absent_rows_and_splits_that_are_not_allowed_do_not_matter(small_table):
 def test_any_learner_can_be_lazily_boosted(small_table):
     """`custom` with the one-rule learner, and its budget or an epsilon, is `lazybb_rules`."""
     recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6, relation="replace_one")
-    smooth = {"reweighter": recipe.reweighter, "reweighting": recipe.reweighting}
+    smooth = {"weight_update": recipe.weight_update, "weighting": recipe.weighting}
     learner = one_rule.one_rule(REPLACE_ONE)
     expected = dpbt.fit(jax.random.key(0), small_table, recipe).releases["rule"]
-    for by in ({"budget": recipe.budget}, {"epsilon": 5}):
+    for by in ({"params": recipe.params}, {"epsilon": 5}):
         again = recipes.custom(learner, rows=77, rounds=6, **by, **smooth)
         found = dpbt.fit(jax.random.key(0), small_table, again).releases["rule"]
         np.testing.assert_array_equal(found, expected)
@@ -245,15 +245,15 @@ def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_ref
     """
     recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6)
     settings = {"rows": 77, "rounds": 6, "relation": "add_remove"}
-    smooth = {"reweighter": recipe.reweighter, "reweighting": recipe.reweighting, **settings}
+    smooth = {"weight_update": recipe.weight_update, "weighting": recipe.weighting, **settings}
     trees = recipes.bdpe(epsilon=5, rows=80)
     with pytest.raises(ValueError, match="depends on its own row alone"):
-        recipes.custom(trees.learner, budget=trees.budget, **smooth)
+        recipes.custom(trees.learner, params=trees.params, **smooth)
     with pytest.raises(ValueError, match="the learner's sensitivities are under"):
-        recipes.custom(one_rule.one_rule(REPLACE_ONE), budget=recipe.budget, **smooth)
+        recipes.custom(one_rule.one_rule(REPLACE_ONE), params=recipe.params, **smooth)
     top_down = recipes.lazybb_trees(epsilon=5, rows=77, rounds=6, relation="add_remove")
     with pytest.raises(ValueError, match="assume a total weight"):
-        recipes.custom(top_down.learner, budget=top_down.budget, **settings)
+        recipes.custom(top_down.learner, params=top_down.params, **settings)
 
 
 # Halfspaces

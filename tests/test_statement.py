@@ -82,7 +82,7 @@ def test_a_weaker_guarantee_helps_the_attacker():
 
 def recipe_for(people=1, **rest):
     common = {"epsilon": 1.0, "rows": 60, "rounds": 2, "depth": 2, "criterion": "gini"}
-    return recipes.bdpe(**{**common, **rest}, rows_per_person=people)
+    return recipes.bdpe(**{**common, **rest}, max_rows_per_user=people)
 
 
 def test_a_statement_says_what_it_must():
@@ -143,10 +143,10 @@ PEOPLE = {
     "trees": lambda **rest: recipes.lazybb_trees(**COMMON, delta=1e-6, **rest),
     "halfspace": lambda **rest: recipes.halfspace_boost(**COMMON, **rest),
     "oblivious": lambda **rest: recipes.oblivious_boost(
-        **COMMON, domain=DOMAIN, depth=2, marginals_share=0.1, scores_share=0.1, **rest
+        **COMMON, domain=DOMAIN, depth=2, marginals_fraction=0.1, scores_fraction=0.1, **rest
     ),
     "oblivious-gdp": lambda **rest: recipes.oblivious_boost(
-        **COMMON, domain=DOMAIN, depth=2, scores_share=0.1, delta=1e-6, **rest
+        **COMMON, domain=DOMAIN, depth=2, scores_fraction=0.1, delta=1e-6, **rest
     ),
 }
 
@@ -157,9 +157,9 @@ def test_people_with_several_rows_are_paid_for_draw_by_draw(name, relation):
     """Noise is k times larger, a selection has epsilon / k, and the total is what was asked for."""
     make, k = PEOPLE[name], 3
     one, several = (
-        dpbt.ledger(make(relation=relation, rows_per_person=people)) for people in (1, k)
+        dpbt.ledger(make(relation=relation, max_rows_per_user=people)) for people in (1, k)
     )
-    assert several.rows_per_person == k
+    assert several.max_rows_per_user == k
     assert several.epsilon == pytest.approx(one.epsilon, rel=2e-5)
     assert several.epsilon <= 1 + 1e-6
     for before, after in zip(one.lines, several.lines, strict=True):
@@ -185,13 +185,13 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
         assert again.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
         back = statements.of_people(again, 1)
         assert str(back) == str(ledger)
-    text = dpbt.statement(recipe, rows_per_person=3)
+    text = dpbt.statement(recipe, max_rows_per_user=3)
     assert "epsilon = 3 and delta" in text
     assert "owner's promise" in text
     three = recipe_for(3)
     assert "epsilon = 1 and delta" in dpbt.statement(three)
     assert "owner's promise" in dpbt.statement(three)
-    assert dpbt.statement(three, rows_per_person=3) == dpbt.statement(three)
+    assert dpbt.statement(three, max_rows_per_user=3) == dpbt.statement(three)
 
 
 def test_gaussian_draws_are_never_scaled_after_composition():
@@ -207,7 +207,7 @@ def test_gaussian_draws_are_never_scaled_after_composition():
 
 def test_auto_counts_people_in_its_signal():
     make = {"epsilon": 2.0, "rows": 5000, "domain": DOMAIN}
-    three = recipes.auto(**make, rows_per_person=3)
+    three = recipes.auto(**make, max_rows_per_user=3)
     assert three.rounds == recipes.auto(**{**make, "epsilon": 2 / 3}).rounds
     assert dpbt.ledger(three).epsilon == pytest.approx(2.0, rel=1e-5)
 
@@ -229,11 +229,11 @@ def test_neighbours_of_k_rows_move_every_draw_by_no_more_than_k_rows_are_priced_
     assert 0 < loss <= dpbt.ledger(recipe).epsilon
 
 
-def test_rows_per_person_is_a_whole_number():
+def test_max_rows_per_user_is_a_whole_number():
     recipe = recipe_for()
     for wrong in (0, -1, 1.5, "2", [1, 2], True):
-        for act in (recipe_for, lambda k: dpbt.statement(recipe, rows_per_person=k)):
-            with pytest.raises(ValueError, match="rows_per_person must be"):
+        for act in (recipe_for, lambda k: dpbt.statement(recipe, max_rows_per_user=k)):
+            with pytest.raises(ValueError, match="max_rows_per_user must be"):
                 act(wrong)
-    with pytest.raises(ValueError, match="rows_per_person must be"):
+    with pytest.raises(ValueError, match="max_rows_per_user must be"):
         recipe_for(None)

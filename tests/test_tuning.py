@@ -88,7 +88,7 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught():
     """Rows that are scored and learned from cost the sum; the dearer alone is no bound."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6)
     nobody_held = np.zeros(40, bool)
-    selection = tuning.selection("accuracy", mean=3, eta=-0.5, held_out=None, score_share=0.5)
+    selection = tuning.selection("accuracy", mean=3, eta=-0.5, held_out=None, score_fraction=0.5)
     plan = selections.plan(single, selection)
 
     def law(present):
@@ -153,7 +153,7 @@ def test_runs_have_the_law_that_is_audited():
     parts, number = choosing._parts(table, selection), 20_000
     run = jax.jit(
         jax.vmap(
-            lambda key: choosing.one_run(key, parts, voter, plan.budget, None, plan.program(voter))
+            lambda key: choosing.one_run(key, parts, voter, plan.params, None, plan.program(voter))
         )
     )
     transcript, release = run(jax.random.split(jax.random.key(1), number))
@@ -188,7 +188,13 @@ GRID_OF = {"step": [0.1, 0.4], "rounds": [3, 6]}
 
 
 def candidates(selection, **changes):
-    options = {"epsilon": 1.0, "rows": 300, "domain": DOMAIN, "mixes": (1,), "depth": 2}
+    options = {
+        "epsilon": 1.0,
+        "rows": 300,
+        "domain": DOMAIN,
+        "attributes_per_tree": (1,),
+        "depth": 2,
+    }
     return tuning.candidates(
         recipes.oblivious_boost, selection, grid=GRID_OF, **{**options, **changes}
     )
@@ -200,7 +206,7 @@ def candidates(selection, **changes):
 @pytest.mark.parametrize("people", [1, 3])
 def test_candidates_cost_what_was_asked_for(relation, delta, held_out, people):
     selection = tuning.selection("log_loss", held_out=held_out)
-    made = candidates(selection, relation=relation, delta=delta, rows_per_person=people)
+    made = candidates(selection, relation=relation, delta=delta, max_rows_per_user=people)
     assert len(made) == 4
     book = tuning.planned_ledger(made, selection)
     assert 0.99 <= book.epsilon <= 1.0
@@ -253,7 +259,7 @@ def test_a_tuned_model_carries_the_ledger_of_its_choice(tmp_path):
     assert saved.kept.statement == dpbt.statement(result.model)
     assert (book + book).epsilon == 2 * book.epsilon
     with pytest.raises(ValueError, match="candidates were made for"):
-        dpbt.statement(result.model, rows_per_person=2)
+        dpbt.statement(result.model, max_rows_per_user=2)
 
 
 def test_a_choice_is_float_if_any_candidate_is():
@@ -326,7 +332,9 @@ def test_fits_and_scores_read_disjoint_rows():
 def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
     score, noise, relation
 ):
-    recipe = recipes.oblivious_boost(epsilon=1.0, rows=40, domain=DOMAIN, mixes=(1,), depth=2)
+    recipe = recipes.oblivious_boost(
+        epsilon=1.0, rows=40, domain=DOMAIN, attributes_per_tree=(1,), depth=2
+    )
     loss = scores.loss_of(score, recipe)
     rng = np.random.default_rng(0)
     found = []
@@ -357,15 +365,17 @@ def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
 def test_what_scores_say():
     target = np.array([True, True, False, False])
     rows = dpbt.Table(jnp.zeros((4, 1), jnp.uint8), jnp.asarray(target), jnp.ones(4, bool))
-    recipe = recipes.oblivious_boost(epsilon=1.0, rows=40, domain=DOMAIN, mixes=(1,), depth=2)
+    recipe = recipes.oblivious_boost(
+        epsilon=1.0, rows=40, domain=DOMAIN, attributes_per_tree=(1,), depth=2
+    )
     loss, public = scores.loss_of(scores.LOG_LOSS, recipe), recipe.public()
     read = jnp.asarray([3.0, -1.0, -2.0, -3.0])
     assert int(scores.errors(rows, read, public, None)) == 1
 
     positive = 1 / (1 + 2.0 ** -np.asarray(read))  # scores are in bits
-    nats = np.minimum(-np.log(np.where(target, positive, 1 - positive)), scores.MOST_LOSS)
+    nats = np.minimum(-np.log(np.where(target, positive, 1 - positive)), scores.MAX_LOSS)
     steps = int(scores.losses(rows, read, public, loss))
-    assert steps * scores.MOST_LOSS / GRID == pytest.approx(nats.sum(), abs=4 / GRID)
+    assert steps * scores.MAX_LOSS / GRID == pytest.approx(nats.sum(), abs=4 / GRID)
     assert scores.LOG_LOSS.shown(np.array(steps)) == pytest.approx(nats.sum(), abs=4 / GRID)
 
     counted = np.asarray(scores.histogram(rows, read, public, loss))
@@ -387,7 +397,7 @@ BAD_SELECTIONS = {
     "mean": (0.5,),
     "eta": (-1.0,),
     "held_out": (1.0, 0.0),
-    "score_share": (1.0,),
+    "score_fraction": (1.0,),
     "seed": (-1, 0.5),
 }
 
@@ -435,7 +445,7 @@ def test_targets_and_weights_that_scores_do_not_take_are_refused():
 
     label = {"negative": 0, "positive": 1}
     for weights in (
-        {"sample_weight": [1.0, 1.0], "most_weight": 1},
+        {"sample_weight": [1.0, 1.0], "max_weight": 1},
         {"class_weight": {0: 1.0, 1: 0.5}},
     ):
         table = dpbt.table(DOMAIN, columns, [0, 1], **label, **weights)

@@ -36,7 +36,7 @@ LEARNER = boundary.weak_learner(majority, constant, {"n": 1.0}, trees.TREES, ADD
 def voters(*epsilons, rows=40):
     """Candidates that release the majority of the rows at these epsilons."""
     scales = np.float32(1) / np.asarray(epsilons, np.float32)
-    several = recipes.custom(LEARNER, budget=Noise({"n": scales}), rows=rows, rounds=1)
+    several = recipes.custom(LEARNER, params=Noise({"n": scales}), rows=rows, rounds=1)
     return [recipes.setting(several, index) for index in range(len(epsilons))]
 
 

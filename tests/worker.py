@@ -95,7 +95,7 @@ def random_cells(seed, rows):
 
 def rounds_of(domain):
     return recipes.oblivious_boost(
-        epsilon=3.0, delta=1e-6, rows=1200, domain=domain, rounds=12, marginals_share=0.1
+        epsilon=3.0, delta=1e-6, rows=1200, domain=domain, rounds=12, marginals_fraction=0.1
     )
 
 
@@ -135,7 +135,7 @@ def digest_of(model):
 
 
 def main(mode, *rest):
-    use_compilation_cache(least_seconds=0.2)
+    use_compilation_cache(min_seconds=0.2)
     if mode == "sweep":
         print(json.dumps(sweep(rest[0])._asdict()))
     elif mode == "slowly":

@@ -15,7 +15,7 @@ from dpbt.privacy import boundary, mechanisms
 SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.describe(domain, 4) says so
 
 
-def program(draw, table, weights, budget, public):
+def program(draw, table, weights, params, public):
     """The private side: it sees rows, and everything it gives away goes through `draw`."""
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
@@ -25,7 +25,7 @@ def program(draw, table, weights, budget, public):
     draw("leaf", mechanisms.discrete_laplace, sides, sensitivity=GRID, moves=1, theorem=proof)
 
 
-def hypothesis(release, budget, public):
+def hypothesis(release, params, public):
     """The public side: it sees only what was drawn."""
     noisy = release["leaf"]
     return Tree(SPLIT, jnp.sign(noisy[:, 1] - noisy[:, 0]).astype(jnp.float32))

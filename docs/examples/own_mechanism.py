@@ -43,7 +43,7 @@ randomised_response = Mechanism("randomised response", sample, log_prob, diverge
 SPLIT = 4  # "age > 50"
 
 
-def program(draw, table, weights, budget, public):
+def program(draw, table, weights, params, public):
     """Which class is heavier in each leaf. A row is in one leaf, so it flips at most one bit."""
     nodes = jnp.zeros(table.target.shape, jnp.int32)
     by_class = trees.weights_by_class(table, weights)
@@ -55,7 +55,7 @@ def program(draw, table, weights, budget, public):
     draw("bit", randomised_response, heavier, sensitivity=1, moves=1, theorem=proof)
 
 
-def hypothesis(release, budget, public):
+def hypothesis(release, params, public):
     """The stump of the released bits."""
     return Tree(jnp.full(1, SPLIT, jnp.int32), 2 * release["bit"].astype(jnp.float32) - 1)
 

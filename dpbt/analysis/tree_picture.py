@@ -13,7 +13,7 @@ from dpbt.learners.hypotheses.words import DIGITS, Branch
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_LEAVES = 64
+MAX_LEAVES = 64
 """The most leaves that one picture has room for."""
 
 _WIDTH, _LINES = 16, 4
@@ -88,9 +88,9 @@ def layout(
 
     place(tree, 0, -1, False, 0)
     shown = sum(spot.column is None for spot in spots)
-    if shown > MOST_LEAVES:
+    if shown > MAX_LEAVES:
         raise ValueError(
-            f"the tree has {shown} leaves, and a picture has room for {MOST_LEAVES}: show fewer "
+            f"the tree has {shown} leaves, and a picture has room for {MAX_LEAVES}: show fewer "
             "levels, by levels=, or its words, by dpbt.explain"
         )
     return spots

@@ -14,7 +14,7 @@ from dpbt.cli.errors import InputError
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Label
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Of the made-up table. Every neighbour has them all."""
 
 _FLOAT32 = 1e-3
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     inputs.add_recipe(parser)
     words = "made-up rows (%(default)s); under replace_one there are --rows of them"
-    parser.add_argument("--sample", type=kinds.whole(1, MOST_ROWS), default=30, help=words)
+    parser.add_argument("--sample", type=kinds.whole(1, MAX_ROWS), default=30, help=words)
     kinds.add_count(parser, "--neighbours", 60, "number of neighbours at most")
     kinds.add_count(parser, "--transcripts", 5, "number of transcripts")
     kinds.add_seed(parser, "the rows and the noise")
@@ -39,9 +39,9 @@ def run(options: argparse.Namespace) -> int:
     """
     domain, label = inputs.declared(options.domain)
     replace = options.relation == "replace_one"
-    if replace and options.rows > MOST_ROWS:
+    if replace and options.rows > MAX_ROWS:
         raise InputError(
-            f"--rows must be at most {MOST_ROWS} under replace_one, where all rows are made up, "
+            f"--rows must be at most {MAX_ROWS} under replace_one, where all rows are made up, "
             f"got {options.rows}"
         )
     rows = options.rows if replace else min(options.sample, options.rows)
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     for site, loss in sorted(found.by_site.items()):
         print(f"  {site}: {loss:+.4g}")
     print(f"{found.transcripts} transcripts, {found.neighbours} neighbours of {rows} made-up rows")
-    if options.rows_per_person > 1:
+    if options.max_rows_per_user > 1:
         print("neighbours differ in one row, and the claim is for all rows of a person")
     if options.delta > 0:
         print("with a delta above 0 a transcript may, rarely, lose more than epsilon")

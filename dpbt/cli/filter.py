@@ -41,7 +41,7 @@ class New:
         """
         from dpbt.privacy.filter import Filter  # needs JAX
 
-        names = ("epsilon", "delta", "rows", "relation", "rows_per_person", "measure")
+        names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure")
         with of_input():
             print(Filter(**{name: getattr(options, name) for name in names}, path=options.filter))
         print(f"wrote {options.filter}")

@@ -130,12 +130,12 @@ def add_recipe(parser: argparse.ArgumentParser, *more: str) -> None:
 
 
 def add_relation(parser: argparse.ArgumentParser) -> None:
-    """Add --relation and --rows-per-person: what neighbours differ in."""
+    """Add --relation and --max-rows-per-user: what neighbours differ in."""
     words = "the neighbouring relation (%(default)s)"
     parser.add_argument("--relation", choices=RELATIONS, default=RELATIONS[0], help=words)
     words = "the most rows that one person has, which is your promise (%(default)s)"
     kind = kinds.whole(1)
-    parser.add_argument("--rows-per-person", type=kind, default=1, metavar="K", help=words)
+    parser.add_argument("--max-rows-per-user", type=kind, default=1, metavar="K", help=words)
 
 
 def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> "list[Recipe]":
@@ -176,7 +176,7 @@ def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> 
             f"--recipe {TUNED} scores every row alike, and the domain declares weights of rows; "
             "auto takes them"
         )
-    for name in ("epsilon", "delta", "rows", "relation", "rows_per_person"):
+    for name in ("epsilon", "delta", "rows", "relation", "max_rows_per_user"):
         chosen[name] = getattr(options, name)
     with of_input():
         made = build(**chosen)

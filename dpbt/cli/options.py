@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises an error instead of printing its usage and exiting."""
 
     def __init__(self, **options):
-        super().__init__(**{"formatter_class": _Formatter, **options})
+        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line.

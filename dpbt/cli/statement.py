@@ -11,7 +11,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("model", metavar="MODEL", help="a file that `fit` wrote")
     words = "say what the same noise means for people with up to K rows"
-    parser.add_argument("--rows-per-person", type=kinds.whole(1), metavar="K", help=words)
+    parser.add_argument("--max-rows-per-user", type=kinds.whole(1), metavar="K", help=words)
     parser.add_argument("--ledger", action="store_true", help="print the ledger, too")
 
 
@@ -23,9 +23,9 @@ def run(options: argparse.Namespace) -> None:
     """
     model = inputs.saved(options.model)
     assert model.kept is not None  # it was loaded
-    if options.rows_per_person is None:
+    if options.max_rows_per_user is None:
         print(model.kept.statement)
     else:
-        print(dpbt.statement(model, rows_per_person=options.rows_per_person))
+        print(dpbt.statement(model, max_rows_per_user=options.max_rows_per_user))
     if options.ledger:
         print(f"\n{model.kept.ledger}")

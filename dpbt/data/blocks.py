@@ -32,7 +32,7 @@ from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target
 from dpbt.formats import Digits, decode, own
-from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS, Questions, without_values
+from dpbt.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Questions, without_values
 from dpbt.validate import as_path
 
 FORMAT, VERSION = "dpbt blocks", 1
@@ -74,7 +74,7 @@ class Manifest(msgspec.Struct):
         domain: the public columns as JSON, and so is the target.
         classes: the words of the classes, of two the negative first; None for a number.
         weighted: whether rows have weights.
-        most_weight: the public bound on weights, and so are the weights of classes.
+        max_weight: the public bound on weights, and so are the weights of classes.
         capacity: N, how many rows the table has room for.
         rows_per_block: how many rows each block has, but for the last.
         blocks: the files; private.
@@ -90,9 +90,9 @@ class Manifest(msgspec.Struct):
     target: dict[str, Any] | None
     classes: list[Any] | None
     weighted: bool
-    most_weight: float | None
+    max_weight: float | None
     class_weight: list[tuple[str, float]] | None
-    capacity: Annotated[int, Meta(ge=1, le=MOST_CHUNKED_ROWS)]
+    capacity: Annotated[int, Meta(ge=1, le=MAX_ROWS_IN_BLOCKS)]
     rows_per_block: Annotated[int, Meta(ge=1, le=MAX_ROWS)]
     blocks: list[Block]
     rows: _Count
@@ -201,7 +201,7 @@ class BlockTable:
     @property
     def declared(self) -> str:
         """What was declared of the rows, as text: domain, target and weights; public."""
-        names = ("domain", "target", "classes", "weighted", "most_weight", "class_weight")
+        names = ("domain", "target", "classes", "weighted", "max_weight", "class_weight")
         public = {name: getattr(self.manifest, name) for name in names}
         return json.dumps(public, sort_keys=True)
 

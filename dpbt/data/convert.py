@@ -28,7 +28,7 @@ from dpbt.data.files import blocks_of_file
 from dpbt.data.owner import Counts, RawRows, encoded, raw_rows
 from dpbt.data.targets import Labels, Target, classes_of
 from dpbt.formats import checksum
-from dpbt.public import MAX_ROWS, MOST_CHUNKED_ROWS
+from dpbt.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS
 from dpbt.storage import write_whole
 from dpbt.validate import as_path, whole
 
@@ -121,7 +121,7 @@ def convert(
     negative: str | float = False,
     positive: str | float = True,
     target: Target | None = None,
-    most_weight: float | None = None,
+    max_weight: float | None = None,
     class_weight: Mapping[Any, float] | None = None,
     capacity: int | None = None,
     rows_per_block: int = blocks.ROWS_PER_BLOCK,
@@ -141,7 +141,7 @@ def convert(
         negative: the word of the negative class, as `dpbt.table`.
         positive: the word of the positive class, as `dpbt.table`.
         target: the declared classes or range, as `dpbt.table`.
-        most_weight: a public bound on weights of rows, which they need, as `dpbt.table`.
+        max_weight: a public bound on weights of rows, which they need, as `dpbt.table`.
         class_weight: a public weight of each class, as `dpbt.table`.
         capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
             number of rows stays private. With None the number of rows is public.
@@ -157,10 +157,10 @@ def convert(
     # Check what is public.
     folder = as_path("folder", folder)
     if capacity is not None:
-        capacity = whole("capacity", capacity, MOST_CHUNKED_ROWS)
+        capacity = whole("capacity", capacity, MAX_ROWS_IN_BLOCKS)
     each = whole("rows_per_block", rows_per_block, MAX_ROWS)
     domains.check(domain)
-    labels = Labels.declared(negative, positive, target, most_weight, class_weight)
+    labels = Labels.declared(negative, positive, target, max_weight, class_weight)
     classes = classes_of(negative, positive, target)
     encode = functools.partial(encoded, domain, labels)
     nothing = encode(RawRows({name: [] for name in domain}, []))
@@ -192,7 +192,7 @@ def convert(
             target=None if target is None else domains.column_to_json(target),
             classes=None if classes is None else [np.asarray(one).item() for one in classes],
             weighted=weighted,
-            most_weight=labels.most_weight,
+            max_weight=labels.max_weight,
             class_weight=None
             if class_weight is None
             else [(str(word), float(weight)) for word, weight in class_weight.items()],
@@ -284,8 +284,8 @@ def _in_blocks(
                 filled = 0
 
     capacity = total if capacity is None else capacity
-    if not 1 <= capacity <= MOST_CHUNKED_ROWS:
-        raise ValueError(f"a table needs a row, or a capacity; at most {MOST_CHUNKED_ROWS} rows")
+    if not 1 <= capacity <= MAX_ROWS_IN_BLOCKS:
+        raise ValueError(f"a table needs a row, or a capacity; at most {MAX_ROWS_IN_BLOCKS} rows")
     assert block is not None
     for rows in blocks.sizes(capacity, each)[total // each :]:
         for array in block:

@@ -19,7 +19,7 @@ from dpbt.public import CELLS, without_values
 
 OWNER = "private, not covered by the ledger: how the declaration reads the rows"
 
-_MOST_UNREAD, _MOST_UNLABELLED = 0.5, 0.05
+_MAX_UNREAD, _MAX_UNLABELLED = 0.5, 0.05
 """The largest shares of rows without a value in a column, and without a label, that are usual."""
 
 
@@ -50,7 +50,7 @@ class OwnerReport:
         """
         found = [*self.constant]
         for name, count in self.unread.items():
-            most = _MOST_UNLABELLED if name == self.label else _MOST_UNREAD
+            most = _MAX_UNLABELLED if name == self.label else _MAX_UNREAD
             if count > most * self.rows:
                 found.append(name)
         return tuple(dict.fromkeys(found)) if self.rows else (self.label,)
@@ -65,7 +65,7 @@ class OwnerReport:
         if not self.doubtful:
             return "\n".join([*lines, "nothing is doubtful"])
         lines.append(f"doubtful: {', '.join(self.doubtful)}; the domain may not fit the rows")
-        if self.unread and min(self.unread.values()) > _MOST_UNREAD * self.rows:
+        if self.unread and min(self.unread.values()) > _MAX_UNREAD * self.rows:
             lines.append("a line that is not as wide as the header is a row without any value")
         return "\n".join(lines)
 

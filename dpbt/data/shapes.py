@@ -11,10 +11,10 @@ import numpy as np
 
 from dpbt.base import Array, Table
 
-LEAST_ROWS = 64
+MIN_ROWS = 64
 """Fewest rows that a table is padded to."""
 
-MOST_PADDED_ROWS = 2**20
+MAX_PADDED_ROWS = 2**20
 """Larger tables are not padded: a copy costs more there than compiling does."""
 
 Arrays = TypeVar("Arrays")
@@ -32,7 +32,7 @@ def bucket(count: int) -> int:
 
 def row_bucket(rows: int) -> int:
     """How many rows a table of `rows` rows is padded to."""
-    return rows if rows > MOST_PADDED_ROWS else max(bucket(rows), LEAST_ROWS)
+    return rows if rows > MAX_PADDED_ROWS else max(bucket(rows), MIN_ROWS)
 
 
 def padded(table: Table) -> Table:

@@ -26,7 +26,7 @@ def table(
     positive: str | float = True,
     target: Target | None = None,
     sample_weight: RawColumn | None = None,
-    most_weight: float | None = None,
+    max_weight: float | None = None,
     class_weight: Mapping[Any, float] | None = None,
     capacity: int | None = None,
     exact: bool = False,
@@ -52,9 +52,9 @@ def table(
         target: what labels are, if not one of two classes: `domains.Nominal` for several classes,
             `domains.Numeric` for a number in a declared range. A label that is not listed, or that
             is no number, makes its row absent. Give the recipe the same.
-        sample_weight: N weights of rows, at most `most_weight`. Larger ones are clipped, negative
+        sample_weight: N weights of rows, at most `max_weight`. Larger ones are clipped, negative
             ones are 0, and so is what is no number.
-        most_weight: a public bound on `sample_weight`, above 0, which weights need.
+        max_weight: a public bound on `sample_weight`, above 0, which weights need.
         class_weight: a public weight, above 0, for each class by its word. It multiplies
             `sample_weight`. It is not read off the labels, so there is no "balanced".
         capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
@@ -64,7 +64,7 @@ def table(
             splits refuse the table.
         codes: of the attributes, as in `domains.positions`; the splits are the same.
 
-    Weights are in units of the largest that a row may have, which is `most_weight` times the
+    Weights are in units of the largest that a row may have, which is `max_weight` times the
     largest class weight. The noise of a fit is set for such a row. So weights cost what they take
     from the signal: if rows weigh a third of the bound on average, so does their sum, and the noise
     stays.
@@ -83,7 +83,7 @@ def table(
             number of rows.
     """
     # Check what is public.
-    declared = Labels.declared(negative, positive, target, most_weight, class_weight)
+    declared = Labels.declared(negative, positive, target, max_weight, class_weight)
     if capacity is not None:
         capacity = whole("capacity of a table in memory", capacity, MAX_ROWS)
     flag("exact", exact)

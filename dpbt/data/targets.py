@@ -137,7 +137,7 @@ class Label:
         found: dict[str, Any] = {"target": self.target}
         if self.target is None:
             found = {"negative": self.negative, "positive": self.positive}
-        return found if self.weight is None else {**found, "most_weight": self.weight.most}
+        return found if self.weight is None else {**found, "max_weight": self.weight.most}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -157,12 +157,12 @@ class Labels(NamedTuple):
 
     Attributes:
         kind: of the column of labels; Boolean for two classes.
-        most_weight: the largest weight that `sample_weight` may have; None if none was declared.
+        max_weight: the largest weight that `sample_weight` may have; None if none was declared.
         of_class: the weight of each class in units of the largest; None if all weigh the same.
     """
 
     kind: Column
-    most_weight: float | None
+    max_weight: float | None
     of_class: np.ndarray | None
 
     @classmethod
@@ -171,7 +171,7 @@ class Labels(NamedTuple):
         negative: Any = False,
         positive: Any = True,
         target: Target | None = None,
-        most_weight: float | None = None,
+        max_weight: float | None = None,
         class_weight: Mapping[Any, float] | None = None,
     ) -> "Labels":
         """How labels are read; arguments as `dpbt.table` has them.
@@ -185,7 +185,7 @@ class Labels(NamedTuple):
             raise ValueError("give target, or negative and positive, and not both")
         else:
             kind = check(target)
-        most = None if most_weight is None else _positive("most_weight", most_weight)
+        most = None if max_weight is None else _positive("max_weight", max_weight)
         if class_weight is None:
             return cls(kind, most, None)
         names = classes_of(negative, positive, target)
@@ -216,15 +216,15 @@ class Labels(NamedTuple):
         weight = np.ones(rows)
         with np.errstate(all="ignore"):  # a warning would say that some row has a tiny weight
             if sample_weight is not None:
-                if self.most_weight is None:
+                if self.max_weight is None:
                     raise ValueError(
-                        "sample_weight needs most_weight, a public bound on the weight of a row, "
-                        "as in most_weight=3; larger weights are clipped to it, and it is never "
+                        "sample_weight needs max_weight, a public bound on the weight of a row, "
+                        "as in max_weight=3; larger weights are clipped to it, and it is never "
                         "read off them"
                     )
                 given = read_numbers(_column("sample_weight", sample_weight, rows))
-                clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.most_weight)
-                weight = clipped / self.most_weight
+                clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.max_weight)
+                weight = clipped / self.max_weight
             if self.of_class is not None:
                 weight = weight * self.of_class[target.astype(np.int64)]
             return target, present, weight.astype(np.float32)

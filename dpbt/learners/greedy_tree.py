@@ -374,12 +374,12 @@ def program(
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
-    budget: Params,
+    params: Params,
     public: Public,
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
     rule = noisy_objective(kind.noise) if kind.objective else public_alpha
-    leaves = grow(draw, table, weights, budget, public, kind, rule, _price(kind))
+    leaves = grow(draw, table, weights, params, public, kind, rule, _price(kind))
     draw(
         "leaf",
         kind.noise,
@@ -392,15 +392,15 @@ def program(
     )
 
 
-def hypothesis(kind: Kind, release: Release, budget: Params, public: Public) -> Tree:
+def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> Tree:
     """The tree: links of noisy shares, times the leverage of their noisy edge.
 
     It is rounded once, from double precision. So a leaf depends on the program around it only if it
     is within some units of the last place of a double from where float32 rounds up.
     """
     with variates.double_precision():
-        numbers = jax.tree.map(variates.double, budget.settings)
-        leaf_scale = variates.double(budget.noise["leaf"]) * _leaf_sensitivity(kind)
+        numbers = jax.tree.map(variates.double, params.settings)
+        leaf_scale = variates.double(params.noise["leaf"]) * _leaf_sensitivity(kind)
 
         # The canonical link of each leaf's noisy share of the positive class.
         to_rows = variates.double(public.cap) / GRID

@@ -151,7 +151,7 @@ HALFSPACES = HypothesisClass(
 
 def _mass(public: Public) -> Numbers:
     """Kappa m, by which a sum is divided to give a centre."""
-    return public.rows * public.reweighting.density
+    return public.rows * public.weighting.density
 
 
 _UNIT = 2.0**14 * GRID
@@ -166,7 +166,7 @@ def _distance(kind: Kind, step: Numbers) -> Numbers:
 
 def _density(public: Public) -> np.ndarray:
     """f64[...]: the float32 kappa that the program runs with."""
-    return np.asarray(public.reweighting.density, np.float32).astype(np.float64)
+    return np.asarray(public.weighting.density, np.float32).astype(np.float64)
 
 
 def params(kind: Kind, noise: Mapping[str, Numbers], public: Public) -> Params:
@@ -189,9 +189,9 @@ def for_noise(kind: Kind, sigma: Numbers, public: Public) -> Params:
     return Params({"center": quotient_up(in_sum * ROUNDING, _distance(kind, step))}, step)
 
 
-def steps_to_center(budget: Params, public: Public, cap: Numbers = 1.0) -> Array:
+def steps_to_center(params: Params, public: Public, cap: Numbers = 1.0) -> Array:
     """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
-    return cap * budget.step / (jnp.asarray(_mass(public)) * np.float32(_UNIT))
+    return cap * params.step / (jnp.asarray(_mass(public)) * np.float32(_UNIT))
 
 
 def program(
@@ -199,7 +199,7 @@ def program(
     draw: boundary.Draw,
     table: Balls,
     weights: Array,
-    budget: Params,
+    params: Params,
     public: Public,
 ) -> None:
     """Draw one vector: the weighted sum of signed rows, on a public grid.
@@ -217,14 +217,14 @@ def program(
     # The sum of weight times label times row over all present rows.
     signed = jnp.where(table.target, weights, -weights)
     signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
-    sums = signed_sums(signed, table.digits, budget.step)
+    sums = signed_sums(signed, table.digits, params.step)
 
     # Noise in steps of the grid.
     draw(
         "center",
         mechanisms.rounded_gaussian,
         sums,
-        sensitivity=_distance(kind, budget.step) * (_UNIT / budget.step),
+        sensitivity=_distance(kind, params.step) * (_UNIT / params.step),
         moves=kind.features,
         theorem="docs/privacy.md 10" if kind.tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
@@ -232,9 +232,9 @@ def program(
     )
 
 
-def hypothesis(kind: Kind, release: Release, budget: Params, public: Public) -> Halfspace:
+def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> Halfspace:
     """The released centre, or its direction."""
-    center = release["center"].astype(jnp.float32) * steps_to_center(budget, public, public.cap)
+    center = release["center"].astype(jnp.float32) * steps_to_center(params, public, public.cap)
     if kind.normalized:
         length = jnp.sqrt(jnp.sum(center**2))
         center = center / jnp.where(length > 0, length, 1)
@@ -247,7 +247,7 @@ def halfspace(
 ) -> WeakLearner:
     """The noisy centre: a release of the vector sum of mu(j) y_j x_j / (kappa m) + N(0, sigma^2 I).
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman`, or with weights of at most u that
+    Guarantee, under `relation`, with `weighting.lazy_bregman`, or with weights of at most u that
     depend on their own row alone. With noise of sigma on a centre, the release is rho-zCDP with
     rho = 2 / (kappa m sigma)^2 and what rounding adds, by `slickness.center_step`. Sigma is
     multiplied by the round's public weight cap u. The published calibration's ledger has

@@ -14,8 +14,8 @@ import numpy as np
 from dpbt.base import (
     BINARY,
     Array,
-    Budget,
     HypothesisClass,
+    Params,
     Partition,
     Public,
     Response,
@@ -198,14 +198,14 @@ def predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) 
 
 def hypothesis_class(
     attributes: tuple[Attribute, ...],
-    structure: Callable[[Budget, Public], tuple[ObliviousTree, Array]],
+    structure: Callable[[Params, Public], tuple[ObliviousTree, Array]],
     response: Response = BINARY,
 ) -> HypothesisClass:
     """Oblivious trees over the cells of a domain.
 
     Args:
         attributes: of the domain.
-        structure: (budget, public) -> the questions of a round, and what else is public in it.
+        structure: (params, public) -> the questions of a round, and what else is public in it.
         response: what is predicted.
     """
 

@@ -83,18 +83,18 @@ def _inverse(ranks: Array) -> Array:
 
 
 def _attributes_of_tree(
-    features: int, mixes: tuple[int, ...], key: Array, offsets_key: Array, tree: Array
+    features: int, attributes_per_tree: tuple[int, ...], key: Array, offsets_key: Array, tree: Array
 ) -> tuple[Array, Array, Array, Array]:
     """What a tree asks about: its part of the shuffled decks, and where offsets start.
 
     Returns:
         k; i32[most] attributes; i32[most] decks; f32[F], uniform in [0, 1).
     """
-    sizes = np.asarray(mixes)
+    sizes = np.asarray(attributes_per_tree)
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    cycle, place = tree // len(mixes), tree % len(mixes)
+    cycle, place = tree // len(attributes_per_tree), tree % len(attributes_per_tree)
     first = cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[place]
-    cards = first + jnp.arange(max(mixes), dtype=jnp.int32)
+    cards = first + jnp.arange(max(attributes_per_tree), dtype=jnp.int32)
     decks = cards // features
 
     # All words at once, because each place that draws is compiled by itself.
@@ -123,7 +123,7 @@ def _even(attributes: tuple[Attribute, ...], widest: int) -> Array:
 def draw(
     attributes: tuple[Attribute, ...],
     depth: int,
-    mixes: tuple[int, ...],
+    attributes_per_tree: tuple[int, ...],
     seed: Array,
     tree: Array,
     mass: Array,
@@ -133,16 +133,18 @@ def draw(
     Args:
         attributes: of the domain.
         depth: D.
-        mixes: how many attributes a tree asks, in turn.
+        attributes_per_tree: how many attributes a tree asks, in turn.
         seed: u32[].
         tree: i32[], the number of the tree.
         mass: f32[F, CELLS], the share of rows in each cell; it adds up to 1 for each feature.
     """
-    mixes = tuple(min(count, depth) for count in mixes)  # a level asks about one attribute
+    attributes_per_tree = tuple(
+        min(count, depth) for count in attributes_per_tree
+    )  # a level asks about one attribute
     base = jax.random.key(seed, impl="threefry2x32")
     kinds = jnp.asarray([_DECK, _OFFSET, _ORDER], jnp.uint32)
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
-    drawn = _attributes_of_tree(len(attributes), mixes, decks_key, offsets_key, tree)
+    drawn = _attributes_of_tree(len(attributes), attributes_per_tree, decks_key, offsets_key, tree)
     count, chosen, decks, starts = drawn
 
     # Level l asks attribute l mod k of the tree; it is question l // k of so many.
@@ -177,7 +179,7 @@ def draw(
 
     # Where two decks meet, a tree may have an attribute twice, which counts as one.
     first_slot = jnp.argmax(feature[:, None] == chosen[None], axis=1)
-    share = _shares(right, first_slot, mass[chosen], max(mixes))
+    share = _shares(right, first_slot, mass[chosen], max(attributes_per_tree))
     return Asked(feature, jnp.pad(right, ((0, 0), (0, CELLS - mass.shape[1]))), share)
 
 

@@ -46,7 +46,7 @@ from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
 from dpbt.privacy.sensitivity import moved_rows
 from dpbt.validate import shown, whole, wholes, within
 
-MOST_DEPTH = 10
+MAX_DEPTH = 10
 """Trees have at most 2^10 leaves."""
 
 
@@ -89,7 +89,7 @@ class Kind(NamedTuple):
     Attributes:
         attributes: of the public domain, one for each feature.
         depth: D, the number of questions.
-        mixes: how many attributes a tree asks; the trees take these numbers in turn.
+        attributes_per_tree: how many attributes a tree asks; the trees take these numbers in turn.
         marginals: whether a prologue releases the class histogram of every attribute.
         scores: whether an epilogue releases the final scores by class (`score_line`).
         smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum; a leaf
@@ -104,7 +104,7 @@ class Kind(NamedTuple):
 
     attributes: tuple[Attribute, ...]
     depth: int
-    mixes: tuple[int, ...]
+    attributes_per_tree: tuple[int, ...]
     marginals: bool
     scores: bool
     smoothing: float
@@ -124,7 +124,7 @@ class Kind(NamedTuple):
         """Names every static part."""
         cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
         once = f"{self.marginals}, {self.scores}"
-        static = f"{self.depth}, {self.mixes}, {once}, {self.smoothing!r}"
+        static = f"{self.depth}, {self.attributes_per_tree}, {once}, {self.smoothing!r}"
         more = "" if self.response == BINARY else f", {self.response.words}"
         if self.response == NUMBER:
             more += f" in {self.target_bins} bins"
@@ -210,11 +210,11 @@ def _opening(
     draw: boundary.Draw,
     rows: Rows,
     weights: Array,
-    budget: Params,
+    params: Params,
     public: Public,
 ) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
-    del budget, public
+    del params, public
     if kind.marginals:
         histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
         draw(
@@ -239,16 +239,16 @@ def _opening(
         )
 
 
-def _fitted_target(kind: Kind, release: Release, budget: Params) -> tuple[Array, Array, Array]:
+def _fitted_target(kind: Kind, release: Release, params: Params) -> tuple[Array, Array, Array]:
     """(centre, spread, rows) of a number, as its released histogram says."""
     moved = kind.noise.bound(sensitivity.histograms(kind.relation))
-    deviation = _deviation(kind, moved, budget, target_histogram.SITE)
+    deviation = _deviation(kind, moved, params, target_histogram.SITE)
     return target_histogram.fitted(release[target_histogram.SITE], deviation)
 
 
-def _deviation(kind: Kind, moved: float, budget: Params, site: str) -> Array:
+def _deviation(kind: Kind, moved: float, params: Params, site: str) -> Array:
     """f32[]: the standard deviation of the noise at a site, of a sensitivity."""
-    return rounded(np.float32(kind.deviation * moved) * budget.noise[site])
+    return rounded(np.float32(kind.deviation * moved) * params.noise[site])
 
 
 def _class_totals(kind: Kind, histogram: Array) -> Array:
@@ -258,19 +258,19 @@ def _class_totals(kind: Kind, histogram: Array) -> Array:
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
-def _start(kind: Kind, release: Release, budget: Params) -> Array:
+def _start(kind: Kind, release: Release, params: Params) -> Array:
     """The score that rows start from.
 
     Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
     f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre.
     """
     if kind.response == NUMBER:
-        return _fitted_target(kind, release, budget)[0]
+        return _fitted_target(kind, release, params)[0]
     totals = _class_totals(kind, release["histogram"])
     cells = float(_known_cells(kind).sum(axis=1).mean())
     columns = cells / len(kind.attributes)
     moved = histogram_sensitivity(kind) * math.sqrt(columns)
-    deviation = _deviation(kind, moved, budget, "histogram")
+    deviation = _deviation(kind, moved, params, "histogram")
     shrunk = totals + rounded(3 * deviation)
     if kind.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
@@ -286,14 +286,14 @@ def _prologue(kind: Kind) -> LearnerPrologue:
         unit, seen = (lambda *read: fitted(*read)[1]), (lambda *read: fitted(*read)[2])
         return LearnerPrologue(program, start, tag, unit, seen)
 
-    def members(release: Release, budget: Params) -> Array:
-        del budget
+    def members(release: Release, params: Params) -> Array:
+        del params
         return jnp.sum(_class_totals(kind, release["histogram"]))
 
     return LearnerPrologue(program, start, tag, seen=members)
 
 
-def _masses(kind: Kind, budget: Params, public: Public) -> tuple[Array, Array]:
+def _masses(kind: Kind, params: Params, public: Public) -> tuple[Array, Array]:
     """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
 
     Uniform over the cells of a feature without histograms.
@@ -305,13 +305,13 @@ def _masses(kind: Kind, budget: Params, public: Public) -> tuple[Array, Array]:
         if public.seen is not None:
             rows = public.seen
         elif kind.response == NUMBER:
-            rows = _fitted_target(kind, public.prologue, budget)[2]
+            rows = _fitted_target(kind, public.prologue, params)[2]
         return uniform, rows
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
     moved = histogram_sensitivity(kind) * math.sqrt(kind.columns)
-    noise = _deviation(kind, moved, budget, "histogram")
+    noise = _deviation(kind, moved, params, "histogram")
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
@@ -325,23 +325,23 @@ def _masses(kind: Kind, budget: Params, public: Public) -> tuple[Array, Array]:
 # One round.
 
 
-def structure(kind: Kind, budget: Params, public: Public) -> tuple[ObliviousTree, Array]:
+def structure(kind: Kind, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
-    mass, rows = _masses(kind, budget, public)
+    mass, rows = _masses(kind, params, public)
     mass = jnp.pad(mass, ((0, 0), (0, CELLS - kind.widest)))
-    seed = jnp.asarray(budget.seed).astype(jnp.uint32)
+    seed = jnp.asarray(params.seed).astype(jnp.uint32)
     asked = oblivious_questions.draw(
-        kind.attributes, kind.depth, kind.mixes, seed, jnp.asarray(public.round), mass
+        kind.attributes, kind.depth, kind.attributes_per_tree, seed, jnp.asarray(public.round), mass
     )
     leaves = jnp.zeros((*kind.response.axes, 2**kind.depth), jnp.float32)
     return ObliviousTree(asked.feature, asked.right, leaves), rounded(rows * asked.share)
 
 
-def _known(kind: Kind, budget: Params, public: Public) -> tuple[ObliviousTree, Array]:
+def _known(kind: Kind, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's `structure`, as the loop gives it, or worked out here outside of rounds."""
     if public.structure is not None:
         return public.structure
-    return structure(kind, budget, public)
+    return structure(kind, params, public)
 
 
 @functools.cache
@@ -376,14 +376,14 @@ def program(
     draw: boundary.Draw,
     rows: Rows,
     weights: Array,
-    budget: Params,
+    params: Params,
     public: Public,
 ) -> None:
     """One draw: for each leaf the sums of residuals over its rows, in grid units, exact integers.
 
     The residual of two classes is y w.
     """
-    tree, _ = _known(kind, budget, public)
+    tree, _ = _known(kind, params, public)
     leaf = leaves_in(kind.attributes, tree, rows).astype(jnp.int32)
     residuals, sums = _residuals(kind, rows, weights), _leaf_sums(2**kind.depth)
     if kind.response.axes:  # one class at a time: as one flat sum, XLA makes residuals many times
@@ -407,7 +407,7 @@ def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
     """i32[N], or i32[K, N] with several classes: what each row adds to the sums of its leaf.
 
     The norm of a row's residuals is at most GRID, whatever the weights are. A row beyond it, which
-    no re-weighter of the library gives, adds nothing.
+    no weight update of the library gives, adds nothing.
     """
     whole = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)
     if kind.response == BINARY:
@@ -421,14 +421,14 @@ def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
     return jnp.where(within[None], whole, 0)
 
 
-def hypothesis(kind: Kind, release: Release, budget: Params, public: Public) -> ObliviousTree:
+def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> ObliviousTree:
     """The tree: each leaf moves as far as its sum stands above the noise.
 
     `oblivious_leaves.steps` has the formula.
     """
-    tree, rows = _known(kind, budget, public)
-    deviation = _deviation(kind, sum_sensitivity(kind), budget, "sums")
-    numbers = deviation, budget.step, budget.limit, budget.curvature
+    tree, rows = _known(kind, params, public)
+    deviation = _deviation(kind, sum_sensitivity(kind), params, "sums")
+    numbers = deviation, params.step, params.limit, params.curvature
     leaf = oblivious_leaves.steps(
         release["sums"], rows, kind.smoothing, kind.response, *numbers, public
     )
@@ -462,7 +462,7 @@ def checked_kind(
     depth: int,
     relation: Relation,
     noise: Mechanism,
-    mixes: Sequence[int],
+    attributes_per_tree: Sequence[int],
     marginals: bool,
     scores: bool,
     smoothing: float,
@@ -475,10 +475,10 @@ def checked_kind(
     Args:
         attributes: of the public domain, one for each feature. `recipes.oblivious.attributes_of`
             makes them of a domain.
-        depth: D, in 1..MOST_DEPTH.
+        depth: D, in 1..MAX_DEPTH.
         relation: the neighbouring relation of the ledger.
         noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
-        mixes: how many attributes a tree asks; the trees take these numbers in turn.
+        attributes_per_tree: how many attributes a tree asks; the trees take these numbers in turn.
         marginals: whether a prologue releases the class histogram of every attribute. Thresholds
             then follow the released histograms instead of being evenly spaced, scores start
             from the released log odds, and steps know how many rows a leaf has.
@@ -493,19 +493,20 @@ def checked_kind(
     Raises:
         ValueError: naming the argument that is out of its range.
     """
-    depth = whole("depth", depth, MOST_DEPTH)
-    counts = wholes("mixes", mixes).reshape(-1)
-    if counts.max() > MOST_DEPTH:
+    depth = whole("depth", depth, MAX_DEPTH)
+    counts = wholes("attributes_per_tree", attributes_per_tree).reshape(-1)
+    if counts.max() > MAX_DEPTH:
         raise ValueError(
-            f"mixes must be one or more numbers in 1..{MOST_DEPTH}, got {shown(mixes)}"
+            f"attributes_per_tree must be one or more numbers in 1..{MAX_DEPTH}, "
+            f"got {shown(attributes_per_tree)}"
         )
     near = within("smoothing", smoothing, "[0, 1)")
     if near.ndim:
         raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
     if scores and response == NUMBER:
-        raise ValueError("scores by class need classes: a number has no scores_share")
+        raise ValueError("scores by class need classes: a number has no scores_fraction")
     _check_monotone(attributes, monotone, response)
-    bins = within("target_bins", target_bins, f"[2, {target_histogram.MOST_BINS}]", whole=True)
+    bins = within("target_bins", target_bins, f"[2, {target_histogram.MAX_BINS}]", whole=True)
     numbers, once = tuple(counts.tolist()), (marginals, scores)
     static = tuple(attributes), depth, numbers, *once, float(near), relation, noise
     return Kind(*static, response, tuple(monotone), int(bins))
@@ -535,8 +536,8 @@ def _check_monotone(
 def oblivious_tree(kind: Kind) -> WeakLearner:
     """Oblivious trees over public questions, for boosting with clipped weights.
 
-    Guarantee, under `relation`, with weights of each row's own (`reweighting.clipped_mirror`, or
-    `reweighting.residuals` where the response is not one of two classes): a round costs what the
+    Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
+    `weighting.residuals` where the response is not one of two classes): a round costs what the
     mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
     `histogram_sensitivity`, and for a number at that of one histogram. All
     statistics are exact integers. The questions cost nothing: they follow from the domain, the

@@ -83,7 +83,7 @@ def program(
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
-    budget: Noise,
+    params: Noise,
     public: Public,
 ) -> None:
     """One selection among all rules, by their errors.
@@ -91,7 +91,7 @@ def program(
     Raises:
         ValueError: for noisy max on a table that allows some of its splits only.
     """
-    del budget, public
+    del params, public
 
     # Rules of splits that may not be chosen are masked.
     allowed = None
@@ -122,9 +122,9 @@ def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
         return mechanisms.behind_best(-errors, allowed)
 
 
-def hypothesis(kind: Kind, release: Release, budget: Noise, public: Public) -> Tree:
+def hypothesis(kind: Kind, release: Release, params: Noise, public: Public) -> Tree:
     """The rule as a tree of depth one."""
-    del kind, budget, public
+    del kind, params, public
     return rule(release["rule"])
 
 
@@ -134,7 +134,7 @@ def one_rule(
 ) -> WeakLearner:
     """DP-1R: a release of one index into the signed literals and the two constants.
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman` or with weights that depend on
+    Guarantee, under `relation`, with `weighting.lazy_bregman` or with weights that depend on
     their own row alone. Errors move by at most GRID grid units. So the exponential mechanism and
     return-noisy-max with Laplace noise are both (2 GRID / scale)-DP, and the former is
     (2 GRID / scale)^2 / 8-zCDP. Proofs are in `slickness`. In the papers' terms scale = GRID kappa

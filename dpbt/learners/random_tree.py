@@ -1,6 +1,6 @@
 """Random decision trees: a structure drawn without the rows, and private leaves.
 
-Bojarski et al. (2014), Algorithm 1. A grove is P complete trees of height D. An inner node asks
+Bojarski et al. (2014), Algorithm 1. A group is P complete trees of height D. An inner node asks
 "position of attribute a > t", with a uniform over the attributes and t uniform in [0, 1). Rows are
 read as positions in [0, 1] in the attributes' public ranges: the positions of their cells, or exact
 ones (`domains.positions`).
@@ -32,9 +32,9 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.data import questions
-from dpbt.learners.hypotheses import groves
-from dpbt.learners.hypotheses.groves import Grove
+from dpbt.learners.hypotheses import tree_groups
 from dpbt.learners.hypotheses.kind import Of
+from dpbt.learners.hypotheses.tree_groups import TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.public import without_values
@@ -47,7 +47,7 @@ NEGATIVE = ("zero", "uniform")
 
 
 class Kind(NamedTuple):
-    """The static parts of a grove.
+    """The static parts of a group.
 
     Attributes:
         depth: D, in 1..20.
@@ -166,14 +166,14 @@ def shares(weights: Array, fallback: Array, negative: str) -> Array:
     return jnp.where(usable, noisy[..., 1] / jnp.where(usable, total, 1), fallback)
 
 
-GROVES = HypothesisClass(
+TREE_GROUPS = HypothesisClass(
     example=questions.example,
     check=questions.check,
     prepare=prepare,
-    predict=Of("groves", lambda grove, rows: groves.votes(grove, rows.position)),
-    bound=lambda grove: jnp.sum(grove.grown),
+    predict=Of("tree_groups", lambda group, rows: tree_groups.votes(group, rows.position)),
+    bound=lambda group: jnp.sum(group.grown),
 )
-"""Groves over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
+"""Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
 
 
 def _leaf_sensitivity(kind: Kind) -> Numbers:
@@ -192,11 +192,11 @@ def program(
     draw: boundary.Draw,
     table: Positions,
     weights: Array,
-    budget: Noise,
+    params: Noise,
     public: Public,
 ) -> None:
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
-    del budget, public
+    del params, public
     rows, attributes = table.position.shape
     parts, leaves = kind.parts, kind.leaves
     drawn = functools.partial(draw, theorem="docs/privacy.md F1")
@@ -262,15 +262,15 @@ def program(
     )
 
 
-def hypothesis(kind: Kind, release: Release, budget: Noise, public: Public) -> Grove:
+def hypothesis(kind: Kind, release: Release, params: Noise, public: Public) -> TreeGroup:
     """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
-    del budget, public
+    del params, public
     leaf = release["leaf"]
     grown = jnp.ones(kind.parts, jnp.float32)
     structure = release["attribute"], release["threshold"]
     if kind.labels:
-        return Grove(*structure, leaf.astype(jnp.float32), grown)
-    return Grove(*structure, shares(leaf, release["fallback"], kind.negative), grown)
+        return TreeGroup(*structure, leaf.astype(jnp.float32), grown)
+    return TreeGroup(*structure, shares(leaf, release["fallback"], kind.negative), grown)
 
 
 @functools.cache
@@ -282,9 +282,9 @@ def random_tree(
     per_leaf: bool = False,
     negative: str = "zero",
 ) -> WeakLearner:
-    """Groves of `parts` trees with a structure drawn from public randomness and private leaves.
+    """Groups of `parts` trees with a structure drawn from public randomness and private leaves.
 
-    Guarantee, under `relation`, for all leaves of all trees of the grove together. With noise on
+    Guarantee, under `relation`, for all leaves of all trees of the group together. With noise on
     class weights it is sensitivity / scale, with the L1 (or L2) sensitivity of
     `sensitivity.class_weights`. With labels it is `sensitivity.split_moves` GRID / scale. Structure
     and fallbacks cost nothing, as they never read the rows.
@@ -328,7 +328,7 @@ def random_tree(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
         {"leaf": 1.0},
-        GROVES,
+        TREE_GROUPS,
         relation,
         tag=f"random_tree({static})",
         withheld=("part",) if parts > 1 else (),

@@ -18,8 +18,8 @@ from dpbt.base import (
     BINARY,
     GRID,
     Array,
-    Budget,
     Epilogue,
+    Params,
     Prepared,
     Public,
     Relation,
@@ -173,9 +173,9 @@ def epilogue(relation: Relation, noise: Mechanism, response: Response = BINARY) 
     bound = sensitivity.histograms(relation)
 
     def program(
-        draw: boundary.Draw, rows: Prepared, scores: Array, budget: Budget, public: Public
+        draw: boundary.Draw, rows: Prepared, scores: Array, params: Params, public: Public
     ) -> None:
-        del budget, public
+        del params, public
         draw(
             SITE,
             noise,
@@ -186,10 +186,10 @@ def epilogue(relation: Relation, noise: Mechanism, response: Response = BINARY) 
             releases="rows by score and class",
         )
 
-    def of_release(release: Release, budget: Budget, start: Array) -> tuple[Array, Array]:
+    def of_release(release: Release, params: Params, start: Array) -> tuple[Array, Array]:
         found = temperature if response.axes else line
         factor = np.float32(deviation_of(noise) * noise.bound(bound))
-        return found(release[SITE], rounded(factor * budget.noise[SITE]), start)
+        return found(release[SITE], rounded(factor * params.noise[SITE]), start)
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({relation_name(relation)}, {noise.name}{more})"

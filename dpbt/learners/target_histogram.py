@@ -16,7 +16,7 @@ from dpbt.privacy.mechanism import Numbers
 
 SITE = "target"
 
-MOST_BINS = 256
+MAX_BINS = 256
 """Most bins of equal width that the range is cut into."""
 
 # The centres and the spreads (standard deviations) between which the counts decide, as positions.

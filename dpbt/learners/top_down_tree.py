@@ -215,7 +215,7 @@ def _grow(
 
 def _split_range(kind: Kind, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
-    mass = slickness.total_mass(public.rows, public.reweighting.density, cap)
+    mass = slickness.total_mass(public.rows, public.weighting.density, cap)
     proved = tight_range(kind.criterion, mass)
     if kind.tight:
         return proved
@@ -231,11 +231,11 @@ def program(
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
-    budget: Noise,
+    params: Noise,
     public: Public,
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
-    del budget
+    del params
     counts = _grow(draw, table, weights, kind, public)
 
     # The labels, by the class weights up to a constant for each leaf.
@@ -251,9 +251,9 @@ def program(
     )
 
 
-def hypothesis(kind: Kind, release: Release, budget: Noise, public: Public) -> Tree:
+def hypothesis(kind: Kind, release: Release, params: Noise, public: Public) -> Tree:
     """The tree, with leaves of +-1; nodes that no selection chose are not split."""
-    del budget, public
+    del params, public
     nodes = 2**kind.depth - 1
     split = jnp.full(nodes, UNSPLIT, jnp.int32)
     for k in range(kind.splits):
@@ -273,7 +273,7 @@ def top_down_tree(
 ) -> WeakLearner:
     """DP-TopDown: a release of t pairs of leaf and split, and of 2^D labels.
 
-    Guarantee, under `relation`, with `reweighting.lazy_bregman`, whose total weight it assumes.
+    Guarantee, under `relation`, with `weighting.lazy_bregman`, whose total weight it assumes.
     A selection costs sensitivity / scale, and so do all labels together. Both are proved in
     `slickness`.
 

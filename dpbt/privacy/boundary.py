@@ -2,7 +2,7 @@
 
 A weak learner is written once, as a program that asks for its random draws:
 
-    def program(draw, table, weights, budget, public):
+    def program(draw, table, weights, params, public):
         sums = ...                                      # reads private rows
         draw("leaf", mechanisms.discrete_laplace, sums, sensitivity=GRID, moves=1, theorem="T1")
 
@@ -33,12 +33,12 @@ import numpy as np
 
 from dpbt.base import (
     Array,
-    Budget,
     Epilogue,
     Given,
     Hypothesis,
     HypothesisClass,
     Noise,
+    Params,
     Program,
     Prologue,
     Public,
@@ -318,12 +318,12 @@ def _for_places(mechanism: Mechanism) -> bool:
 
 def weak_learner(
     program: Program,
-    hypothesis: Callable[[Release, Budget, Public], Hypothesis],
+    hypothesis: Callable[[Release, Params, Public], Hypothesis],
     fractions: Mapping[str, float],
     hypotheses: HypothesisClass,
     relation: str | Relation | None,
     *,
-    params: Callable[[Mapping[str, Numbers], Public], Budget] | None = None,
+    params: Callable[[Mapping[str, Numbers], Public], Params] | None = None,
     prologue: Prologue | None = None,
     epilogue: Epilogue | None = None,
     tag: str | None = None,
@@ -332,9 +332,9 @@ def weak_learner(
     """The weak learner of a private program.
 
     Args:
-        program: (draw, table, weights, budget, public); every output of a private statistic goes
+        program: (draw, table, weights, params, public); every output of a private statistic goes
             through `draw`.
-        hypothesis: (release, budget, public) -> a hypothesis; it never sees private data.
+        hypothesis: (release, params, public) -> a hypothesis; it never sees private data.
         fractions: the fraction of the budget of each site, of those of the prologue and of the
             epilogue, too. They add up to at most 1. The sites "leaf_0", "leaf_1" share that of
             "leaf".

@@ -93,7 +93,7 @@ class Terms(msgspec.Struct, frozen=True):
         delta: of all releases together.
         rows: the public bound on the number of rows, or under replace_one their public number.
         relation: the name of the neighbouring relation.
-        rows_per_person: the most rows that one person has.
+        max_rows_per_user: the most rows that one person has.
         measure: one of `MEASURES`.
     """
 
@@ -101,7 +101,7 @@ class Terms(msgspec.Struct, frozen=True):
     delta: Share
     rows: Rows
     relation: Literal["add_remove", "replace_one"]
-    rows_per_person: RowsOfPerson
+    max_rows_per_user: RowsOfPerson
     measure: Literal["epsilon", "rho", "mu"]
 
     @property
@@ -124,7 +124,7 @@ class Terms(msgspec.Struct, frozen=True):
         found = {
             "relation": relation_name(ledger.relation),
             "rows": ledger.rows,
-            "rows_per_person": ledger.rows_per_person,
+            "max_rows_per_user": ledger.max_rows_per_user,
         }
         for name, value in found.items():
             own = getattr(self, name)

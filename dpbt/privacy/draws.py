@@ -213,4 +213,4 @@ def run(program: Program, answer: Callable[[Request], Any], view: View) -> None:
     Raises:
         ValueError: as `Draw`.
     """
-    program(Draw(answer, view.budget.noise), *view)
+    program(Draw(answer, view.params.noise), *view)

@@ -1,7 +1,7 @@
 """Privacy filters: a budget for all fits on the same rows, which refuses what would exceed it.
 
     budget = dpbt.Filter(epsilon=2, delta=1e-6, rows=50_000)
-    recipe = budget.recipe(recipes.auto, share=0.25, domain=domain)
+    recipe = budget.recipe(recipes.auto, fraction=0.25, domain=domain)
     model = dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
     print(budget)
 
@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Self
 import jax
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, MOST_CHUNKED_ROWS, Array, Recipe, Relation, relation_name
+from dpbt.base import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
 from dpbt.base import relation as to_relation
 from dpbt.privacy import accounting, charges, keys, pricing
 from dpbt.privacy.accounting import Ledger
@@ -55,7 +55,7 @@ class Filter:
 
     A filter of rho keeps 1/10,000 of delta for the samplers' finite bits, and one of mu also 0.2 %
     of epsilon. So a recipe of exactly the filter's epsilon and delta does not fit into it;
-    `recipe(make, share=1)` does.
+    `recipe(make, fraction=1)` does.
 
     The file is the budget: a database of SQLite, which only its owner can read. Whoever puts an old
     copy back has what it says once more. A filter that is in use notices, and a new one cannot. So
@@ -68,7 +68,7 @@ class Filter:
             number, in 1..2^40. All recipes must have it. Choose a bound that is surely large
             enough.
         relation: "add_remove" or "replace_one". All recipes must have it.
-        rows_per_person: the most rows that one person has. All recipes must have it.
+        max_rows_per_user: the most rows that one person has. All recipes must have it.
         measure: what is added up, of `measures.MEASURES`. Without a delta it must be epsilon. With
             one it is rho or mu, and rho by default. A filter of mu takes only recipes whose draws
             are all Gaussian. For epsilon of 0.1 to 8 and delta of 1e-9 to 1e-5, it allows them 8
@@ -92,7 +92,7 @@ class Filter:
         *,
         rows: int,
         relation: str | Relation = ADD_REMOVE,
-        rows_per_person: int = 1,
+        max_rows_per_user: int = 1,
         measure: str | None = None,
         path: str | Path | None = None,
     ):
@@ -100,8 +100,8 @@ class Filter:
         delta = _one("delta", floats("delta", delta))
         if not 0 <= delta < 1:
             raise ValueError(f"delta must be at least 0 and less than 1, got {delta:g}")
-        bound = whole("rows", rows, MOST_CHUNKED_ROWS)
-        people = whole("rows_per_person", rows_per_person)
+        bound = whole("rows", rows, MAX_ROWS_IN_BLOCKS)
+        people = whole("max_rows_per_user", max_rows_per_user)
         near: Any = relation_name(to_relation(relation))
         chosen: Any = measure or ("rho" if delta else "epsilon")
         terms = Terms(epsilon, delta, bound, near, people, chosen)
@@ -158,8 +158,8 @@ class Filter:
         terms = self.terms
         if releases:
             return accounting.composed(releases, terms.delta)
-        relation, people = to_relation(terms.relation), terms.rows_per_person
-        return Ledger(relation, (), terms.delta, rows=terms.rows, rows_per_person=people)
+        relation, people = to_relation(terms.relation), terms.max_rows_per_user
+        return Ledger(relation, (), terms.delta, rows=terms.rows, max_rows_per_user=people)
 
     def words(self) -> str:
         """What is left, in words."""
@@ -189,7 +189,7 @@ class Filter:
         and two fits under one key may cost more than was paid, without a bound.
 
         Args:
-            recipe: one setting, of the filter's rows, relation and rows_per_person.
+            recipe: one setting, of the filter's rows, relation and max_rows_per_user.
             key: the key of the fit, which no payment before had. The ledger then names its kind.
             run: the name of a run of a checkpoint, for which `has_paid_for` asks.
 
@@ -259,7 +259,7 @@ class Filter:
             make: a function of `dpbt.recipes`, such as `recipes.auto`.
             share: of what is left, in (0, 1]. 1 takes all of it.
             **options: other arguments of `make`, such as domain. epsilon, delta, rows, relation
-                and rows_per_person come from the filter.
+                and max_rows_per_user come from the filter.
 
         Raises:
             ValueError: for an option that comes from the filter, for a share that `make` cannot
@@ -273,7 +273,7 @@ class Filter:
             "delta": terms.delta,
             "rows": terms.rows,
             "relation": terms.relation,
-            "rows_per_person": terms.rows_per_person,
+            "max_rows_per_user": terms.max_rows_per_user,
         }
         if given := sorted(options.keys() & {"epsilon", *own}):
             raise ValueError(f"{', '.join(given)} of a recipe comes from the filter; leave it out")
@@ -308,7 +308,7 @@ class Filter:
             if delta:
                 words += (
                     f"; with a delta a filter adds up {unit} and not epsilon, so a recipe of its "
-                    "own epsilon costs too much, and recipe(make, share=1) takes what is left"
+                    "own epsilon costs too much, and recipe(make, fraction=1) takes what is left"
                 )
             raise ValueError(words)
         if gap > limits.gap or tail > limits.tail:
@@ -341,8 +341,8 @@ class Filter:
             f"adds up: {MEASURES[terms.measure]}, of {self.budget:.6g} in all",
             accounting.align(rows),
         ]
-        if terms.rows_per_person > 1:
-            lines.append(accounting.people_words(terms.rows_per_person))
+        if terms.max_rows_per_user > 1:
+            lines.append(accounting.people_words(terms.max_rows_per_user))
         return "\n".join(lines)
 
     def __repr__(self) -> str:

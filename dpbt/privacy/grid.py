@@ -6,11 +6,11 @@ from dpbt.base import BINARY, GRID, Array, Prepared, Response
 
 
 def counted_weights(weight: Array, table: Prepared, response: Response = BINARY) -> Array:
-    """The weights as integers on the grid, whatever a re-weighter gives; 0 for absent rows.
+    """The weights as integers on the grid, whatever a weight update gives; 0 for absent rows.
 
-    It maps each row's own weight, and changes no weight that a re-weighter of the library gives to
-    a present row of a table without weights of its own. The weight of a row in its table multiplies
-    the re-weighter's.
+    It maps each row's own weight, and changes no weight that a weight update of the library gives
+    to a present row of a table without weights of its own. The weight of a row in its table
+    multiplies the weight update's.
 
     Args:
         weight: f32[N], as `Weighted` has it; f32[K, N] with several classes.

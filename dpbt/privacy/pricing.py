@@ -11,14 +11,14 @@ import numpy as np
 
 from dpbt.base import (
     Array,
-    Budget,
+    Params,
     Program,
     Public,
     Recipe,
-    Reweighter,
     Table,
     View,
     WeakLearner,
+    WeightUpdate,
     uniform,
 )
 from dpbt.privacy import accounting, boundary, keys, mechanisms, tracing
@@ -46,7 +46,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
     """
     kind = None if key is None else keys.kind(key)
     rounds, delta = _checked(recipe)
-    numbers = recipe.budget.noise, recipe.rows_per_person
+    numbers = recipe.params.noise, recipe.max_rows_per_user
     lines: dict[str, list[accounting.Line]] = {}
     for part in recipe.learner.parts:
         specs, times = drawn(recipe, part), rounds if part == "rounds" else 1
@@ -60,7 +60,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
         recipe.learner.unprotected,
         kind,
         int(recipe.rows),
-        recipe.rows_per_person,
+        recipe.max_rows_per_user,
     )
 
 
@@ -69,14 +69,14 @@ _BELOW = 1 + 2.0**-50
 
 
 def event_of(
-    spec: DrawSpec, noise: Mapping[str, Any], rows_per_person: int = 1
+    spec: DrawSpec, noise: Mapping[str, Any], max_rows_per_user: int = 1
 ) -> accounting.Event:
     """The event of one draw, for all rows of one person.
 
     Args:
         spec: the draw.
         noise: the multipliers that it runs with.
-        rows_per_person: the most rows that one person has.
+        max_rows_per_user: the most rows that one person has.
 
     Raises:
         ValueError: for a scale beyond the range of the draw's sampler.
@@ -104,7 +104,7 @@ def event_of(
     event = accounting.Event(
         ask.site, ask.mechanism, *words, count=ask.pays, moved=ask.moves, unit=ask.unit
     )
-    return event if rows_per_person == 1 else accounting.of_people(event, rows_per_person)
+    return event if max_rows_per_user == 1 else accounting.of_people(event, max_rows_per_user)
 
 
 def _checked(recipe: Recipe) -> tuple[int, float]:
@@ -142,8 +142,8 @@ def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpe
         ValueError: as `ledger`.
     """
     _read(recipe, part)
-    described = _described(recipe.learner, part, recipe.reweighter)
-    return described(recipe.budget, recipe.public(), np.float32(bound))
+    described = _described(recipe.learner, part, recipe.weight_update)
+    return described(recipe.params, recipe.public(), np.float32(bound))
 
 
 def sites(recipe: Recipe, part: str) -> tuple[boundary.Request, ...]:
@@ -173,7 +173,7 @@ def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
             most = ask.mechanism.price.most
             scale = ask.scale
             if not ask.own_scale:
-                scale = _multiplier(recipe.budget.noise, ask.site)
+                scale = _multiplier(recipe.params.noise, ask.site)
                 if ask.at_most is not None:
                     scale = scale * ask.at_most
             if scale is None or (ask.at_most is None and np.isfinite(most)):
@@ -193,8 +193,8 @@ def _evaluated(flat: Recipe, part: str, site: str) -> np.ndarray:
     room = 2 ** (settings - 1).bit_length()  # few shapes, so that few programs are compiled
     places = np.minimum(np.arange(room), settings - 1)
     padded = jax.tree.map(lambda leaf: leaf[places], flat)
-    found = _scales_of(flat.learner, part, flat.reweighter)
-    of_sites = found(padded.budget, padded.rows, padded.reweighting)
+    found = _scales_of(flat.learner, part, flat.weight_update)
+    of_sites = found(padded.params, padded.rows, padded.weighting)
     if np.ndim(of_sites[site]) != 1:
         raise _no_number(site)
     return np.asarray(of_sites[site], np.float64)[:settings]
@@ -206,12 +206,12 @@ def _no_number(site: str) -> ValueError:
 
 @functools.cache
 def _described(
-    learner: WeakLearner, part: str, reweighter: Reweighter
-) -> Callable[[Budget, Public, Numbers], Mapping[str, DrawSpec]]:
+    learner: WeakLearner, part: str, weight_update: WeightUpdate
+) -> Callable[[Params, Public, Numbers], Mapping[str, DrawSpec]]:
     """(budget, public, bound) -> the draws that a part asks for; compiled once."""
 
-    def on_a_row(budget: Budget, public: Public, bound: Numbers) -> Mapping[str, DrawSpec]:
-        view = _row(learner, part, reweighter, budget, public, bound)
+    def on_a_row(params: Params, public: Public, bound: Numbers) -> Mapping[str, DrawSpec]:
+        view = _row(learner, part, weight_update, params, public, bound)
         return boundary.describe(program_of(learner, part), view)
 
     return jax.jit(on_a_row)
@@ -219,14 +219,14 @@ def _described(
 
 @functools.cache
 def _scales_of(
-    learner: WeakLearner, part: str, reweighter: Reweighter
-) -> Callable[[Budget, Array, Any], dict[str, Array]]:
-    """(budgets, rows, numbers of the re-weighter) of G settings -> f32[G] scales, by site."""
-    described = _described(learner, part, reweighter)
+    learner: WeakLearner, part: str, weight_update: WeightUpdate
+) -> Callable[[Params, Array, Any], dict[str, Array]]:
+    """(budgets, rows, numbers of the weight update) of G settings -> f32[G] scales, by site."""
+    described = _described(learner, part, weight_update)
 
-    def of_one(budget: Budget, rows: Array, reweighting: Any) -> dict[str, Array]:
-        public = Public(rows, np.float32(1), reweighting, {})
-        specs = described(budget, public, np.float32(0))
+    def of_one(params: Params, rows: Array, weighting: Any) -> dict[str, Array]:
+        public = Public(rows, np.float32(1), weighting, {})
+        specs = described(params, public, np.float32(0))
         return {site: spec.scale for site, spec in specs.items()}
 
     return jax.jit(jax.vmap(of_one))
@@ -244,8 +244,8 @@ _PRIVATE = ("cells", "target", "present", "weight")
 def _row(
     learner: WeakLearner,
     part: str,
-    reweighter: Reweighter,
-    budget: Budget,
+    weight_update: WeightUpdate,
+    params: Params,
     public: Public,
     bound: Numbers,
     private: Mapping[str, Array] | None = None,
@@ -253,18 +253,18 @@ def _row(
     """What a part of a run reads of one row; `private` has what the row holds."""
     # What follows a prologue reads its release; zeros stand for it here.
     if learner.prologue is not None and part != "prologue":
-        specs = _described(learner, "prologue", reweighter)(budget, public, np.float32(0))
+        specs = _described(learner, "prologue", weight_update)(params, public, np.float32(0))
         zeros = {site: jnp.zeros(spec.shape, spec.dtype) for site, spec in specs.items()}
         public = public._replace(prologue=zeros)
 
     # Weights on the one row.
-    weigher = reweighter if part == "rounds" else uniform
+    weigher = weight_update if part == "rounds" else uniform
     table: Table = learner.hypotheses.example()
     prepared = learner.hypotheses.prepare(table._replace(**(private or {})))
     axes = weigher.response.axes
     score = jnp.zeros((*axes, prepared.present.shape[0]), jnp.float32)
     weighted = weigher.weigh(score, bound, prepared, public)
-    return View(prepared, weighted.weight, budget, public._replace(cap=weighted.cap))
+    return View(prepared, weighted.weight, params, public._replace(cap=weighted.cap))
 
 
 class _Read(NamedTuple):
@@ -279,7 +279,7 @@ class _Read(NamedTuple):
     stages: Stages | str
 
 
-_READ: dict[tuple[WeakLearner, str, Reweighter], _Read] = {}
+_READ: dict[tuple[WeakLearner, str, WeightUpdate], _Read] = {}
 """What was read, by the static parts of recipes, from which alone it follows."""
 
 
@@ -292,17 +292,17 @@ def _read(recipe: Recipe, part: str) -> _Read:
             name of one of the library's, or that claims never to read the rows.
     """
     learner = recipe.learner
-    key = learner, part, recipe.reweighter
+    key = learner, part, recipe.weight_update
     if key not in _READ:
         table = learner.hypotheses.example()
         fields = {name: getattr(table, name) for name in _PRIVATE}
         known = {name: array for name, array in fields.items() if array is not None}
         # All numbers are traced, because what is read counts for other recipes, too.
-        numbers = recipe.budget, recipe.public(), np.float32(0)
+        numbers = recipe.params, recipe.public(), np.float32(0)
 
-        def make(private: Any, budget: Budget, public: Public, bound: Numbers) -> View:
+        def make(private: Any, params: Params, public: Public, bound: Numbers) -> View:
             rows, weights = private
-            return _row(*key, budget, public, bound, rows)._replace(weights=weights)
+            return _row(*key, params, public, bound, rows)._replace(weights=weights)
 
         weights = jax.eval_shape(functools.partial(_row, *key), *numbers).weights
         found = tracing.follows(program_of(learner, part), make, (known, weights), numbers)
@@ -355,8 +355,8 @@ def check_in_parts(recipe: Recipe) -> None:
     Raises:
         ValueError: saying which draw reads all rows at once.
     """
-    if recipe.reweighter.coupled:
-        raise ValueError(f"{recipe.reweighter.tag} makes weights that depend on all rows")
+    if recipe.weight_update.coupled:
+        raise ValueError(f"{recipe.weight_update.tag} makes weights that depend on all rows")
     for part in recipe.learner.parts:
         found = stages(recipe, part)
         if part != "rounds" and len(found) > 1:

@@ -1,6 +1,6 @@
 """Smooth boosting: what one row moves when every weight depends on all rows, and why.
 
-Setting. `reweighting.lazy_bregman` gives row j a weight mu(j) in [0, u], where u is a public cap.
+Setting. `weighting.lazy_bregman` gives row j a weight mu(j) in [0, u], where u is a public cap.
 The total is the public M = kappa m, where m is the recipe's `rows`. If even the cap for every row
 falls short of M, every row gets the cap. In grid units, integers in units of u / GRID, all of this
 is exact. The weight of row j is a fixed non-decreasing function of its own score and of one number,

@@ -17,16 +17,16 @@ from numpy.typing import ArrayLike
 
 from dpbt.base import (
     MAX_ROWS,
-    MOST_CHUNKED_ROWS,
-    Budget,
+    MAX_ROWS_IN_BLOCKS,
     LossFamily,
+    Params,
     Public,
     Recipe,
     Relation,
-    Reweighter,
-    Reweighting,
     Terms,
     WeakLearner,
+    Weighting,
+    WeightUpdate,
     Words,
 )
 from dpbt.base import relation as to_relation
@@ -42,7 +42,7 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
 
     Args:
         rows: one number or several.
-        most: `MAX_ROWS`, or `MOST_CHUNKED_ROWS` for a learner whose table may be read in chunks.
+        most: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be read in chunks.
 
     Raises:
         ValueError: naming `rows` and what was given; also for a number above MAX_ROWS that float32
@@ -67,7 +67,7 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
     return numbers
 
 
-_LIMITS = {MAX_ROWS: "int32 sums of weights", MOST_CHUNKED_ROWS: "sums of float64"}
+_LIMITS = {MAX_ROWS: "int32 sums of weights", MAX_ROWS_IN_BLOCKS: "sums of float64"}
 
 
 MAX_EPSILON = 1e6
@@ -118,7 +118,7 @@ class Request:
         rounds: i32[...], T.
         calibration: "tight" or "published".
         relation: the neighbouring relation.
-        rows_per_person: the most rows that one person has.
+        max_rows_per_user: the most rows that one person has.
     """
 
     epsilon: np.ndarray
@@ -127,7 +127,7 @@ class Request:
     rounds: np.ndarray
     calibration: str
     relation: Relation
-    rows_per_person: int = 1
+    max_rows_per_user: int = 1
 
     @property
     def tight(self) -> bool:
@@ -146,9 +146,9 @@ class Request:
             self.epsilon.shape, self.delta.shape, self.rows.shape, self.rounds.shape
         )
 
-    def public(self, reweighting: Reweighting) -> Public:
+    def public(self, weighting: Weighting) -> Public:
         """The public numbers that a budget is calibrated for, as `Recipe.public` has them."""
-        return Public(self.rows, np.float32(1), reweighting, {})
+        return Public(self.rows, np.float32(1), weighting, {})
 
 
 CALIBRATIONS = ("tight", "published")
@@ -161,20 +161,20 @@ def checked_request(
     rounds: ArrayLike,
     calibration: str,
     relation: str | Relation,
-    rows_per_person: int = 1,
-    most_rows: int = MAX_ROWS,
+    max_rows_per_user: int = 1,
+    max_rows: int = MAX_ROWS,
 ) -> Request:
     """Check the arguments that all recipes share.
 
     Args:
         epsilon: above 0.
         delta: 0 for every setting, or in (0, 1) for every setting.
-        rows: whole numbers in 1..most_rows.
+        rows: whole numbers in 1..max_rows.
         rounds: integers of at least 1.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one".
-        rows_per_person: an integer of at least 1.
-        most_rows: as `checked_rows`.
+        max_rows_per_user: an integer of at least 1.
+        max_rows: as `checked_rows`.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -183,11 +183,11 @@ def checked_request(
     request = Request(
         epsilon=epsilons(epsilon),
         delta=deltas(delta),
-        rows=checked_rows(rows, most_rows),
+        rows=checked_rows(rows, max_rows),
         rounds=wholes("rounds", rounds),
         calibration=calibration,
         relation=to_relation(relation),
-        rows_per_person=whole("rows_per_person", rows_per_person),
+        max_rows_per_user=whole("max_rows_per_user", max_rows_per_user),
     )
     try:
         _ = request.shape
@@ -215,22 +215,22 @@ class Parts(NamedTuple):
 
     Attributes:
         learner: the weak learner.
-        reweighter: the re-weighter.
-        reweighting: the numbers of the re-weighter.
+        weight_update: the weight update.
+        weighting: the numbers of the weight update.
         name: the name of the algorithm.
         setting: a word for its options, for tables.
         target: the declared classes or range; None for two classes.
     """
 
     learner: WeakLearner
-    reweighter: Reweighter
-    reweighting: Reweighting
+    weight_update: WeightUpdate
+    weighting: Weighting
     name: str
     setting: str
     target: Target | None = None
 
 
-Params = Callable[[Mapping[str, Any], Public], Any]
+MakeParams = Callable[[Mapping[str, Any], Public], Any]
 """(noise multipliers by site, public) -> the learner's numbers."""
 
 Allow = Callable[[Request], Allowance]
@@ -263,14 +263,15 @@ def gaussian_accountant(request: Request) -> Allowance:
     return Allowance(zero, mu**2 / 2)
 
 
-def for_people(allowance: Allowance, rows_per_person: int) -> Allowance:
+def for_people(allowance: Allowance, max_rows_per_user: int) -> Allowance:
     """What one row may cost, if all rows of a person may cost the allowance.
 
     A price depends on sensitivity / scale alone. Pure costs grow with it and costs in rho with its
-    square, so noise becomes `rows_per_person` times larger, and the epsilon of a selection smaller.
+    square, so noise becomes `max_rows_per_user` times larger, and the epsilon of a selection
+    smaller.
     """
     return Allowance(
-        allowance.epsilon / rows_per_person, allowance.rho / float(rows_per_person) ** 2
+        allowance.epsilon / max_rows_per_user, allowance.rho / float(max_rows_per_user) ** 2
     )
 
 
@@ -318,7 +319,7 @@ def _noise(
     request: Request, allow: Allow, fractions: Mapping[str, Any], made: Sequence[PaidDraw]
 ) -> dict[str, np.ndarray]:
     """The noise multiplier of each site; draws of one fraction and as many payments share one."""
-    allowance = for_people(allow(request), request.rows_per_person)
+    allowance = for_people(allow(request), request.max_rows_per_user)
     noise: dict[str, np.ndarray] = {}
     for ask, group, siblings, times in made:
         payments = siblings * times * float(ask.pays)
@@ -332,7 +333,7 @@ def build(
     request: Request,
     parts: Parts,
     fractions: Mapping[str, Any] | None = None,
-    params: Params | None = None,
+    params: MakeParams | None = None,
     allow: Allow = one_accountant,
 ) -> Recipe:
     """Build a recipe: pay for finite bits out of the request, and share the rest among the draws.
@@ -351,7 +352,7 @@ def build(
     fractions = dict(parts.learner.fractions) if fractions is None else fractions
     boundary.check_fractions(fractions)
     params = params or parts.learner.params
-    public = request.public(parts.reweighting)
+    public = request.public(parts.weighting)
     noiseless = params(dict.fromkeys(fractions, np.ones(())), public)
     made = _draws(_recipe(request, parts, noiseless), fractions)
 
@@ -367,68 +368,68 @@ def build(
     return assemble(request, parts, params(noise, public))
 
 
-def assemble(request: Request, parts: Parts, budget: Budget) -> Recipe:
-    """Make the recipe of a calibrated budget.
+def assemble(request: Request, parts: Parts, params: Params) -> Recipe:
+    """Make the recipe of calibrated numbers.
 
     Args:
         request: the checked arguments.
         parts: the other parts of the recipe.
-        budget: a NamedTuple of numbers.
+        params: a NamedTuple of numbers.
 
     Raises:
         ValueError: as `check_float32`.
     """
-    recipe = _recipe(request, parts, budget)
+    recipe = _recipe(request, parts, params)
     check_float32(recipe, np.isfinite(request.epsilon))
     return recipe
 
 
-def _recipe(request: Request, parts: Parts, budget: Budget) -> Recipe:
-    """The recipe of a budget, with all axes of settings."""
-    public = request.public(parts.reweighting)
-    budget, public = _spread(budget, public, request.shape)
+def _recipe(request: Request, parts: Parts, params: Params) -> Recipe:
+    """The recipe of some numbers, with all axes of settings."""
+    public = request.public(parts.weighting)
+    params, public = _spread(params, public, request.shape)
     shape = np.shape(public.rows)
     terms = Terms(
         public.rows,
         np.broadcast_to(request.delta, shape),
         request.relation,
-        request.rows_per_person,
+        request.max_rows_per_user,
         parts.target,
     )
     return Recipe(
-        budget,
-        public.reweighting,
+        params,
+        public.weighting,
         terms,
         np.broadcast_to(request.rounds, shape),
         parts.learner,
-        parts.reweighter,
+        parts.weight_update,
         capacity=int(np.max(request.rounds)),
         words=Words(parts.name, request.calibration, parts.setting),
     )
 
 
-def _spread(budget: Budget, public: Public, shape: tuple[int, ...]) -> tuple[Budget, Public]:
-    """Budget and public numbers as float32 with all axes of settings.
+def _spread(params: Params, public: Public, shape: tuple[int, ...]) -> tuple[Params, Public]:
+    """The learner's and the public numbers as float32 with all axes of settings.
 
     Args:
-        budget: numbers, a pytree.
-        public: its `reweighting` is a NamedTuple of numbers, or an empty tuple.
+        params: numbers, a pytree.
+        public: its `weighting` is a NamedTuple of numbers, or an empty tuple.
         shape: the axes of settings of the request.
     """
-    numbers = budget, public.reweighting
+    numbers = params, public.weighting
     shape = np.broadcast_shapes(shape, *map(np.shape, jax.tree.leaves(numbers)))
 
     def wide(value: Any) -> np.ndarray:
         return np.broadcast_to(np.asarray(value, np.float32), shape)
 
-    budget, reweighting = jax.tree.map(wide, numbers)
-    return budget, public._replace(rows=wide(public.rows), reweighting=reweighting)
+    params, weighting = jax.tree.map(wide, numbers)
+    return params, public._replace(rows=wide(public.rows), weighting=weighting)
 
 
-MOST_OF_EPSILON, MOST_OF_DELTA = 0.005, 0.01
+MAX_OF_EPSILON, MAX_OF_DELTA = 0.005, 0.01
 """The most that the samplers' finite bits may cost, as a share of the budget."""
 
-MOST_DELTA = 1e-6
+MAX_DELTA = 1e-6
 """The most delta that finite bits may cost a pure guarantee.
 
 For epsilon up to 10 they cost below 1e-15.
@@ -448,8 +449,8 @@ def after_samplers(
         noise: for the whole request. With it, draws move no less than with what remains.
 
     Raises:
-        ValueError: if finite bits cost more than `MOST_OF_EPSILON` or `MOST_OF_DELTA` of
-            the request, or more than `MOST_DELTA` for a pure guarantee.
+        ValueError: if finite bits cost more than `MAX_OF_EPSILON` or `MAX_OF_DELTA` of
+            the request, or more than `MAX_DELTA` for a pure guarantee.
     """
     # The costs of all rounds, and of what takes place once.
     gap, tail = np.zeros(()), np.zeros(())
@@ -458,7 +459,7 @@ def after_samplers(
             continue
         assert ask.moves is not None
         multiplier = np.asarray(noise[group_of(ask.site, noise)], np.float64)
-        people = request.rows_per_person
+        people = request.max_rows_per_user
         noisy = np.where(multiplier > 0, multiplier, np.inf)
         moved_by = people * ROUNDING / noisy
         of_draw = accounting.finite_bits(ask.mechanism.price.sampler, moved_by, ask.moves * people)
@@ -488,13 +489,13 @@ def _check_sampler_costs(request: Request, gap: np.ndarray, tail: np.ndarray) ->
     """
     private = np.isfinite(request.epsilon)
     finite = np.where(private, request.epsilon, 1.0)
-    if np.any(private & (2 * gap > MOST_OF_EPSILON * finite)):
+    if np.any(private & (2 * gap > MAX_OF_EPSILON * finite)):
         raise ValueError(
             f"epsilon is too small with these arguments, got {shown(request.epsilon)}: what the "
-            f"finite bits of so many draws cost is more than {MOST_OF_EPSILON:g} of it; fewer "
+            f"finite bits of so many draws cost is more than {MAX_OF_EPSILON:g} of it; fewer "
             "rounds allow less"
         )
-    accepted = np.where(request.approximate, MOST_OF_DELTA * request.delta, MOST_DELTA)
+    accepted = np.where(request.approximate, MAX_OF_DELTA * request.delta, MAX_DELTA)
     if np.any(private & (tail > accepted)):
         raise ValueError(
             f"epsilon is too large with these arguments, got {shown(request.epsilon)}: there is so "
@@ -514,7 +515,7 @@ def check_float32(recipe: Recipe, private: np.ndarray) -> None:
     Raises:
         ValueError: naming the number of the budget, or the site of the noise.
     """
-    for path, value in jax.tree_util.tree_leaves_with_path(recipe.budget):
+    for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
         if not np.all(np.asarray(value) >= 0):  # NaN, too
             name = jax.tree_util.keystr(path, simple=True, separator=" ")
             raise ValueError(f"with this epsilon {name} would be no positive finite float32")

@@ -1,4 +1,4 @@
-"""A recipe of any weak learner: your own, or one of the library under another re-weighter."""
+"""A recipe of any weak learner: your own, or one of the library under another weight update."""
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike
 from dpbt.base import (
     ADD_REMOVE,
     MAX_ROWS,
-    MOST_CHUNKED_ROWS,
-    Budget,
+    MAX_ROWS_IN_BLOCKS,
     LossFamily,
+    Params,
     ProperLoss,
     Recipe,
     Relation,
-    Reweighter,
-    Reweighting,
     WeakLearner,
+    Weighting,
+    WeightUpdate,
     check_parts,
     relation_name,
 )
@@ -34,8 +34,8 @@ from dpbt.recipes.building import (
     checked_rows,
 )
 from dpbt.recipes.settings import setting
-from dpbt.reweighting import uniform
 from dpbt.validate import floats, shown
+from dpbt.weighting import uniform
 
 
 def custom(
@@ -45,16 +45,16 @@ def custom(
     rounds: ArrayLike,
     epsilon: ArrayLike | None = None,
     delta: ArrayLike = 0.0,
-    budget: Budget | None = None,
+    params: Params | None = None,
     fractions: Mapping[str, Any] | None = None,
-    reweighter: Reweighter = uniform,
-    reweighting: Reweighting = (),
+    weight_update: WeightUpdate = uniform,
+    weighting: Weighting = (),
     loss: ProperLoss | LossFamily | str | None = None,
     relation: str | Relation | None = None,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
     name: str = "custom",
 ) -> Recipe:
-    """Boosting with any weak learner: Bun et al. (2020), Algorithm 4, for any re-weighter.
+    """Boosting with any weak learner: Bun et al. (2020), Algorithm 4, for any weight update.
 
     Guarantee: what the learner's draws cost, times `rounds`; see `dpbt.ledger`. With `epsilon` the
     fractions of its draws set the noise, after the samplers' finite bits are paid for.
@@ -64,23 +64,23 @@ def custom(
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
             public number.
         rounds: T.
-        epsilon: the total budget. Give either this or `budget`.
+        epsilon: the total budget. Give either this or `params`.
         delta: 0 for a pure guarantee, else in (0, 1), through GDP where all draws are
             Gaussian, and else through zCDP.
-        budget: the learner's numbers, a NamedTuple, instead of `epsilon`.
+        params: the learner's numbers, a NamedTuple, instead of `epsilon`.
         fractions: the fraction of `epsilon` of each site; the learner's own by default.
-        reweighter: `reweighting.uniform`, `mirror(...)`, `lazy_bregman(...)` or your own.
-        reweighting: the numbers of the re-weighter, a NamedTuple such as
-            `reweighting.MirrorNumbers`; an empty tuple for `uniform`.
+        weight_update: `weighting.uniform`, `mirror(...)`, `lazy_bregman(...)` or your own.
+        weighting: the numbers of the weight update, a NamedTuple such as
+            `weighting.MirrorNumbers`; an empty tuple for `uniform`.
         loss: the loss of `predict_proba`, a family of losses, or a name in `losses.NAMED`. Its
-            alpha is `reweighting.link_alpha`. None for scores without probabilities.
+            alpha is `weighting.link_alpha`. None for scores without probabilities.
         relation: "add_remove" or "replace_one"; by default the learner's, or add/remove.
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
         name: the name of the algorithm in tables.
 
     Raises:
-        ValueError: for both or neither of `epsilon` and `budget`, for an argument of another kind
+        ValueError: for both or neither of `epsilon` and `params`, for an argument of another kind
             or out of its range, and for a site without a fraction. Parts that do not fit
             together are refused as `Recipe` says.
     """
@@ -90,17 +90,17 @@ def custom(
             "learner must be a weak learner, as boundary.weak_learner makes it, "
             f"got {shown(learner)}"
         )
-    if (epsilon is None) == (budget is None):
-        raise ValueError(f"give either epsilon or budget, got {shown(epsilon)} and {shown(budget)}")
-    if budget is not None and fractions is not None:
+    if (epsilon is None) == (params is None):
+        raise ValueError(f"give either epsilon or params, got {shown(epsilon)} and {shown(params)}")
+    if params is not None and fractions is not None:
         raise ValueError(
-            f"fractions share out epsilon; with budget, got fractions={shown(fractions)}"
+            f"fractions share out epsilon; with params, got fractions={shown(fractions)}"
         )
     if fractions is not None and not isinstance(fractions, Mapping):
         raise ValueError(f"fractions must map sites to numbers, got {shown(fractions)}")
     if not isinstance(name, str):
         raise ValueError(f"name must be a text, got {shown(name)}")
-    _check_reweighting(reweighter, reweighting)
+    _check_reweighting(weight_update, weighting)
 
     if relation is None:
         relation = ADD_REMOVE if learner.relation is None else relation_name(learner.relation)
@@ -111,24 +111,24 @@ def custom(
         rounds=rounds,
         calibration="tight",
         relation=relation,
-        rows_per_person=rows_per_person,
-        most_rows=MOST_CHUNKED_ROWS,
+        max_rows_per_user=max_rows_per_user,
+        max_rows=MAX_ROWS_IN_BLOCKS,
     )
 
     # Check that they fit together.
-    check_parts(learner, reweighter, request.relation)
+    check_parts(learner, weight_update, request.relation)
     family = None if loss is None else as_family(loss, "loss")
     if family is not None:
         check_loss(family)
-        if not hasattr(reweighting, "link_alpha"):
-            raise ValueError("a loss needs reweighting with link_alpha, as MirrorNumbers has it")
-    reweighter = reweighter._replace(loss=family)
-    parts = Parts(learner, reweighter, reweighting, name, "custom")
+        if not hasattr(weighting, "link_alpha"):
+            raise ValueError("a loss needs weighting with link_alpha, as MirrorNumbers has it")
+    weight_update = weight_update._replace(loss=family)
+    parts = Parts(learner, weight_update, weighting, name, "custom")
 
-    # Take the given budget, or calibrate one.
-    if budget is not None:
-        _check_budget(budget)
-        return _of_a_size(assemble(request, parts, budget))
+    # Take the given numbers, or calibrate one.
+    if params is not None:
+        _check_budget(params)
+        return _of_a_size(assemble(request, parts, params))
     return _of_a_size(build(request, parts, fractions))
 
 
@@ -147,42 +147,42 @@ def _of_a_size(recipe: Recipe) -> Recipe:
     return recipe
 
 
-def _check_reweighting(reweighter: Reweighter, reweighting: Reweighting) -> None:
-    """Check a re-weighter and its numbers.
+def _check_reweighting(weight_update: WeightUpdate, weighting: Weighting) -> None:
+    """Check a weight update and its numbers.
 
     Raises:
-        ValueError: for something that is no re-weighter, or for numbers that are not its own.
+        ValueError: for something that is no weight update, or for numbers that are not its own.
     """
-    if not isinstance(reweighter, Reweighter):
+    if not isinstance(weight_update, WeightUpdate):
         raise ValueError(
-            "reweighter must be a re-weighter, such as reweighting.mirror(losses.log), "
-            f"got {shown(reweighter)}"
+            "weight_update must be a weight update, such as weighting.mirror(losses.log), "
+            f"got {shown(weight_update)}"
         )
-    if reweighter.numbers is tuple and reweighting != ():
+    if weight_update.numbers is tuple and weighting != ():
         raise ValueError(
-            f"reweighting must be an empty tuple for {reweighter.tag}, got {shown(reweighting)}"
+            f"weighting must be an empty tuple for {weight_update.tag}, got {shown(weighting)}"
         )
-    if not isinstance(reweighting, reweighter.numbers):
+    if not isinstance(weighting, weight_update.numbers):
         raise ValueError(
-            f"{reweighter.tag} needs reweighting={reweighter.numbers.__name__}(...), "
-            f"got {shown(reweighting)}"
+            f"{weight_update.tag} needs weighting={weight_update.numbers.__name__}(...), "
+            f"got {shown(weighting)}"
         )
-    for field, value in zip(getattr(reweighting, "_fields", ()), reweighting, strict=True):
-        floats(f"{field} of reweighting", value)
+    for field, value in zip(getattr(weighting, "_fields", ()), weighting, strict=True):
+        floats(f"{field} of weighting", value)
 
 
-def _check_budget(budget: Budget) -> None:
-    """Check that a budget is a NamedTuple of numbers, with the noise of its sites.
+def _check_budget(params: Params) -> None:
+    """Check that params are a NamedTuple of numbers, with the noise of its sites.
 
     Raises:
         ValueError: naming the field.
     """
-    if not hasattr(budget, "_asdict") or not isinstance(getattr(budget, "noise", None), Mapping):
+    if not hasattr(params, "_asdict") or not isinstance(getattr(params, "noise", None), Mapping):
         raise ValueError(
-            "budget must be a NamedTuple whose noise maps sites to numbers, as base.Noise, "
-            f"got {shown(budget)}"
+            "params must be a NamedTuple whose noise maps sites to numbers, as base.Noise, "
+            f"got {shown(params)}"
         )
-    for path, value in jax.tree_util.tree_leaves_with_path(budget):
+    for path, value in jax.tree_util.tree_leaves_with_path(params):
         name = jax.tree_util.keystr(path, simple=True, separator=" ")
-        if not np.all(floats(f"{name} of budget", value) >= 0):  # NaN, too
-            raise ValueError(f"{name} of budget must be at least 0, got {shown(value)}")
+        if not np.all(floats(f"{name} of params", value) >= 0):  # NaN, too
+            raise ValueError(f"{name} of params must be at least 0, got {shown(value)}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.base import ADD_REMOVE, MOST_CHUNKED_ROWS, Recipe, Relation
+from dpbt.base import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
@@ -19,10 +19,10 @@ from dpbt.recipes.building import (
     no_published_delta,
     one_accountant,
 )
-from dpbt.reweighting import uniform
 from dpbt.validate import flag, one_of, whole
+from dpbt.weighting import uniform
 
-_MOST_LEAVES = 2**30
+_MAX_LEAVES = 2**30
 """Most leaves of disjoint trees together, so that 32 bits number the classes of all leaves."""
 
 
@@ -35,7 +35,7 @@ def random_forest(
     depth: int = 10,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
     disjoint: bool = False,
     negative: str | None = None,
 ) -> Recipe:
@@ -64,8 +64,8 @@ def random_forest(
         calibration: "tight" or "published". For these forests both are discrete Laplace noise on
             exact counts, which is the published law on a grid of 1/127 of a row.
         relation: "add_remove" or "replace_one".
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
         disjoint: give each row to one of the k trees (tight calibration only). Each tree then sees
             about n / k rows and has the whole budget: noise of scale 1 / epsilon instead of
             k / epsilon, on counts that are k times smaller. The release then says which place of
@@ -80,7 +80,7 @@ def random_forest(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     return _forest("random_forest", common, depth, disjoint, negative)
 
 
@@ -93,7 +93,7 @@ def rf_l(
     depth: int = 10,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
     disjoint: bool = False,
     negative: str | None = None,
 ) -> Recipe:
@@ -106,7 +106,7 @@ def rf_l(
 
     Args: as `random_forest`.
     """
-    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     return _forest("rf_l", common, depth, disjoint, negative)
 
 
@@ -119,7 +119,7 @@ def rf_e(
     depth: int = 10,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
     disjoint: bool = False,
 ) -> Recipe:
     """RF-E: random trees whose leaves state a label, drawn by the exponential mechanism.
@@ -132,7 +132,7 @@ def rf_e(
 
     Args: as `random_forest`.
     """
-    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
+    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     return _forest("rf_e", common, depth, disjoint, labels=True)
 
 
@@ -158,7 +158,7 @@ def _forest(
         ValueError: for an option outside its range, and as `no_published_delta`.
     """
     # The height, whose complete tree must fit.
-    request = checked_request(*common, most_rows=MOST_CHUNKED_ROWS)
+    request = checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
     no_published_delta(request)
     depth = whole("depth", depth, random_tree.MAX_DEPTH)
 
@@ -167,7 +167,7 @@ def _forest(
     if disjoint and not request.tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
     parts = whole("rounds", request.rounds) if disjoint else 1
-    if parts > _MOST_LEAVES >> depth:
+    if parts > _MAX_LEAVES >> depth:
         raise ValueError(
             f"disjoint trees have at most 2^30 leaves in all, got {parts} trees of 2^{depth}; use "
             "fewer rounds or a smaller depth"

@@ -13,7 +13,7 @@ from dpbt import losses
 from dpbt.base import (
     ADD_REMOVE,
     MAX_ROWS,
-    MOST_CHUNKED_ROWS,
+    MAX_ROWS_IN_BLOCKS,
     LossFamily,
     ProperLoss,
     Recipe,
@@ -31,8 +31,8 @@ from dpbt.recipes.building import (
     no_published_delta,
 )
 from dpbt.recipes.published import greedy_tree as published
-from dpbt.reweighting import MirrorNumbers, mirror
 from dpbt.validate import floats, positive, shown, whole, within
+from dpbt.weighting import MirrorNumbers, mirror
 
 Alpha = ArrayLike | Callable[[Any], Any]
 """Alpha of a criterion: "objective", a number, an array of settings, or a schedule of depths.
@@ -77,12 +77,12 @@ def bdpe(
     depth: int = 3,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
     alpha: Alpha | None = None,
     criterion: ProperLoss | LossFamily | str = "m_alpha",
     loss: ProperLoss | LossFamily | str | None = None,
     beta_tree: ArrayLike = 0.5,
-    error_share: ArrayLike = 0.1,
+    error_fraction: ArrayLike = 0.1,
     clip: ArrayLike = 10.0,
     zeta: ArrayLike = 1e-4,
     pi: ArrayLike = 0.0,
@@ -123,8 +123,8 @@ def bdpe(
         depth: D, the depth of every tree.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one". The published noise is the same for both.
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
         alpha: the criterion's alpha. "objective" is equation (16), the ratio of errors to the
             root's. The ratio is noisy in the tight calibration and read off the data in the
             published one. Or a number in [0, 1], or a schedule of the depth, such as any
@@ -134,12 +134,12 @@ def bdpe(
         criterion: the loss whose perspective scores the splits, or the family indexed by alpha.
             Either an object or a name: "m_alpha" (a family), "matsushita", "gini",
             "information_gain" or "error" (the 0/1 loss).
-        loss: the loss or family of link, re-weighting and leverage, likewise. By default it is the
+        loss: the loss or family of link, weighting and leverage, likewise. By default it is the
             criterion's own, or Matsushita's where the criterion's surrogate has kinks. Its alpha is
             1 unless `alpha` is a number (the paper leaves this open).
         beta_tree: the share of epsilon for the trees' structure; the rest goes to leaves. In
             (0, 1).
-        error_share: the share of the structure's budget that pays for noisy errors (tight,
+        error_fraction: the share of the structure's budget that pays for noisy errors (tight,
             objective, D > 1). In (0, 1).
         clip: M, in [1e-6, 1e6]: the bound on a leaf's value before leverage.
         zeta: shares are clamped to [zeta, 1 - zeta] before the link; in [1e-6, 1/2).
@@ -153,8 +153,8 @@ def bdpe(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # Check the arguments.
-    common = epsilon, delta, rows, rounds, calibration, relation, rows_per_person
-    most = MAX_ROWS if calibration == "published" else MOST_CHUNKED_ROWS
+    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
+    most = MAX_ROWS if calibration == "published" else MAX_ROWS_IN_BLOCKS
     request = checked_request(*common, most)
     no_published_delta(request)
     depth = whole("depth", depth, MAX_DEPTH)
@@ -171,13 +171,13 @@ def bdpe(
         learner = published.published_greedy_tree(depth, *families)
     parts = Parts(
         learner=learner,
-        reweighter=mirror(link, bounded=request.tight),
-        reweighting=MirrorNumbers(settings.link_alpha),
+        weight_update=mirror(link, bounded=request.tight),
+        weighting=MirrorNumbers(settings.link_alpha),
         name="bdpe",
         setting=setting,
     )
     structure = positive("beta_tree", beta_tree, below=1)
-    errors = positive("error_share", error_share, below=1)
+    errors = positive("error_fraction", error_fraction, below=1)
     if request.tight:
         counted = objective and depth > 1
         fractions = greedy_tree.fractions(structure, errors if counted else None)

@@ -14,13 +14,13 @@ from dpbt import losses
 from dpbt.base import (
     ADD_REMOVE,
     BINARY,
-    MOST_CHUNKED_ROWS,
+    MAX_ROWS_IN_BLOCKS,
     NUMBER,
     REPLACE_ONE,
     Recipe,
     Relation,
     Response,
-    Reweighter,
+    WeightUpdate,
 )
 from dpbt.base import relation as to_relation
 from dpbt.data import domains, targets
@@ -31,10 +31,10 @@ from dpbt.learners import oblivious_tree, score_line, target_histogram
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import Parts, build, checked_request, checked_rows, deltas, epsilons
-from dpbt.reweighting import ClippedNumbers, ResidualNumbers, clipped_mirror, residuals
 from dpbt.validate import floats, shown, whole, within
+from dpbt.weighting import ClippedNumbers, ResidualNumbers, clipped_mirror, residuals
 
-MOST_SEED = 2**24
+MAX_SEED = 2**24
 """Seeds are whole numbers below this, which float32 holds."""
 
 
@@ -59,21 +59,21 @@ def oblivious_boost(
     delta: ArrayLike = 0.0,
     rounds: ArrayLike = 64,
     depth: int = 6,
-    mixes: Sequence[int] = (1, 2, 3),
+    attributes_per_tree: Sequence[int] = (1, 2, 3),
     step: ArrayLike = 0.2,
     limit: ArrayLike = 0.6,
     clip: ArrayLike | None = None,
-    marginals_share: ArrayLike = 0.0,
-    target_share: ArrayLike = 0.1,
+    marginals_fraction: ArrayLike = 0.0,
+    target_fraction: ArrayLike = 0.1,
     target_bins: int = 32,
-    scores_share: ArrayLike = 0.0,
+    scores_fraction: ArrayLike = 0.0,
     curvature: ArrayLike | None = None,
     smoothing: float = 0.1,
     target: Target | None = None,
     monotone: Mapping[str, int] | None = None,
     seed: ArrayLike = 0,
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
 ) -> Recipe:
     """Boosted oblivious trees over public questions, with one noisy draw a tree.
 
@@ -94,7 +94,7 @@ def oblivious_boost(
         delta: 0 for a pure guarantee, with discrete Laplace noise; else in (0, 1).
         rounds: T, the number of trees.
         depth: D, the number of questions of a tree, in 1..10.
-        mixes: how many attributes a tree asks. The trees take these numbers in turn.
+        attributes_per_tree: how many attributes a tree asks. The trees take these numbers in turn.
         step: s, how far a leaf moves scores if its sum is as large as its noise, in nats, or in
             spreads of a number.
         limit: v, the furthest that a leaf moves a score, in nats or in spreads.
@@ -102,14 +102,14 @@ def oblivious_boost(
             the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm
             is at most 2 c. For two classes these are the same. The residual of a number is at most
             c spreads, by default 0.5.
-        marginals_share: the share of the budget (of epsilon, or of mu^2) for class histograms of
+        marginals_fraction: the share of the budget (of epsilon, or of mu^2) for class histograms of
             all attributes before the first tree, in [0, 1). All settings have them or none does.
-        target_share: the share of the budget for the histogram of a number, in (0, 1). It says
+        target_fraction: the share of the budget for the histogram of a number, in (0, 1). It says
             where scores start, and the spread in units of which residuals are clipped.
         target_bins: how many bins of equal width that histogram has. Fewer bins stand out of more
             noise, and more bins tell a number of small spread in a wide range.
-        scores_share: the share of the budget for the final scores by class, after the last tree, in
-            [0, 1). They make probabilities true. All settings have them or none does.
+        scores_fraction: the share of the budget for the final scores by class, after the last tree,
+            in [0, 1). They make probabilities true. All settings have them or none does.
         curvature: h, how much a leaf's estimated share of the rows adds to its denominator, which
             makes the step a Newton step where noise is small. For classes it is 0.05 by default,
             and counts with histograms only. For a number it is 6 s by default, so that without
@@ -122,8 +122,8 @@ def oblivious_boost(
             not for several classes, nor for columns without an order.
         seed: of the public questions, a whole number in 0..2^24 - 1. It is not a secret.
         relation: "add_remove" or "replace_one".
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -135,17 +135,17 @@ def oblivious_boost(
         rounds=rounds,
         calibration="tight",
         relation=relation,
-        rows_per_person=rows_per_person,
-        most_rows=MOST_CHUNKED_ROWS,
+        max_rows_per_user=max_rows_per_user,
+        max_rows=MAX_ROWS_IN_BLOCKS,
     )
     opening, closing = (
-        _share("marginals_share", marginals_share),
-        _share("scores_share", scores_share),
+        _share("marginals_fraction", marginals_fraction),
+        _share("scores_fraction", scores_fraction),
     )
     once = bool(np.any(opening > 0)), bool(np.any(closing > 0))
     response = targets.response_of(target)
     if response == NUMBER and not once[1]:
-        closing = within("target_share", target_share, "(0, 1)")
+        closing = within("target_fraction", target_fraction, "(0, 1)")
     _check_rest(opening + closing)
     constraints = _directions(domain, monotone)
     kind = oblivious_tree.checked_kind(
@@ -153,7 +153,7 @@ def oblivious_boost(
         depth,
         request.relation,
         mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace,
-        mixes,
+        attributes_per_tree,
         *once,
         smoothing,
         response,
@@ -165,7 +165,7 @@ def oblivious_boost(
         step=_in_float32("step", step),
         limit=_in_float32("limit", limit),
         curvature=_curvature(curvature, step, kind),
-        seed=within("seed", seed, f"[0, {MOST_SEED - 1}]", whole=True),
+        seed=within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True),
     )
     fractions = {"sums": 1 - opening - closing}
     if kind.marginals:
@@ -181,8 +181,8 @@ def oblivious_boost(
 
 def _weighing(
     kind: oblivious_tree.Kind, clip: ArrayLike | None
-) -> tuple[Reweighter, ClippedNumbers | ResidualNumbers]:
-    """The re-weighter and its numbers."""
+) -> tuple[WeightUpdate, ClippedNumbers | ResidualNumbers]:
+    """The weight update and its numbers."""
     if kind.response == BINARY:
         numbers = ClippedNumbers(np.ones((), np.float32), _clip(0.3 if clip is None else clip))
         return clipped_mirror(losses.log), numbers
@@ -238,7 +238,7 @@ def _share(name: str, value: ArrayLike) -> np.ndarray:
 def _check_rest(spent: np.ndarray) -> None:
     if not np.all(spent < 1):
         raise ValueError(
-            "marginals_share, target_share and scores_share must add up to less than 1, "
+            "marginals_fraction, target_fraction and scores_fraction must add up to less than 1, "
             f"got {shown(float(np.max(spent)))}"
         )
 
@@ -273,10 +273,10 @@ class Rule(NamedTuple):
     rounds: int
     step: float
     limit: float
-    mixes: tuple[int, ...]
-    marginals_share: float
-    scores_share: float
-    target_share: float
+    attributes_per_tree: tuple[int, ...]
+    marginals_fraction: float
+    scores_fraction: float
+    target_fraction: float
     target_bins: int
 
 
@@ -286,7 +286,7 @@ def rule(
     attributes: int,
     delta: float = 0.0,
     relation: Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
     response: Response = BINARY,
 ) -> Rule:
     """The numbers of oblivious trees, from public quantities alone.
@@ -314,10 +314,10 @@ def rule(
         attributes: F, the number of columns.
         delta: 0, or in (0, 1).
         relation: the neighbouring relation.
-        rows_per_person: k; the signal is k times smaller.
+        max_rows_per_user: k; the signal is k times smaller.
         response: what is predicted.
     """
-    moved = (2 if to_relation(relation) is REPLACE_ONE else 1) * rows_per_person
+    moved = (2 if to_relation(relation) is REPLACE_ONE else 1) * max_rows_per_user
     number = response == NUMBER
     scores = 0.0 if number else _SCORES
     if np.isinf(epsilon):
@@ -342,7 +342,7 @@ def rule(
 
 
 def _of_target(signal: float, delta: float) -> tuple[float, int]:
-    """(target_share, target_bins) for a signal of n eps, or n mu.
+    """(target_fraction, target_bins) for a signal of n eps, or n mu.
 
     The share is what makes rows stand 60 times above the noise of a bin, within bounds. Bins are a
     power of 2 near three times the root of that ratio.
@@ -363,7 +363,7 @@ def auto(
     monotone: Mapping[str, int] | None = None,
     seed: int = 0,
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
 ) -> Recipe:
     """The most accurate recipe known, with every number set from public quantities.
 
@@ -383,22 +383,22 @@ def auto(
         monotone: as `oblivious_boost`.
         seed: of the public questions. It is not a secret.
         relation: "add_remove" or "replace_one".
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
     domains.check(domain)
     one = {"epsilon": epsilons(epsilon), "delta": deltas(delta)}
-    one["rows"] = checked_rows(rows, MOST_CHUNKED_ROWS)
+    one["rows"] = checked_rows(rows, MAX_ROWS_IN_BLOCKS)
     for name, number in one.items():
         if number.ndim:
             raise ValueError(f"auto takes one {name}, got {number.size} of them")
     numbers = {name: float(number) for name, number in one.items()}
 
-    people = {"relation": to_relation(relation), "rows_per_person": rows_per_person}
-    whole("rows_per_person", rows_per_person)
+    people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
+    whole("max_rows_per_user", max_rows_per_user)
     response = targets.response_of(target)
     chosen = rule(**numbers, attributes=len(domain), **people, response=response)
     declared = {"domain": domain, "target": target, "monotone": monotone}

@@ -28,8 +28,8 @@ from dpbt.recipes.building import (
     is_single,
 )
 from dpbt.recipes.published.smooth import composed, halfspace_settings
-from dpbt.reweighting import LazyNumbers, lazy_bregman, loss_rate
 from dpbt.validate import flag, floats, one_of, positive, shown, whole
+from dpbt.weighting import LazyNumbers, lazy_bregman, loss_rate
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
 MAX_DEPTH = 12
@@ -46,7 +46,7 @@ def lazybb_rules(
     selection: str = "exponential",
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
 ) -> Recipe:
     """LazyBB with 1-rules: Asadi et al. (2022), Algorithm 1, a majority vote.
 
@@ -72,13 +72,15 @@ def lazybb_rules(
         selection: "exponential" or "noisy_max" (weighted return-noisy-max).
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    request = checked_request(
+        epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
+    )
     numbers = _numbers(request, density, learning_rate)
     one_of("selection", selection, _SELECTIONS)
     learner = one_rule.one_rule(request.relation, calibration, _SELECTIONS[selection])
@@ -99,10 +101,10 @@ def lazybb_trees(
     splits: int = 3,
     depth: int = 3,
     criterion: ProperLoss | str = "gini",
-    leaf_share: ArrayLike = 0.5,
+    leaf_fraction: ArrayLike = 0.5,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
 ) -> Recipe:
     """LazyBB with top-down trees: Asadi et al. (2022), Algorithms 1 and 2, a majority vote.
 
@@ -129,32 +131,34 @@ def lazybb_trees(
         criterion: the splitting criterion G: a loss, or "gini" (`losses.square`),
             "information_gain", "matsushita" or "error" (the 0/1 loss). The published calibration
             is of Gini only.
-        leaf_share: the share of a round's budget for the labels, in (0, 1). The published
+        leaf_fraction: the share of a round's budget for the labels, in (0, 1). The published
             calibration has a half.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    request = checked_request(epsilon, delta, rows, rounds, calibration, relation, rows_per_person)
+    request = checked_request(
+        epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
+    )
     numbers = _numbers(request, density, learning_rate)
     kind = _kind(request, splits, depth, criterion)
-    label_share = positive("leaf_share", leaf_share, below=1)
-    if not request.tight and (kind.criterion is not losses.square or np.any(label_share != 0.5)):
+    label_fraction = positive("leaf_fraction", leaf_fraction, below=1)
+    if not request.tight and (kind.criterion is not losses.square or np.any(label_fraction != 0.5)):
         raise ValueError(
             "the published calibration is of the Gini criterion and gives half of a round to the "
-            f"labels, got criterion={kind.criterion.name} and leaf_share={shown(leaf_share)}"
+            f"labels, got criterion={kind.criterion.name} and leaf_fraction={shown(leaf_fraction)}"
         )
 
-    by_splits = functools.partial(_by_splits, split_share=(1 - label_share) / kind.splits)
+    by_splits = functools.partial(_by_splits, split_fraction=(1 - label_fraction) / kind.splits)
     published = functools.partial(composed, draws=kind.splits, labels=True)
     learner = top_down_tree.top_down_tree(*kind)
     setting = f"{kind.splits}, {kind.criterion.name}"
     parts = _parts(request, learner, numbers, "lazybb_trees", setting)
-    fractions = top_down_tree.fractions(label_share)
+    fractions = top_down_tree.fractions(label_fraction)
     return build(request, parts, fractions, allow=by_splits if request.tight else published)
 
 
@@ -181,7 +185,7 @@ def _kind(
 
 
 def _numbers(request: Request, density: ArrayLike, learning_rate: ArrayLike) -> LazyNumbers:
-    """The re-weighter's numbers, checked.
+    """The weight update's numbers, checked.
 
     Raises:
         ValueError: for a density or a learning rate outside its range.
@@ -202,15 +206,15 @@ def _parts(
     return Parts(learner, lazy_bregman(request.tight), numbers, name, setting)
 
 
-def _by_splits(request: Request, split_share: np.ndarray) -> Allowance:
+def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
     """The whole budget by one accountant: the one that gives a split more.
 
     Args:
         request: the checked arguments.
-        split_share: the share of a round's budget for one split.
+        split_fraction: the share of a round's budget for one split.
     """
     both = either_accountant(request)
-    of_split = both.part(split_share / request.rounds)
+    of_split = both.part(split_fraction / request.rounds)
 
     # Pay for one split by rho alone and by epsilon alone.
     zero = np.zeros_like(of_split.epsilon)
@@ -232,7 +236,7 @@ def halfspace_boost(
     features: int = 256,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
 ) -> Recipe:
     """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres.
 
@@ -271,8 +275,8 @@ def halfspace_boost(
             rounded to a grid, which adds sqrt(features) of its steps to the sensitivity.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given, or
@@ -281,7 +285,7 @@ def halfspace_boost(
     # Check the arguments.
     _check_noise(epsilon, noise_scale, delta)
     given = 1.0 if epsilon is None else epsilon
-    request = checked_request(given, delta, rows, rounds, calibration, relation, rows_per_person)
+    request = checked_request(given, delta, rows, rounds, calibration, relation, max_rows_per_user)
     numbers = _numbers(request, density, learning_rate)
     numbers = numbers._replace(learning_rate=loss_rate(numbers.learning_rate))
     flag("normalized", normalized)
@@ -296,8 +300,8 @@ def halfspace_boost(
     if noise_scale is None:
         return build(request, parts)
     sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
-    budget = halfspace.for_noise(kind, sigma, request.public(numbers))
-    return assemble(request, parts, budget)
+    params = halfspace.for_noise(kind, sigma, request.public(numbers))
+    return assemble(request, parts, params)
 
 
 def _check_noise(
@@ -329,7 +333,7 @@ def hs_stl(
     features: int = 256,
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
 ) -> Recipe:
     """HS-StL: `halfspace_boost` with the parameters of Bun et al. (2020), Algorithm 5.
 
@@ -345,8 +349,8 @@ def hs_stl(
         features: a public bound on the number of features.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -362,6 +366,6 @@ def hs_stl(
         features=features,
         calibration=calibration,
         relation=relation,
-        rows_per_person=rows_per_person,
+        max_rows_per_user=max_rows_per_user,
     )
     return dataclasses.replace(recipe, words=recipe.words._replace(name="hs_stl"))

@@ -107,7 +107,7 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
         return "shares", None
     if recipe.loss is None:
         return None, no_link(recipe.name)
-    alpha = recipe.reweighting.link_alpha
+    alpha = recipe.weighting.link_alpha
     loss = recipe.loss(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
     try:
         smooth = bool(np.isfinite(loss.smoothness))

@@ -439,7 +439,7 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
     return book if kind is None else dataclasses.replace(book, key=kind)
 
 
-def statement(model: "Model | Recipe | Ledger", *, rows_per_person: int | None = None) -> str:
+def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None = None) -> str:
     """Half a page on what the guarantee of a model means, for a data-protection officer.
 
     It reads the ledger alone, and no rows. A statement of a model names the kind of its key. One of
@@ -447,21 +447,21 @@ def statement(model: "Model | Recipe | Ledger", *, rows_per_person: int | None =
 
     Args:
         model: a model, one setting of a recipe, or a ledger.
-        rows_per_person: say what the guarantee means for people with up to so many rows, instead of
-            as many as the recipe was made for. The noise stays as it is, so epsilon grows.
+        max_rows_per_user: say what the guarantee means for people with up to so many rows, instead
+            of as many as the recipe was made for. The noise stays as it is, so epsilon grows.
 
     Raises:
         ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1.
     """
     kept = model.kept if isinstance(model, Model) else None
-    if kept is not None and rows_per_person is None:
+    if kept is not None and max_rows_per_user is None:
         return kept.statement
     from dpbt.privacy.accounting import Ledger
     from dpbt.release import statement as words
 
     book = model if isinstance(model, Ledger) else ledger(model)
-    if rows_per_person is not None:
-        book = words.of_people(book, whole("rows_per_person", rows_per_person))
+    if max_rows_per_user is not None:
+        book = words.of_people(book, whole("max_rows_per_user", max_rows_per_user))
     name = None
     if not isinstance(model, Ledger):
         name = model.about.name if isinstance(model, Model) else model.name

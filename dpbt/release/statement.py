@@ -38,20 +38,20 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     return "\n\n".join("\n".join(paragraph) for paragraph in paragraphs)
 
 
-def of_people(book: Ledger, rows_per_person: int) -> Ledger:
-    """The ledger of the same draws, for people with up to `rows_per_person` rows.
+def of_people(book: Ledger, max_rows_per_user: int) -> Ledger:
+    """The ledger of the same draws, for people with up to `max_rows_per_user` rows.
 
     Sensitivities grow before anything is composed; a finished epsilon and delta are never used.
 
     Args:
         book: a ledger; it may be for people already. The parts of a sum are changed one by one.
-        rows_per_person: k, at least 1.
+        max_rows_per_user: k, at least 1.
 
     Raises:
         ValueError: for the ledger of a choice, whose other candidates it does not hold.
     """
     if book.parts:
-        parts = [of_people(part, rows_per_person) for part in book.parts]
+        parts = [of_people(part, max_rows_per_user) for part in book.parts]
         return accounting.composed(parts, book.delta)
     if isinstance(book, ChoiceLedger):
         raise ValueError(
@@ -59,16 +59,16 @@ def of_people(book: Ledger, rows_per_person: int) -> Ledger:
         )
 
     def line(of_now: accounting.Line) -> accounting.Line:
-        event, now = of_now.event, book.rows_per_person
+        event, now = of_now.event, book.max_rows_per_user
         moved = None if event.moved is None else event.moved // now
         one = dataclasses.replace(event, sensitivity=event.sensitivity / now, moved=moved)
-        person = accounting.of_people(one, rows_per_person)
+        person = accounting.of_people(one, max_rows_per_user)
         gap, tail = accounting.bits_of(person)
         bits = gap * of_now.times, float(tail) * of_now.times
         return dataclasses.replace(of_now, event=person, gap=bits[0], tail=bits[1])
 
     lines = tuple(line(each) for each in book.lines)
-    return dataclasses.replace(book, lines=lines, rows_per_person=rows_per_person)
+    return dataclasses.replace(book, lines=lines, max_rows_per_user=max_rows_per_user)
 
 
 def true_positives(book: Ledger, false_positives: float) -> float:
@@ -111,7 +111,7 @@ def _detected(epsilon: float, delta: float, false_positives: float) -> float:
 
 
 def _protected(book: Ledger) -> list[str]:
-    people, bound = book.rows_per_person, _bound(book)
+    people, bound = book.max_rows_per_user, _bound(book)
     if book.relation is ADD_REMOVE:
         one = "whether one row is in the table or not, and all that it says"
         several = f"whether a person's rows, up to {people}, are there or not, and all they say"
@@ -177,7 +177,7 @@ def _of_delta(book: Ledger) -> list[str]:
 
 
 def _attacker(book: Ledger) -> list[str]:
-    unit = "row" if book.rows_per_person == 1 else "person"
+    unit = "row" if book.max_rows_per_user == 1 else "person"
     lines = [
         "What that means: take the best possible attacker, who knows every other row and all that "
         f"is public, and wants to tell whether one {unit} is in the table."

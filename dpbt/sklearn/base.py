@@ -38,7 +38,7 @@ _STATED = {
 }
 """Parameters without a default, and what they mean."""
 
-_MADE_OF = ("epsilon", "delta", "rows", "relation", "recipe", "monotone", "rows_per_person")
+_MADE_OF = ("epsilon", "delta", "rows", "relation", "recipe", "monotone", "max_rows_per_user")
 """The parameters that a recipe is made of, beside the domain and the target."""
 
 
@@ -65,7 +65,7 @@ class PrivateEstimator(BaseEstimator):
     delta: Any
     rows: Any
     relation: Any
-    rows_per_person: Any
+    max_rows_per_user: Any
     domain: Any
     recipe: Any
     random_state: Any
@@ -148,7 +148,7 @@ class PrivateEstimator(BaseEstimator):
         Raises:
             ValueError: if the domain's file declares weights, and none are given.
         """
-        names = [name for name in ("most_weight", "class_weight") if hasattr(self, name)]
+        names = [name for name in ("max_weight", "class_weight") if hasattr(self, name)]
         options = {name: getattr(self, name) for name in names}
         if sample_weight is not None:
             own = column_of("sample_weight", "numbers", sample_weight)
@@ -157,7 +157,7 @@ class PrivateEstimator(BaseEstimator):
             column, most = label.weight
             raise ValueError(
                 f"the domain's file declares weights of rows, in the column {column!r}; give them "
-                f"to fit as sample_weight, with most_weight={most:g}"
+                f"to fit as sample_weight, with max_weight={most:g}"
             )
         return options
 

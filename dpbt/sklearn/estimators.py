@@ -83,8 +83,8 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         rows: under "add_remove" a public bound on the number of rows; under "replace_one" their
             public number. It must be stated.
         relation: "add_remove" or "replace_one".
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
         domain: the public declaration of the columns, which must be stated. It is a dict from names
             to `domains.Numeric`, `Nominal` or `Boolean`, or one of these for all columns, or the
             path of a JSON file (`domains.read_domain`). `domains.template` writes one to fill in.
@@ -94,7 +94,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
             must not rise. It costs nothing. It is for two classes, and for the recipes "auto" and
             "oblivious_boost".
-        most_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
+        max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
         class_weight: a public weight for each class: a dict, or None. "balanced" is refused,
             because it would read the private counts of classes.
         recipe: "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
@@ -129,11 +129,11 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         delta: float = 0.0,
         rows: int | None = None,
         relation: str = "add_remove",
-        rows_per_person: int = 1,
+        max_rows_per_user: int = 1,
         domain: Any = None,
         classes: Any = None,
         monotone: Any = None,
-        most_weight: float | None = None,
+        max_weight: float | None = None,
         class_weight: Any = None,
         recipe: Any = "auto",
         random_state: Any = None,
@@ -152,7 +152,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             X: N rows: a data frame (pandas, polars or Arrow), an array, or a list of rows. Frames
                 are read by the names of their columns, and others in the order of the domain.
             y: N labels: an array, a column of a frame, or a list.
-            sample_weight: N weights from 0 to `most_weight`, or None. Noise is set for rows of the
+            sample_weight: N weights from 0 to `max_weight`, or None. Noise is set for rows of the
                 largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
                 take none.
 
@@ -179,7 +179,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         delta: 0 for a pure guarantee; else in (0, 1).
         rows: a public bound on the number of rows. It must be stated.
         relation: "add_remove" or "replace_one".
-        rows_per_person: the most rows that one person has, by the owner's promise.
+        max_rows_per_user: the most rows that one person has, by the owner's promise.
         domain: the public declaration of the columns. It must be stated.
         classes: the two labels.
         recipe: "random_forest", "rf_l" or "rf_e", with the defaults of `dpbt.recipes`, or a
@@ -196,7 +196,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         delta: float = 0.0,
         rows: int | None = None,
         relation: str = "add_remove",
-        rows_per_person: int = 1,
+        max_rows_per_user: int = 1,
         domain: Any = None,
         classes: Any = None,
         recipe: Any = "random_forest",
@@ -237,8 +237,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         rows: under "add_remove" a public bound on the number of rows; under "replace_one" their
             public number. It must be stated.
         relation: "add_remove" or "replace_one".
-        rows_per_person: the most rows that one person has, by the owner's promise. The guarantee is
-            then for all rows of a person together.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
         domain: the public declaration of the columns, as in `PrivateBoostingClassifier`. It must be
             stated.
         target_range: (low, high), the public range of the number, in its units. A number beyond it
@@ -246,7 +246,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
             what the number means, and never read it off y.
         monotone: for names of columns 1 if predictions must not fall as the column rises, or -1 if
             they must not rise. It costs nothing.
-        most_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
+        max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
         recipe: "auto" or "oblivious_boost", or a function as in `PrivateBoostingClassifier` that
             takes `target`, too.
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
@@ -274,11 +274,11 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         delta: float = 0.0,
         rows: int | None = None,
         relation: str = "add_remove",
-        rows_per_person: int = 1,
+        max_rows_per_user: int = 1,
         domain: Any = None,
         target_range: Any = None,
         monotone: Any = None,
-        most_weight: float | None = None,
+        max_weight: float | None = None,
         recipe: Any = "auto",
         random_state: Any = None,
     ):
@@ -293,7 +293,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         Args:
             X: N rows: a data frame (pandas, polars or Arrow), an array, or a list of rows.
             y: N numbers, in their units: an array, a column of a frame, or a list.
-            sample_weight: N weights from 0 to `most_weight`, or None.
+            sample_weight: N weights from 0 to `max_weight`, or None.
 
         Raises:
             ValueError: as `PrivateBoostingClassifier.fit`, and if no range is declared.

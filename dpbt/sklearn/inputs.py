@@ -35,7 +35,7 @@ _ONLY = {
     "target": "learns two classes alone; 'auto' and 'oblivious_boost' learn several classes and "
     "numbers",
     "monotone": "takes no monotone columns; 'auto' and 'oblivious_boost' take them",
-    "rows_per_person": "takes no rows_per_person",
+    "max_rows_per_user": "takes no max_rows_per_user",
 }
 """What is said of a recipe that does not take an option."""
 
@@ -68,7 +68,7 @@ def candidates_of(made: Mapping[str, Any], known: Mapping[str, Callable[..., Any
         options["domain"] = made["domain"]
     for name, words in _ONLY.items():
         value = made[name]
-        if value is None or (name == "rows_per_person" and value == 1):
+        if value is None or (name == "max_rows_per_user" and value == 1):
             continue
         if not _takes(build, name):
             raise ValueError(f"the recipe {shown(asked)} {words}")
@@ -181,7 +181,7 @@ def owner_report_of(
     weight = None
     if "sample_weight" in weights:
         name = add("sample_weight", weights["sample_weight"])
-        weight = WeightColumn(name, weights["most_weight"])
+        weight = WeightColumn(name, weights["max_weight"])
     label = Label(add("y", labels), **answers.options, weight=weight)
     return owner.report(reading.domain, label, [columns])
 

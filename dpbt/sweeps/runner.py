@@ -54,7 +54,7 @@ THREADS = 2
 """How many structures are compiled and run side by side on one device, or batches of the only one.
 """
 
-LEAST_LANES = 64
+MIN_LANES = 64
 """Fewest lanes of a batch that is made so that two batches run side by side."""
 
 QUICK_BYTES = 2.0**34
@@ -150,7 +150,7 @@ def _lanes_of(
 
     # Batches of equal length, so that few lanes of the last one are empty.
     batches = -(-largest // (lanes * devices))
-    if largest >= threads * LEAST_LANES:
+    if largest >= threads * MIN_LANES:
         batches = max(batches, threads)
     return -(-largest // (batches * devices)) * devices
 

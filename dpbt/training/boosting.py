@@ -1,4 +1,4 @@
-"""Boosting: each round re-weights the rows, learns a hypothesis, and adds it to the scores.
+"""Boosting: each round weighs the rows, learns a hypothesis, and adds it to the scores.
 
 The only state between rounds is what has been released. `boost` and `replay` are pure and
 traceable: vmap them over keys, `present` masks and recipes. Both are one function, `run`, with two
@@ -49,8 +49,8 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     learner = recipe.learner
     once = [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
     target = [] if recipe.target is None else [repr(recipe.target)]
-    tag = keys.text_words(" | ".join([learner.tag, recipe.reweighter.tag, *once, *target]))
-    numbers = (recipe.budget, recipe.reweighting, recipe.rows)
+    tag = keys.text_words(" | ".join([learner.tag, recipe.weight_update.tag, *once, *target]))
+    numbers = (recipe.params, recipe.weighting, recipe.rows)
     return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)]))
 
 

@@ -44,9 +44,9 @@ Releases = dict[str, np.ndarray]
 def recipe_words(recipe: Recipe) -> str:
     """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
     learner = recipe.learner
-    parts = [learner.tag, recipe.reweighter.tag, recipe.name, relation_name(recipe.relation)]
+    parts = [learner.tag, recipe.weight_update.tag, recipe.name, relation_name(recipe.relation)]
     parts += [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
-    parts += [repr(recipe.target), str(recipe.rows_per_person)]
+    parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
     digest = hashlib.sha256(json.dumps(parts).encode())
     for leaf in jax.tree.leaves(recipe):
         array = np.ascontiguousarray(leaf)

@@ -110,29 +110,29 @@ def check_run(table: object, recipe: object) -> None:
 
 
 def check_independent(recipe: Recipe) -> None:
-    """Refuse a re-weighter that declares `reads_scores=False` and reads scores or their bound.
+    """Refuse a weight update that declares `reads_scores=False` and reads scores or their bound.
 
     Its rounds would be made side by side, from other scores than those of one after the other. Not
-    checked after a prologue, whose release a re-weighter may read.
+    checked after a prologue, whose release a weight update may read.
 
     Raises:
         ValueError: saying so.
     """
-    reweighter, hypotheses = recipe.reweighter, recipe.learner.hypotheses
-    if reweighter.reads_scores or recipe.learner.prologue is not None:
+    weight_update, hypotheses = recipe.weight_update, recipe.learner.hypotheses
+    if weight_update.reads_scores or recipe.learner.prologue is not None:
         return
     rows, public = hypotheses.prepare(hypotheses.example()), recipe.public()
-    scores = jnp.zeros((*reweighter.response.axes, *rows.present.shape), jnp.float32)
+    scores = jnp.zeros((*weight_update.response.axes, *rows.present.shape), jnp.float32)
 
     def weigh(scores: Array, bound: Array) -> object:
-        return reweighter.weigh(scores, bound, rows, public)
+        return weight_update.weigh(scores, bound, rows, public)
 
     traced = jax.make_jaxpr(weigh)(scores, jnp.float32(0)).jaxpr
     read = [entry for step in traced.eqns for entry in step.invars] + traced.outvars
     if {id(entry) for entry in read} & {id(entry) for entry in traced.invars}:
         raise ValueError(
-            f"the re-weighter {reweighter.tag} declares reads_scores=False, and reads scores or "
-            "their bound; leave it True"
+            f"the weight update {weight_update.tag} declares reads_scores=False, and reads scores "
+            "or their bound; leave it True"
         )
 
 
@@ -158,12 +158,12 @@ def _check_weight(weight: AnyArray, recipe: Recipe) -> None:
     """Refuse weights of rows that no mechanism of the recipe is calibrated for.
 
     Raises:
-        ValueError: for weights that are no float32 of rank 1, and for a re-weighter whose weights
+        ValueError: for weights that are no float32 of rank 1, and for a weight update whose weights
             depend on all rows.
     """
     if _dtype(weight) != "float32" or np.ndim(weight) != 1:
         raise ValueError(f"table.weight must be float32 of rank 1, got {dtype_and_rank(weight)}")
-    if recipe.reweighter.coupled:
+    if recipe.weight_update.coupled:
         raise ValueError(
             f"{recipe.name} keeps the total weight of its rows, so rows have no weights of their "
             "own there; recipes.auto and recipes.bdpe take them"
@@ -193,7 +193,7 @@ def refuse_sample_weight(sample_weight: object) -> None:
     if sample_weight is not None:
         raise ValueError(
             "sample_weight belongs to the table, with its public bound: "
-            "dpbt.table(..., sample_weight=weights, most_weight=3)"
+            "dpbt.table(..., sample_weight=weights, max_weight=3)"
         )
 
 

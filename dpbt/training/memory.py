@@ -20,10 +20,10 @@ from dpbt.training import specs, step
 BASE_BYTES = 700 * 2**20
 """What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
 
-_LEAST_BLOCK, _MOST_BLOCK = 2**14, 2**19
+_MIN_BLOCK, _MAX_BLOCK = 2**14, 2**19
 """Fewest and most rows of a block. Larger ones are no faster, because arrays leave the caches."""
 
-_MOST_SCORES = 2**21
+_MAX_SCORES = 2**21
 """The most scores of a block of several classes, unless it has the fewest rows.
 
 More of them took 1.4 to 1.6 times as long for a row.
@@ -66,13 +66,13 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
     scores = 0 if recipe.independent else 4 * classes
     row, together = _work_bytes(table, recipe)
     each = threads * (table.features + row + 12 * scores + 40)
-    largest = min(_MOST_BLOCK, _MOST_SCORES // classes, table.rows_per_block)
-    largest = max(largest, _LEAST_BLOCK)
+    largest = min(_MAX_BLOCK, _MAX_SCORES // classes, table.rows_per_block)
+    largest = max(largest, _MIN_BLOCK)
     good = min(largest, 2**17)
     model, one_round = _model_bytes(recipe), _pass_bytes(table, recipe, threads)
     left = memory - BASE_BYTES - model - one_round - threads * together
-    if left < each * _LEAST_BLOCK:
-        least = (memory - left + each * _LEAST_BLOCK) / 2**20
+    if left < each * _MIN_BLOCK:
+        least = (memory - left + each * _MIN_BLOCK) / 2**20
         sums = one_round + threads * together
         most = ""
         if max(model, sums) > BASE_BYTES:
@@ -94,7 +94,7 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
     in_memory = left - all_scores >= each * good or not scores
     rows = (left - all_scores if in_memory else left) / each
     block = 2 ** int(np.log2(min(rows, largest)))
-    return MemoryPlan(max(block, _LEAST_BLOCK), threads, not in_memory, rounds)
+    return MemoryPlan(max(block, _MIN_BLOCK), threads, not in_memory, rounds)
 
 
 def side_by_side_bytes(rows: int, recipe: Recipe) -> int:
@@ -105,7 +105,7 @@ def side_by_side_bytes(rows: int, recipe: Recipe) -> int:
 
 def _laid_out(table: BlockTable, recipe: Recipe) -> Any:
     """The shapes of a small block that is laid out for the learner."""
-    block, questions = table.room(_LEAST_BLOCK), table.questions
+    block, questions = table.room(_MIN_BLOCK), table.questions
     return jax.eval_shape(lambda block: rows_of(block, questions, recipe), block)
 
 
@@ -115,7 +115,7 @@ def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
     if work is not None:
         return work(laid)
     size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
-    return -(-size // _LEAST_BLOCK), 0
+    return -(-size // _MIN_BLOCK), 0
 
 
 def _stages(table: BlockTable, recipe: Recipe) -> list[list[DrawSpec]]:

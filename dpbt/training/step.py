@@ -58,16 +58,16 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
     for name in ("unit", "seen"):
         says = getattr(once, name)
         if says is not None:
-            found = jnp.asarray(says(prologue, recipe.budget), jnp.float32)
+            found = jnp.asarray(says(prologue, recipe.params), jnp.float32)
             public = public._replace(**{name: found})
-    return public, jnp.asarray(once.intercept(prologue, recipe.budget), jnp.float32)
+    return public, jnp.asarray(once.intercept(prologue, recipe.params), jnp.float32)
 
 
 def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Context:
     """What is public when a round begins: its structure, which follows from no row, is made."""
     structure = None
     if recipe.learner.structure is not None:
-        structure = recipe.learner.structure(recipe.budget, public._replace(round=number))
+        structure = recipe.learner.structure(recipe.params, public._replace(round=number))
     return Context(public, bound, number, structure)
 
 
@@ -90,7 +90,7 @@ def weigh(
         nothing = jnp.zeros(rows.present.shape, jnp.float32)
         weighted = uniform.weigh(nothing, context.bound, rows, context.public)
         return counted_weights(weighted.weight, rows), weighted.cap
-    weighted = recipe.reweighter.weigh(scores, context.bound, rows, context.public)
+    weighted = recipe.weight_update.weigh(scores, context.bound, rows, context.public)
     response = recipe.learner.hypotheses.response
     return counted_weights(weighted.weight, rows, response), weighted.cap
 
@@ -104,7 +104,7 @@ def view(
     public = context.public._replace(cap=cap, round=number, structure=structure)
     if part == "rounds":
         rows = placed(recipe.learner, structure, rows)
-    return View(rows, weights, recipe.budget, public)
+    return View(rows, weights, recipe.params, public)
 
 
 def placed(learner: WeakLearner, structure: Any, rows: Prepared) -> Prepared:
@@ -115,7 +115,7 @@ def placed(learner: WeakLearner, structure: Any, rows: Prepared) -> Prepared:
 
 def learned(recipe: Recipe, release: Release, public: Public) -> tuple[Hypothesis, Array]:
     """The hypothesis of a round's release, and the bound on what it adds to a score."""
-    hypothesis = recipe.learner.hypothesis(release, recipe.budget, public)
+    hypothesis = recipe.learner.hypothesis(release, recipe.params, public)
     return hypothesis, recipe.learner.hypotheses.bound(hypothesis)
 
 
@@ -137,7 +137,7 @@ def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array
     _, start = opened(recipe, prologue)
     if recipe.learner.epilogue is None:
         return jnp.float32(1), start
-    slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.budget, start)
+    slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.params, start)
     return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
 
 

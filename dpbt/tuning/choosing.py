@@ -84,7 +84,7 @@ def tune(
             present.
         recipes: the candidates: recipes with one setting or axes of settings. Their budgets are of
             one run; `tuning.candidates` builds them for a total. They have the same rows, delta,
-            relation and rows_per_person.
+            relation and max_rows_per_user.
         selection: the score, the law of K, and the part of the rows that is held out.
         public_key: one typed key that is independent of `key`, if the recipes draw public
             structure. All runs draw the same.
@@ -204,7 +204,7 @@ def _all_runs(
         own = [roomy[chosen[run]] for run in filled]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *own)
         run_keys = _folded(key, np.asarray(filled, np.uint32))
-        return _runs(run_keys, parts, stacked, made.budget, public_key, made.program(own[0]))
+        return _runs(run_keys, parts, stacked, made.params, public_key, made.program(own[0]))
 
     for first in range(0, len(batches), AHEAD):
         some = batches[first : first + AHEAD]
@@ -241,7 +241,7 @@ def one_run(
     key: Array,
     parts: _Parts,
     recipe: Recipe,
-    budget: Noise,
+    params: Noise,
     public_key: Array | None,
     program: Program,
 ) -> tuple[Transcript, Release]:
@@ -255,7 +255,7 @@ def one_run(
     boosted = boosting.boost(fit_key, parts.taught, recipe, public_key)
     present = step.admitted(parts.scored.present, recipe)
     read = parts.scored._replace(present=present)
-    view = View(read, boosted.scores, budget, recipe.public())
+    view = View(read, boosted.scores, params, recipe.public())
     release = boundary.sample(program, score_key, None, view)
     return boosted.transcript, release
 
@@ -265,14 +265,14 @@ def _runs(
     run_keys: Array,
     parts: _Parts,
     recipes: Recipe,
-    budget: Noise,
+    params: Noise,
     public_key: Array | None,
     program: Program,
 ) -> tuple[Transcript, Release]:
     """`one_run` for every key and setting, side by side."""
 
     def lane(key: Array, recipe: Recipe) -> tuple[Transcript, Release]:
-        return one_run(key, parts, recipe, budget, public_key, program)
+        return one_run(key, parts, recipe, params, public_key, program)
 
     return jax.vmap(lane)(run_keys, recipes)
 
@@ -392,4 +392,4 @@ def _described(single: Sequence[Recipe], selection: Selection, made: Plan) -> st
 def _tags(recipe: Recipe) -> str:
     learner = recipe.learner
     once = [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
-    return " | ".join([learner.tag, recipe.reweighter.tag, *once])
+    return " | ".join([learner.tag, recipe.weight_update.tag, *once])

@@ -36,10 +36,10 @@ from dpbt.release.answers import kinks, no_link
 
 SITE = "score"
 
-MOST_LOSS = 2.0
+MAX_LOSS = 2.0
 """The most that one row loses, in nats: a probability of 0.135 for its class, or less."""
 
-_STEP = MOST_LOSS / GRID
+_STEP = MAX_LOSS / GRID
 
 EDGES = np.array([-3, -2, -1.4, -1, -0.7, -0.45, -0.2, 0, 0.2, 0.45, 0.7, 1, 1.4, 2, 3], np.float32)
 """f32[15]: the public intervals of scores for AUROC: log odds where there are probabilities."""
@@ -89,7 +89,7 @@ class Score(NamedTuple):
 
 def _probability(loss: LossFamily, scores: Array, public: Public) -> Array:
     """f32[N]: the probability of the positive class; alpha may be traced."""
-    member = loss(public.reweighting.link_alpha)
+    member = loss(public.weighting.link_alpha)
     return (member.probability or member.inverse_link)(scores)
 
 
@@ -104,7 +104,7 @@ def losses(rows: Prepared, scores: Array, public: Public, loss: LossFamily | Non
     assert loss is not None  # as `of_recipe` says
     positive = _probability(loss, scores, public)
     stated = jnp.where(rows.target, positive, 1 - positive)
-    least = jnp.float32(math.exp(-MOST_LOSS))
+    least = jnp.float32(math.exp(-MAX_LOSS))
     nats = -jnp.log(jnp.clip(jnp.nan_to_num(stated), least, 1))
     steps = jnp.clip(jnp.round(nats / np.float32(_STEP)), 0, GRID).astype(jnp.int32)
     return jnp.sum(jnp.where(rows.present, steps, 0))
@@ -144,7 +144,7 @@ LOG_LOSS = Score(
     value=_negated,
     shown=lambda draw: _STEP * float(draw),
     releases="the sum of their clipped log losses",
-    unit=f"1/{GRID} of {MOST_LOSS:g} nats",
+    unit=f"1/{GRID} of {MAX_LOSS:g} nats",
     probabilities=True,
 )
 AUROC = Score("auroc", histogram, 1, True, auroc_of, auroc_of, "scored rows by score and class")
@@ -162,7 +162,7 @@ def loss_of(score: Score, recipe: Recipe) -> LossFamily | None:
         if score.probabilities:
             raise ValueError(f"the score {score.name} needs probabilities: {no_link(recipe.name)}")
         return None
-    for alpha in np.unique(np.asarray(recipe.reweighting.link_alpha, np.float32)):
+    for alpha in np.unique(np.asarray(recipe.weighting.link_alpha, np.float32)):
         member = recipe.loss(alpha)
         if not np.isfinite(member.smoothness):
             if score.probabilities:
@@ -187,9 +187,9 @@ def program_of(
     """
 
     def program(
-        draw: boundary.Draw, rows: Prepared, scores: Array, budget: Noise, public: Public
+        draw: boundary.Draw, rows: Prepared, scores: Array, params: Noise, public: Public
     ) -> None:
-        del budget
+        del params
         draw(
             SITE,
             noise,
@@ -204,13 +204,13 @@ def program_of(
     return program
 
 
-def event_of(program: Program, budget: Noise, recipe: Recipe) -> Event:
+def event_of(program: Program, params: Noise, recipe: Recipe) -> Event:
     """The event of a score's draw, as its program describes it on a table of one row."""
     nobody = jnp.zeros(1, bool)
     rows = Table(jnp.zeros((1, 1), jnp.uint8), nobody, nobody)
-    view = View(rows, jnp.zeros(1, jnp.float32), budget, recipe.public())
+    view = View(rows, jnp.zeros(1, jnp.float32), params, recipe.public())
     spec = boundary.describe(program, view)[SITE]
-    return pricing.event_of(spec, budget.noise, recipe.rows_per_person)
+    return pricing.event_of(spec, params.noise, recipe.max_rows_per_user)
 
 
 def drawn(release: Release) -> np.ndarray:

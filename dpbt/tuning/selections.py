@@ -24,7 +24,7 @@ from dpbt.recipes.oblivious import rule
 from dpbt.tuning import scores
 from dpbt.validate import one_of, positive, shown
 
-MOST_SEED = 2**32
+MAX_SEED = 2**32
 """Seeds of the held-out rows are whole numbers below this."""
 
 
@@ -37,14 +37,14 @@ class Selection:
         count: the law of the number of runs.
         held_out: the share of rows that are scored on and not learned from; None if all rows are
             both.
-        score_share: the share of a run's budget that its score gets where a run costs the sum.
+        score_fraction: the share of a run's budget that its score gets where a run costs the sum.
         seed: of the rule that holds rows out.
     """
 
     score: str
     count: RunCount
     held_out: float | None
-    score_share: float
+    score_fraction: float
     seed: int
 
     def disjoint(self, relation: Relation) -> bool:
@@ -63,7 +63,7 @@ def selection(
     mean: float = 5.0,
     eta: float = -0.5,
     held_out: float | None = 0.25,
-    score_share: float = 0.1,
+    score_fraction: float = 0.1,
     seed: int = 0,
 ) -> Selection:
     """How candidates are tried and scored.
@@ -78,8 +78,8 @@ def selection(
         eta: the shape of its law, in -0.9..100: 0 is logarithmic and 1 geometric.
         held_out: the share of rows that are scored on and not learned from, in (0, 1). None learns
             from all rows and scores on all rows.
-        score_share: the share of a run's budget that goes to its score, in (0, 1). It counts where
-            a run costs the sum of fit and score: under replace-one, or without held-out rows.
+        score_fraction: the share of a run's budget that goes to its score, in (0, 1). It counts
+            where a run costs the sum of fit and score: under replace-one, or without held-out rows.
             Elsewhere the score costs as much as the fit.
         seed: of the rule that holds rows out, a whole number in 0..2^32 - 1. It is not a secret.
 
@@ -89,10 +89,10 @@ def selection(
     one_of("score", score, tuple(scores.BY_NAME))
     if held_out is not None:
         held_out = float(positive("held_out", held_out, below=1))
-    share = float(positive("score_share", score_share, below=1))
+    share = float(positive("score_fraction", score_fraction, below=1))
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not whole or not 0 <= seed < MOST_SEED:
-        raise ValueError(f"seed must be a whole number in 0..{MOST_SEED - 1}, got {shown(seed)}")
+    if not whole or not 0 <= seed < MAX_SEED:
+        raise ValueError(f"seed must be a whole number in 0..{MAX_SEED - 1}, got {shown(seed)}")
     count = accounting.run_count(mean, eta)
     return Selection(score, count, held_out, share, int(seed))
 
@@ -102,8 +102,9 @@ def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
 
     Raises:
         ValueError: for no recipe, something that is none, or recipes that differ in what a choice
-            has once: rows, delta, relation and rows_per_person. Also for a recipe whose calibration
-            reads private data without a mechanism, or that predicts anything but two classes.
+            has once: rows, delta, relation and max_rows_per_user. Also for a recipe whose
+            calibration reads private data without a mechanism, or that predicts anything but two
+            classes.
     """
     given = [recipes] if isinstance(recipes, Recipe) else list(recipes)
     if not given or not all(isinstance(each, Recipe) for each in given):
@@ -125,7 +126,7 @@ def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
                 f"the calibration of {each.name} reads private data without a mechanism, so no "
                 "choice can be paid for; use calibration='tight'"
             )
-        for name in ("rows", "delta", "relation", "rows_per_person"):
+        for name in ("rows", "delta", "relation", "max_rows_per_user"):
             if getattr(each, name) != getattr(single[0], name):
                 raise ValueError(f"all candidates must have the same {name}")
     return single
@@ -143,7 +144,7 @@ class Plan(NamedTuple):
 
     choice: accounting.Choice
     score: scores.Score
-    budget: Noise
+    params: Noise
     line: Line
 
     def program(self, recipe: Recipe) -> Program:
@@ -168,22 +169,22 @@ def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     noise = mechanisms.rounded_gaussian if first.delta > 0 else mechanisms.discrete_laplace
 
     # The score costs as much as the fit, or its share of the sum.
-    part = 1.0 if disjoint else selection.score_share / (1 - selection.score_share)
+    part = 1.0 if disjoint else selection.score_fraction / (1 - selection.score_fraction)
     spent = Allowance(np.asarray(choice.epsilon), np.asarray(0.0))
     if first.delta > 0:
         spent = Allowance(np.asarray(0.0), np.asarray(choice.rho))
-    multiplier = noise.multiplier(for_people(spent.part(part), first.rows_per_person))
-    budget = Noise({scores.SITE: multiplier})
+    multiplier = noise.multiplier(for_people(spent.part(part), first.max_rows_per_user))
+    params = Noise({scores.SITE: multiplier})
 
     # The line is of the draw of every candidate's program.
     lines = [
         accounting.line_of_draw(
-            scores.event_of(scores.program_of(score, noise, first.relation, loss), budget, first),
+            scores.event_of(scores.program_of(score, noise, first.relation, loss), params, first),
             1,
         )
         for loss in dict.fromkeys(scores.loss_of(score, each) for each in single)
     ]
-    return Plan(choice, score, budget, lines[0])
+    return Plan(choice, score, params, lines[0])
 
 
 def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> ChoiceLedger:
@@ -274,7 +275,7 @@ def run_epsilon(
     """
     if math.isinf(epsilon):
         return epsilon
-    share = 0.0 if selection.disjoint(to_relation(relation)) else selection.score_share
+    share = 0.0 if selection.disjoint(to_relation(relation)) else selection.score_fraction
     count = selection.count
     if delta == 0:
         return epsilon / accounting.best_pure_epsilon(1.0, count) * (1 - share)
@@ -307,7 +308,7 @@ def around_auto(
     delta: float = 0.0,
     seed: int = 0,
     relation: str | Relation = ADD_REMOVE,
-    rows_per_person: int = 1,
+    max_rows_per_user: int = 1,
 ) -> list[Recipe]:
     """18 candidates: `recipes.auto` with half and twice its rounds and steps, and with two clips.
 
@@ -321,7 +322,7 @@ def around_auto(
         delta: of the choice; 0 for a pure guarantee, else in (0, 1).
         seed: of the public questions. It is not a secret.
         relation: "add_remove" or "replace_one".
-        rows_per_person: the most rows that one person has, by the owner's promise.
+        max_rows_per_user: the most rows that one person has, by the owner's promise.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -338,7 +339,7 @@ def around_auto(
         The step also falls with the root of the multiple of rounds, as the rule's own does. The
         limit follows the step.
         """
-        chosen = rule(epsilon, int(bound), len(domain), delta, related, rows_per_person)
+        chosen = rule(epsilon, int(bound), len(domain), delta, related, max_rows_per_user)
         number = max(1, round(rounds * chosen.rounds))
         factor = step * math.sqrt(chosen.rounds / number)
         numbers = chosen._asdict() | {"rounds": number, **options}
@@ -355,5 +356,5 @@ def around_auto(
         rows=int(bound),
         domain=domain,
         seed=seed,
-        rows_per_person=rows_per_person,
+        max_rows_per_user=max_rows_per_user,
     )

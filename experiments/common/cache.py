@@ -30,14 +30,14 @@ def machine() -> str:
     return f"{platform.machine()}-{digest[:12]}"
 
 
-def use_compilation_cache(least_seconds: float = 0.5) -> None:
+def use_compilation_cache(min_seconds: float = 0.5) -> None:
     """Keep compiled programs in $JAX_COMPILATION_CACHE_DIR, or in `.cache/jax` of the checkout.
 
     Each kind of machine has a folder of its own there (`machine`). A program has the instructions
     of the processor that it was compiled on, and another processor may lack them.
 
     Args:
-        least_seconds: programs that compile faster than this are not kept; the environment's
+        min_seconds: programs that compile faster than this are not kept; the environment's
             `JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS` goes first.
     """
     import jax
@@ -46,5 +46,5 @@ def use_compilation_cache(least_seconds: float = 0.5) -> None:
     jax.config.update("jax_compilation_cache_dir", str(folder))
     # XLA's own caches, of GPUs, would put the folder's path into the name of every program.
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
-    least = float(os.environ.get(LEAST) or least_seconds)
+    least = float(os.environ.get(LEAST) or min_seconds)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", least)

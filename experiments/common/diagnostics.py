@@ -65,7 +65,7 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
         if part != "rounds":
             return release, None
         rows, weights, _, public = views[0]
-        hypothesis = learner.hypothesis(release, recipe.budget, public)
+        hypothesis = learner.hypothesis(release, recipe.params, public)
         answer = jnp.clip(learner.hypotheses.predict(hypothesis, rows), -1, 1)
         measure = jnp.where(prepared.present, weights, 0)
         edge = jnp.sum(measure * sign * answer) / jnp.maximum(jnp.sum(measure), 1)

@@ -82,7 +82,7 @@ def recipe_of(source: Data, rounds: int, depth: int, epsilon: ArrayLike = 1.0) -
         domain=source.domain,
         rounds=rounds,
         depth=depth,
-        mixes=(2, 3, 4),
+        attributes_per_tree=(2, 3, 4),
     )
 
 
@@ -161,8 +161,8 @@ def _scores(key: jax.Array, table: Table, recipe: Recipe, seed: jax.Array, lanes
 
     def one(setting: tuple[jax.Array, Recipe]) -> jax.Array:
         key, recipe = setting
-        own = recipe.budget._replace(seed=seed)
-        return dpbt.boost(key, table, dataclasses.replace(recipe, budget=own)).scores[0]
+        own = recipe.params._replace(seed=seed)
+        return dpbt.boost(key, table, dataclasses.replace(recipe, params=own)).scores[0]
 
     settings = jax.random.split(key, len(recipe.rows)), recipe
     return jax.lax.map(one, settings, batch_size=lanes)

@@ -37,13 +37,13 @@ def changed(numbers: Numbers, change: Change, epsilon: float, delta: float) -> N
 
 def counting(numbers: Numbers) -> Numbers:
     """The numbers that count: curvature does with histograms only."""
-    used = numbers["curvature"] if numbers["marginals_share"] else 0.0
+    used = numbers["curvature"] if numbers["marginals_fraction"] else 0.0
     return {**numbers, "curvature": used}
 
 
 def _histograms(numbers: Numbers, epsilon: float, delta: float) -> Numbers:
     del epsilon, delta
-    return {"marginals_share": numbers["marginals_share"] or 0.1}
+    return {"marginals_fraction": numbers["marginals_fraction"] or 0.1}
 
 
 def _rounds(factor: float) -> Change:
@@ -76,11 +76,11 @@ def _zcdp(numbers: Numbers, epsilon: float, delta: float) -> Numbers | None:
 CHANGES: dict[str, Change] = {
     "clip-1": {"clip": 1.0},
     "no-smoothing": {"smoothing": 0.0},
-    "no-histograms": {"marginals_share": 0.0},
+    "no-histograms": {"marginals_fraction": 0.0},
     "histograms": _histograms,
     "no-curvature": {"curvature": 0.0},
-    "no-scores": {"scores_share": 0.0},
-    "one-attribute": {"mixes": (1,)},
+    "no-scores": {"scores_fraction": 0.0},
+    "one-attribute": {"attributes_per_tree": (1,)},
     "depth-4": {"depth": 4},
     "depth-8": {"depth": 8},
     "half-rounds": _rounds(0.5),

@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments.comparisons.methods import Found
 
-LEAST_PROBABILITY = 1e-6
+MIN_PROBABILITY = 1e-6
 """Probabilities below it count as this in a log loss."""
 
 
@@ -74,10 +74,10 @@ def log_loss(target: np.ndarray, probability: np.ndarray) -> float:
         probability: f[M, K].
     """
     own = np.take_along_axis(np.asarray(probability, np.float64), target[:, None], axis=1)
-    return float(-np.mean(np.log(np.clip(own, LEAST_PROBABILITY, 1))))
+    return float(-np.mean(np.log(np.clip(own, MIN_PROBABILITY, 1))))
 
 
 def log_loss_of_two(target: np.ndarray, probability: np.ndarray) -> float:
     """The mean log loss of f[M], the probabilities of the positive class, in nats."""
-    clipped = np.clip(probability, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    clipped = np.clip(probability, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return float(-np.mean(np.log(np.where(target, clipped, 1 - clipped))))

@@ -45,9 +45,11 @@ def wasted(domain: Domain, trees: int = TREES, seed: int = 0, depth: int = DEPTH
 
     @jax.jit
     def asked(tree: jax.Array) -> oblivious_questions.Asked:
-        mixes = rule(np.inf, 1, len(domain)).mixes
+        attributes_per_tree = rule(np.inf, 1, len(domain)).attributes_per_tree
         even = jnp.asarray(mass, jnp.float32)
-        return oblivious_questions.draw(attributes, depth, mixes, jnp.uint32(seed), tree, even)
+        return oblivious_questions.draw(
+            attributes, depth, attributes_per_tree, jnp.uint32(seed), tree, even
+        )
 
     drawn = [asked(jnp.int32(tree)) for tree in range(trees)]
     found = [of_tree(np.asarray(each.feature), np.asarray(each.right), cells) for each in drawn]

@@ -63,7 +63,7 @@ def test_compiled_programs_are_kept_where_and_from_when_the_environment_says(mon
         assert jax.config.jax_compilation_cache_dir == str(tmp_path / own)
         assert jax.config.jax_persistent_cache_min_compile_time_secs == 0.25
         monkeypatch.delenv(cache.LEAST)
-        cache.use_compilation_cache(least_seconds=0.75)
+        cache.use_compilation_cache(min_seconds=0.75)
         assert jax.config.jax_persistent_cache_min_compile_time_secs == 0.75
         monkeypatch.delenv(cache.VARIABLE)
         cache.use_compilation_cache()

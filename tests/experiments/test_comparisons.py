@@ -214,7 +214,7 @@ def test_measures_of_predictions():
     target, probability = np.array([0, 0, 1, 1]), np.eye(3)[[0, 0, 1, 0]]
     found = measures.of_classes(target, Found(probability.argmax(axis=1), probability, 0.0))
     assert (found["accuracy"], found["auroc"]) == (0.75, 0.75)  # of two classes, not of three
-    assert found["log_loss"] == pytest.approx(-math.log(measures.LEAST_PROBABILITY) / 4)
+    assert found["log_loss"] == pytest.approx(-math.log(measures.MIN_PROBABILITY) / 4)
     assert measures.of_classes(target, Found(target, None, 0.0))["auroc"] is None
 
     numbers = Found(np.array([0.0, 2.0, 1.0]), None, 0.0)

@@ -215,9 +215,9 @@ def test_a_command_that_changed_is_found():
     for command in old:
         assert not pages.exists(command.split())
         assert pages.is_command(command.replace("experiments", "python -m experiments")) is False
-    assert pages.is_command("--rows-per-persons") is False
+    assert pages.is_command("--max-rows-per-users") is False
     assert not pages.has_no_stranger("`bun_2020 run`, `rate`")
-    assert pages.is_command("--rows-per-person")
+    assert pages.is_command("--max-rows-per-user")
 
 
 def test_each_reason_not_to_run_a_command_is_needed():

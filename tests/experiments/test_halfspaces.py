@@ -43,7 +43,7 @@ def test_curves_end_in_the_models_own_error():
     assert error.shape == small.shape == advantage.shape == (6,)
     assert float(error[-1]) == pytest.approx(np.mean(dpbt.predict(model, table) != table.target))
     margin = diagnostics.margins(model, table, table.target)
-    least = 2 * float(recipe.reweighting.learning_rate)
+    least = 2 * float(recipe.weighting.learning_rate)
     assert float(small[-1]) == pytest.approx(np.mean(margin <= least), abs=0.005)
 
 

@@ -15,7 +15,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.learners import random_tree
-from dpbt.learners.hypotheses import groves
+from dpbt.learners.hypotheses import tree_groups
 from dpbt.release import answers as prediction
 from experiments import __main__ as command_line
 from experiments.common import data, forest_bounds, structures
@@ -100,7 +100,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = dpbt.boost(noise_key, table, recipe, public_key).hypotheses
-                theta, coins = groves.theta(trees, tested.position), jax.random.fold_in(key, 9)
+                theta, coins = tree_groups.theta(trees, tested.position), jax.random.fold_in(key, 9)
                 answers = [prediction.vote(theta, rule, coins) for rule in prediction.VOTINGS]
                 return jnp.stack([jnp.mean(answer != tested.target) for answer in answers])
 
@@ -187,7 +187,7 @@ def test_canonical_test_rows_are_not_used(monkeypatch):
 def test_the_least_bound_is_among_those_that_hold():
     accuracy, sizes, heights = np.array([0.94, 0.9], np.float32), (1, 21, 101), (8, 12)
     for voting in prediction.VOTINGS:
-        least = lines.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
+        least = lines.min_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
         assert np.isnan(least[:2]).all()
         assert 0.06 < least[2, 0] < least[2, 1] < 1
         c = np.sqrt(np.log(100) / 10_000)
@@ -202,8 +202,8 @@ def test_the_least_bound_is_among_those_that_hold():
             assert (
                 float(bound.probability) < settings.SURE or float(bound.error) >= least[2, 1] - 1e-3
             )
-        private = lines.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
+        private = lines.min_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
         assert np.isnan(private).all()
         assert not np.isnan(
-            lines.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))
+            lines.min_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))
         ).all()

@@ -58,7 +58,7 @@ def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha):
     setting = recipe(rows=40, rounds=2, depth=2, alpha=alpha, epsilon=200.0)
     boosted = jax.jit(dpbt.boost)(jax.random.key(1), table, setting)
     release = {site: np.asarray(array) for site, array in boosted.transcript.rounds.items()}
-    budget = setting.budget
+    budget = setting.params
     splits = np.asarray(splits_of(table)).astype(int)
     sign = np.where(np.asarray(table.target), 1.0, -1.0)
     link_alpha = 1.0 if alpha == "objective" else alpha
@@ -78,7 +78,7 @@ def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha):
 
 def test_noise_is_where_the_reading_has_it():
     def scales(**changed):
-        budget = recipe(ALL_NOISE._replace(**changed), depth=3, rounds=4, epsilon=8.0).budget
+        budget = recipe(ALL_NOISE._replace(**changed), depth=3, rounds=4, epsilon=8.0).params
         return budget, float(budget.leaf_scale)
 
     published, whole = scales(), scales(each_leaf=False)
@@ -105,7 +105,7 @@ def test_a_grid_of_readings_holds_each_setting_once():
         alpha=np.array([0.1, 1.0]),
         beta_tree=0.5,
     )
-    assert np.asarray(few.budget.leaf_scale > 0).tolist() == [True, False]
+    assert np.asarray(few.params.leaf_scale > 0).tolist() == [True, False]
 
 
 def test_trials_tell_apart_what_the_integers_say(monkeypatch):

@@ -27,7 +27,7 @@ from paper_figures import gallery, nock_henecka_2020
 from tests.tables import random_table
 
 ROOT = Path(__file__).parents[2]
-MOST_BYTES = 10e6
+MAX_BYTES = 10e6
 GROWING = ("measures", "table_1", "overall", "bins")
 """Results that have some lines only once a long run is finished."""
 
@@ -152,7 +152,7 @@ def test_the_columns_of_a_paper_are_named_and_shared_numbers_stand_once(monkeypa
 def test_what_is_kept_is_small_and_says_what_made_it():
     files = [path for path in (ROOT / "reproduction").rglob("*") if path.is_file()]
     files += list((ROOT / "docs" / "gallery").glob("*.png"))
-    assert sum(path.stat().st_size for path in files) < MOST_BYTES
+    assert sum(path.stat().st_size for path in files) < MAX_BYTES
     for paper in claims.PAPERS:
         for path in (ROOT / "reproduction" / paper).glob("*.csv"):
             about = json.loads(path.with_suffix(".json").read_text())

@@ -75,7 +75,7 @@ def test_a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger():
         relation="add_remove",
     )
     table = lone_first()
-    epsilon = float(1 / recipe.budget.noise["split"])
+    epsilon = float(1 / recipe.params.noise["split"])
     assert matsushita_loss(table, without(table, 0), BOUND, epsilon) > 5  # if all rows counted
     for row in (0, 9, 399):
         steps = worst_split(table, without(table, row), recipe)

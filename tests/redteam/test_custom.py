@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes, reweighting
+from dpbt import boosting, recipes, weighting
 from dpbt.base import ADD_REMOVE, Noise, Prologue
 from dpbt.learners import one_rule, trees
 from dpbt.privacy import boundary, mechanisms
@@ -40,7 +40,7 @@ def opening(site="n", intercept=lambda release, budget: jnp.float32(0), tag="pro
 
 def recipe_of(program=positives, hypotheses=trees.TREES, **changes):
     learner = boundary.weak_learner(program, leaf, {}, hypotheses, ADD_REMOVE, **changes)
-    return recipes.custom(learner, budget=Noise({}), rows=400, rounds=2)
+    return recipes.custom(learner, params=Noise({}), rows=400, rounds=2)
 
 
 def test_a_prologue_and_a_round_may_not_share_a_site():
@@ -163,16 +163,16 @@ def test_absent_rows_weigh_nothing_whatever_a_program_does():
 
 
 def test_weights_of_a_re_weighter_are_integers_in_their_range():
-    """A re-weighter of one's own gives numbers that no sensitivity allows for."""
+    """A weight update of one's own gives numbers that no sensitivity allows for."""
 
     def wild(score, bound, table, public):
         weight = jnp.tile(jnp.array([200.0, -5.0, jnp.nan, 0.6, 127.0]), 12)
-        return reweighting.Weighted(weight, jnp.float32(1))
+        return weighting.Weighted(weight, jnp.float32(1))
 
     def weighing(draw, table, weights, budget, public):
         draw("n", NOISE, weights[:5].astype(jnp.int32), **EXACT)
 
-    wilder = reweighting.Reweighter("wild", False, wild)
-    recipe = dataclasses.replace(recipe_of(weighing), reweighter=wilder)
+    wilder = weighting.WeightUpdate("wild", False, wild)
+    recipe = dataclasses.replace(recipe_of(weighing), weight_update=wilder)
     release = dpbt.boost(jax.random.key(0), one_split(60), recipe).transcript.rounds["n"]
     assert release[0].tolist() == [127, 0, 0, 1, 127]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, losses, recipes, reweighting
+from dpbt import boosting, losses, recipes, weighting
 from dpbt.base import Table
 from dpbt.data.questions import of_splits
 from dpbt.privacy import boundary, mechanisms
@@ -147,11 +147,11 @@ def test_two_learners_of_one_budget_do_not_share_noise():
     assert same == 0  # false alarm: 20 * 127**-8 < 1e-15
 
 
-def test_two_reweighters_of_one_budget_do_not_share_noise():
+def test_two_weight_updates_of_one_budget_do_not_share_noise():
     table = one_split()
     recipe = recipes.bdpe(epsilon=0.1, depth=1, alpha=1.0, **FIXED)
     other = dataclasses.replace(
-        recipe, reweighter=reweighting.mirror(losses.fixed(losses.log), bounded=True)
+        recipe, weight_update=weighting.mirror(losses.fixed(losses.log), bounded=True)
     )
     found = [leaves(by_boost, jax.random.key(3), table, r) for r in (recipe, other)]
     assert np.any((found[0] - found[1]) % GRID != 0)  # false alarm: 127**-4 < 1e-8
@@ -171,24 +171,24 @@ def next_above(number):
 
 def test_every_number_of_a_budget_changes_the_noise():
     recipe = tree(0.1)
-    numbers, form = jax.tree.flatten(recipe.budget)
+    numbers, form = jax.tree.flatten(recipe.params)
     assert len(numbers) > 6
     for place, number in enumerate(numbers):
         changed = [*numbers[:place], next_above(number), *numbers[place + 1 :]]
-        assert own_keys_differ(recipe, budget=jax.tree.unflatten(form, changed))
+        assert own_keys_differ(recipe, params=jax.tree.unflatten(form, changed))
 
 
 def test_the_number_of_rows_and_those_of_the_reweighter_change_the_noise():
     recipe = tree(0.1)
     terms = dataclasses.replace(recipe.terms, rows=next_above(recipe.rows))
     assert own_keys_differ(recipe, terms=terms)
-    linked = recipe.reweighting._replace(link_alpha=np.nextafter(np.float32(1), np.float32(0)))
-    assert own_keys_differ(recipe, reweighting=linked)
+    linked = recipe.weighting._replace(link_alpha=np.nextafter(np.float32(1), np.float32(0)))
+    assert own_keys_differ(recipe, weighting=linked)
 
     smooth = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
-    for name in smooth.reweighting._fields:
-        number = next_above(getattr(smooth.reweighting, name))
-        assert own_keys_differ(smooth, reweighting=smooth.reweighting._replace(**{name: number}))
+    for name in smooth.weighting._fields:
+        number = next_above(getattr(smooth.weighting, name))
+        assert own_keys_differ(smooth, weighting=smooth.weighting._replace(**{name: number}))
 
 
 def test_rounds_and_delta_do_not_change_the_noise():
@@ -263,6 +263,6 @@ def test_a_public_key_is_needed_and_must_be_another():
 def test_budgets_of_half_precision_are_refused():
     """Made whole, 3.25 and 3.5 would be one number, and their noise the same."""
     recipe = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
-    half = recipe.budget._replace(noise={"rule": np.float16(3.25)})
+    half = recipe.params._replace(noise={"rule": np.float16(3.25)})
     with pytest.raises(ValueError, match="numbers of 32 bits"):
-        boosting.own_key(jax.random.key(0), dataclasses.replace(recipe, budget=half))
+        boosting.own_key(jax.random.key(0), dataclasses.replace(recipe, params=half))

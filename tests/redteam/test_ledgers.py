@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, losses, recipes, reweighting
+from dpbt import boosting, losses, recipes, weighting
 from dpbt.base import ADD_REMOVE, Noise
 from dpbt.data.questions import of_splits
 from dpbt.learners import trees
@@ -58,7 +58,7 @@ def recipe_of(program, rounds=2, sites=("leaf",), **changes):
     """A recipe of a stump whose program is one's own, at epsilon 1 a round."""
     learner = learner_of(program, sites)
     noise = Noise(dict.fromkeys(sites, np.float32(1)))
-    return recipes.custom(learner, rows=400, rounds=rounds, budget=noise, **changes)
+    return recipes.custom(learner, rows=400, rounds=rounds, params=noise, **changes)
 
 
 def drawing(site="leaf", mechanism=mechanisms.discrete_laplace, value=None, **changes):
@@ -254,7 +254,7 @@ def test_a_line_cannot_say_what_it_costs():
 
 RECIPE = recipes.bdpe(epsilon=1.0, rows=400, rounds=3, depth=2)
 SMOOTH = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=3)
-LAZY = reweighting.LazyNumbers(np.float32(0.4), np.float32(0.3))
+LAZY = weighting.LazyNumbers(np.float32(0.4), np.float32(0.3))
 TAMPERED = {
     "rounds 2.9": lambda: dataclasses.replace(RECIPE, rounds=2.9),
     "rounds 2.9, numpy": lambda: dataclasses.replace(RECIPE, rounds=np.float32(2.9)),
@@ -272,22 +272,22 @@ TAMPERED = {
     "negated splits": lambda: _noisy(RECIPE, "split", -1),
     "no noise at all": lambda: _with(RECIPE, noise={}),
     "smooth weights": lambda: dataclasses.replace(
-        RECIPE, reweighter=reweighting.lazy_bregman(True), reweighting=LAZY
+        RECIPE, weight_update=weighting.lazy_bregman(True), weighting=LAZY
     ),
     "smooth weights, forest": lambda: dataclasses.replace(
         recipes.random_forest(epsilon=1.0, rows=400),
-        reweighter=reweighting.lazy_bregman(False),
-        reweighting=LAZY,
+        weight_update=weighting.lazy_bregman(False),
+        weighting=LAZY,
     ),
 }
 
 
 def _with(recipe, **numbers):
-    return dataclasses.replace(recipe, budget=recipe.budget._replace(**numbers))
+    return dataclasses.replace(recipe, params=recipe.params._replace(**numbers))
 
 
 def _noisy(recipe, site, factor):
-    noise = recipe.budget.noise
+    noise = recipe.params.noise
     return _with(recipe, noise={**noise, site: noise[site] * np.float32(factor)})
 
 
@@ -377,7 +377,7 @@ def test_the_grid_of_published_leaves_is_in_their_sensitivity():
     recipe = recipes.bdpe(
         epsilon=1.0, rows=300, rounds=2, depth=2, calibration="published", clip=clip
     )
-    numbers = jax.tree.map(lambda x: np.asarray(x, np.float64), recipe.budget)
+    numbers = jax.tree.map(lambda x: np.asarray(x, np.float64), recipe.params)
     steps = numbers.settings.step * numbers.settings.clip**2 / numbers.leaf_step
     assert np.any(np.round(steps) > steps)  # where rounding moves the ends apart
     loss = 2 * np.round(steps) / (numbers.noise["leaf"] * (np.floor(2 * steps) + 1))
@@ -437,7 +437,7 @@ def test_a_smooth_learner_with_weights_of_another_total_is_refused_or_priced():
     )
     table, other = lone_row_leaves()
     try:
-        recipe = dataclasses.replace(recipe, reweighter=reweighting.uniform)
+        recipe = dataclasses.replace(recipe, weight_update=weighting.uniform)
         claim = dpbt.ledger(recipe).epsilon
     except ValueError:
         return

@@ -82,15 +82,15 @@ class Event:
         return self.mechanism.cost(self.sensitivity, self.scale)
 
 
-def of_people(event: Event, rows_per_person: int) -> Event:
-    """The event for neighbours that differ in all rows of one person, at most `rows_per_person`.
+def of_people(event: Event, max_rows_per_user: int) -> Event:
+    """The event for neighbours that differ in all rows of one person, at most `max_rows_per_user`.
 
     Proof. Between the two tables lies a chain of tables, each a neighbour of the next by one row.
     Given what was released before, a value moves by at most the sum of the steps. L1 norms, L2
     norms and ranges add up, and so do the outputs that are moved. []
     """
-    moved = None if event.moved is None else event.moved * rows_per_person
-    sensitivity = np.asarray(event.sensitivity, np.float64)[()] * rows_per_person
+    moved = None if event.moved is None else event.moved * max_rows_per_user
+    sensitivity = np.asarray(event.sensitivity, np.float64)[()] * max_rows_per_user
     return dataclasses.replace(event, sensitivity=sensitivity, moved=moved)
 
 

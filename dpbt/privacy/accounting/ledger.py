@@ -63,10 +63,10 @@ PARTS_WORDS = (
 """What the ledger of a sum says about its parts."""
 
 
-def people_words(rows_per_person: int) -> str:
+def people_words(max_rows_per_user: int) -> str:
     """What a ledger says about people who have several rows."""
     return (
-        f"people: all rows of one person together, up to {rows_per_person}; that nobody has more "
+        f"people: all rows of one person together, up to {max_rows_per_user}; that nobody has more "
         "is the owner's promise"
     )
 
@@ -131,8 +131,8 @@ class Ledger(HoldsFunctions):
             empty, `epsilon` is the paper's claim and not a proof.
         key: "release" or "research" where the key of a release is known, else None.
         rows: the recipe's `rows`, where it is known.
-        rows_per_person: the most rows that one person has, as the owner promises. Sensitivities are
-            for all of them together.
+        max_rows_per_user: the most rows that one person has, as the owner promises. Sensitivities
+            are for all of them together.
         parts: the ledgers that a sum was made of (`composed`); empty for a ledger that is no sum.
     """
 
@@ -142,7 +142,7 @@ class Ledger(HoldsFunctions):
     unprotected: tuple[str, ...] = ()
     key: str | None = None
     rows: int | None = None
-    rows_per_person: int = 1
+    max_rows_per_user: int = 1
     parts: tuple[Ledger, ...] = ()
 
     _keep = "str(ledger), or the numbers of its lines"
@@ -319,8 +319,8 @@ class Ledger(HoldsFunctions):
         if self.parts:
             lines.append(PARTS_WORDS)
         lines.append(self._neighbours())
-        if self.rows_per_person > 1:
-            lines.append(people_words(self.rows_per_person))
+        if self.max_rows_per_user > 1:
+            lines.append(people_words(self.max_rows_per_user))
         lines.append(f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}")
         for reading in self.unprotected:
             lines.append(f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof")
@@ -504,10 +504,10 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
                 "ledgers add up under one relation, got "
                 f"{relation_name(first.relation)} and {relation_name(part.relation)}"
             )
-        if part.rows_per_person != first.rows_per_person:
+        if part.max_rows_per_user != first.max_rows_per_user:
             raise ValueError(
-                "ledgers add up for one number of rows_per_person, got "
-                f"{first.rows_per_person} and {part.rows_per_person}"
+                "ledgers add up for one number of max_rows_per_user, got "
+                f"{first.max_rows_per_user} and {part.max_rows_per_user}"
             )
     total = _delta_of(parts) if delta is None else delta
     if not 0 <= total < 1:
@@ -521,7 +521,7 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
         tuple(f"{number}. {words}" for number, part in numbered for words in part.unprotected),
         _key_of(parts),
         first.rows if len({part.rows for part in parts}) == 1 else None,
-        first.rows_per_person,
+        first.max_rows_per_user,
         parts,
     )
 

@@ -33,7 +33,7 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
 
 def to_record(ledger: Ledger) -> LedgerRecord:
     """The numbers and words of a ledger. A sum has its parts, beside all of their lines."""
-    own = ("rows", "rows_per_person", "epsilon", "delta", "sampler_delta", "exact", "key")
+    own = ("rows", "max_rows_per_user", "epsilon", "delta", "sampler_delta", "exact", "key")
     fields = {name: getattr(ledger, name) for name in own}
     choice = None
     if isinstance(ledger, ChoiceLedger):
@@ -84,7 +84,7 @@ def of_record(record: LedgerRecord) -> Ledger:
         tuple(record.unprotected),
         record.key,
         record.rows,
-        record.rows_per_person,
+        record.max_rows_per_user,
     )
     if record.choice is None:
         return ledger

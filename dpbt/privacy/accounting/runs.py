@@ -14,11 +14,11 @@ import numpy as np
 from dpbt.privacy.accounting.conversions import gdp_epsilon, zcdp_epsilon
 from dpbt.validate import positive, shown
 
-LEAST_GAMMA = 1e-4
+MIN_GAMMA = 1e-4
 """The smallest gamma: K is above 30 / gamma with probability below 1e-12."""
 
-_LEAST_ETA = -0.9
-_MOST_ETA = 100.0
+_MIN_ETA = -0.9
+_MAX_ETA = 100.0
 
 
 class RunCount(NamedTuple):
@@ -60,23 +60,23 @@ def run_count(mean: float, eta: float = 0.0) -> RunCount:
             more that are many.
 
     Raises:
-        ValueError: for numbers outside these ranges. Also if gamma would be below `LEAST_GAMMA`, as
+        ValueError: for numbers outside these ranges. Also if gamma would be below `MIN_GAMMA`, as
             K could then be too many.
     """
     mean = float(positive("mean", mean, finite=True))
     if mean < 1:
         raise ValueError(f"mean must be at least 1, got {mean:g}")
-    if not isinstance(eta, int | float) or not _LEAST_ETA <= eta <= _MOST_ETA:
-        raise ValueError(f"eta must be in {_LEAST_ETA:g}..{_MOST_ETA:g}, got {shown(eta)}")
+    if not isinstance(eta, int | float) or not _MIN_ETA <= eta <= _MAX_ETA:
+        raise ValueError(f"eta must be in {_MIN_ETA:g}..{_MAX_ETA:g}, got {shown(eta)}")
     if mean == 1:
         return RunCount(1.0, float(eta))
-    if RunCount(LEAST_GAMMA, eta).mean < mean:
-        most = RunCount(LEAST_GAMMA, eta).mean
+    if RunCount(MIN_GAMMA, eta).mean < mean:
+        most = RunCount(MIN_GAMMA, eta).mean
         raise ValueError(
             f"mean must be at most {most:g} for eta = {eta:g}, beyond which the number of runs has "
             f"no practical bound, got {mean:g}"
         )
-    low, high = math.log(LEAST_GAMMA), 0.0
+    low, high = math.log(MIN_GAMMA), 0.0
     for _ in range(80):
         middle = (low + high) / 2
         fewer = RunCount(math.exp(middle), eta).mean < mean

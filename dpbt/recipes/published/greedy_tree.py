@@ -112,12 +112,12 @@ def program(
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
-    budget: PublishedParams,
+    params: PublishedParams,
     public: Public,
 ) -> None:
     """Draw splits level by level, and leveraged leaf values in steps of their grid."""
-    settings = budget.settings
-    numbers = Params(budget.noise, settings)
+    settings = params.settings
+    numbers = Params(params.noise, settings)
 
     # Private splits; the leaves' class weights are exact here.
     rule = private_objective if kind.objective else public_alpha
@@ -133,12 +133,12 @@ def program(
 
     # Noise on values in steps of their grid. Rounding to it moves a value by one step more.
     largest = settings.step * settings.clip**2
-    steps = jnp.round(jnp.clip(leverage * value, -largest, largest) / budget.leaf_step)
+    steps = jnp.round(jnp.clip(leverage * value, -largest, largest) / params.leaf_step)
     draw(
         "leaf",
         kind.noise,
         steps.astype(jnp.int32),
-        sensitivity=jnp.floor(2 * largest / budget.leaf_step) + 1,
+        sensitivity=jnp.floor(2 * largest / params.leaf_step) + 1,
         moves=2**kind.depth,
         theorem="Nock & Henecka (2020), section 6, leaves",
         count=2**kind.depth,
@@ -147,11 +147,11 @@ def program(
     )
 
 
-def hypothesis(kind: Kind, release: Release, budget: PublishedParams, public: Public) -> Tree:
+def hypothesis(kind: Kind, release: Release, params: PublishedParams, public: Public) -> Tree:
     """The tree: noisy leaf values, clamped to their range again."""
     del public
-    largest = budget.settings.step * budget.settings.clip**2
-    value = release["leaf"].astype(jnp.float32) * budget.leaf_step
+    largest = params.settings.step * params.settings.clip**2
+    value = release["leaf"].astype(jnp.float32) * params.leaf_step
     return Tree(gathered_splits(release, kind.depth), jnp.clip(value, -largest, largest))
 
 

@@ -47,7 +47,7 @@ smaller."""
 
 LEAF_SHARES = {"published": (0.5,), "tight": (0.1, 0.25, 0.5)}
 _TREES = {"rounds": 5, "density": 0.5, "learning_rate": 0.4, "splits": 2, "depth": 3}
-TREES = {"published": {**_TREES, "leaf_share": 0.5}, "tight": {**_TREES, "leaf_share": 0.1}}
+TREES = {"published": {**_TREES, "leaf_fraction": 0.5}, "tight": {**_TREES, "leaf_fraction": 0.1}}
 """Settings of top-down trees, for which the paper lists none: the best of the grid on the training
 rows of Adult at epsilon 1."""
 
@@ -85,4 +85,4 @@ def searched(learner: str, calibration: str) -> dict[str, tuple]:
     """
     if learner == "one_rule":
         return GRID[learner]
-    return {**GRID[learner], "leaf_share": LEAF_SHARES[calibration]}
+    return {**GRID[learner], "leaf_fraction": LEAF_SHARES[calibration]}

@@ -79,7 +79,7 @@ def grid_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
     recipe = recipes.random_forest(
         epsilon=eta, rows=rows, rounds=sizes, depth=1, calibration="published"
     )
-    return recipe.budget.noise["leaf"]
+    return recipe.params.noise["leaf"]
 
 
 def read(noisy: Array, fallback: Array, reading: str) -> Array:

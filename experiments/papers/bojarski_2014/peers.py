@@ -18,7 +18,7 @@ from experiments.papers.bojarski_2014.rows import Study, add_options, study_of
 from experiments.papers.bojarski_2014.settings import NAME, PEER_SETTINGS
 
 EPSILON = rivals.EPSILON
-OURS = {"forests.fit": False, "disjoint=True": True}
+OURS = {"dpbt.fit": False, "disjoint=True": True}
 REPEATS = 5
 
 

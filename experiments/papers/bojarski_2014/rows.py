@@ -14,7 +14,7 @@ from experiments.common import commands, data
 from experiments.papers.bojarski_2014.grid import Run, split
 from experiments.papers.bojarski_2014.settings import (
     EVERY_DATASET,
-    MOST_RUNS,
+    MAX_RUNS,
     SETTINGS,
     SMOKE,
     VALUES,
@@ -25,9 +25,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that all programs have: data set, rows, attributes and runs."""
     words = f"one data set of {', '.join(EVERY_DATASET)} (all but quantum)"
     parser.add_argument("--dataset", choices=EVERY_DATASET, metavar="NAME", help=words)
-    words = f"number of runs, each with its own fold, 1 to {MOST_RUNS} (%(default)s)"
-    kind = commands.whole(1, MOST_RUNS)
-    parser.add_argument("--runs", type=kind, default=MOST_RUNS, metavar="COUNT", help=words)
+    words = f"number of runs, each with its own fold, 1 to {MAX_RUNS} (%(default)s)"
+    kind = commands.whole(1, MAX_RUNS)
+    parser.add_argument("--runs", type=kind, default=MAX_RUNS, metavar="COUNT", help=words)
     commands.add_seed(parser, "folds and keys")
     words = "nominal columns as codes, or as a Boolean for each value (as the paper has the data)"
     parser.add_argument("--nominal", choices=("codes", "values"), help=words)

@@ -14,8 +14,8 @@ VALUES = ("adult",)
 """Data sets with a Boolean for each nominal value. The others have a code, which gives the paper's
 number of attributes."""
 
-MOST_RUNS = 10
-SETTINGS = {"heights": tuple(range(1, 16)), "trees": tuple(range(1, 22, 2)), "runs": MOST_RUNS}
+MAX_RUNS = 10
+SETTINGS = {"heights": tuple(range(1, 16)), "trees": tuple(range(1, 22, 2)), "runs": MAX_RUNS}
 SMOKE = {"heights": (1, 3), "trees": (1, 3), "runs": 2}
 ETA_SERIES = {
     "heights": (8, 12),

@@ -45,7 +45,7 @@ def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
         t, hypothesis = counted
         total = total + hypotheses.predict(hypothesis, prepared)
         margin = sign * total
-        small = margin <= 2 * recipe.reweighting.learning_rate * t
+        small = margin <= 2 * recipe.weighting.learning_rate * t
         return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(small))
 
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)

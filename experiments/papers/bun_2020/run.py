@@ -3,7 +3,7 @@
 The axes are rows, margin, epsilon and label noise; one at a time is varied around the base. Rows
 lie on the unit ball and satisfy y (u . x) >= tau for a target u, up to label noise on the training
 rows. Labels of test rows are clean. A second direction agrees with four labels in five. So the
-centre of the rows errs on every fifth row, and re-weighting has work to do.
+centre of the rows errs on every fifth row, and weighting has work to do.
 
 HS-StL's constants are out of reach: tens of millions of rows and a hundred thousand rounds. Errors
 are those of `recipes.halfspace_boost` with few rounds. HS-StL's own noise, density and rate are run

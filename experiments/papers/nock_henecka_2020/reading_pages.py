@@ -154,7 +154,7 @@ def _counted(lines: Sequence[Line]) -> str:
 
 def _larger_class(lines: Sequence[Line]) -> str:
     """Of unbalanced domains: how the errors of all private settings lie to the larger class's."""
-    own = [line for line in _of(lines, "larger class") if line["larger_class"] <= MOST_UNBALANCED]
+    own = [line for line in _of(lines, "larger class") if line["larger_class"] <= MAX_UNBALANCED]
     rows = []
     for line in sorted(own, key=lambda line: line["domain"]):
         shares = [_percent(line[key]) for key in ("below", "at", "above")]
@@ -164,7 +164,7 @@ def _larger_class(lines: Sequence[Line]) -> str:
     return table(head, rows)
 
 
-MOST_UNBALANCED = 0.35
+MAX_UNBALANCED = 0.35
 """A domain whose smaller class has at most this share is called unbalanced."""
 
 

@@ -433,5 +433,5 @@ def stumps(dataset: data.Dataset, epsilon: float, trials: int) -> tuple[np.ndarr
 
     keys = jax.random.split(jax.random.key(SEED), trials)
     split, leaf = jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=100))(keys)
-    most = round(CLIP / float(np.asarray(setting.budget.leaf_step)))
+    most = round(CLIP / float(np.asarray(setting.params.leaf_step)))
     return np.asarray(split, np.int64), np.asarray(jnp.clip(leaf, -most, most), np.int64)

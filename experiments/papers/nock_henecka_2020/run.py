@@ -46,7 +46,7 @@ def add_domains(parser: argparse.ArgumentParser) -> None:
 def add_bins(parser: argparse.ArgumentParser) -> None:
     """Declare --bins."""
     words = "v_q, the number of intervals of a numeric column (%(default)s)"
-    kind = commands.whole(2, settings.MOST_BINS)
+    kind = commands.whole(2, settings.MAX_BINS)
     parser.add_argument("--bins", type=kind, default=10, metavar="COUNT", help=words)
 
 

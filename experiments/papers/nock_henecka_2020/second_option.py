@@ -30,7 +30,7 @@ from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.mechanism import Allowance, quotient_up
 from dpbt.recipes import custom
 from dpbt.recipes.published.greedy_tree import ALPHA_LEAK, PRICE, private_objective
-from dpbt.reweighting import MirrorNumbers, mirror
+from dpbt.weighting import MirrorNumbers, mirror
 
 BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without noise"
 
@@ -225,9 +225,9 @@ def recipe(
         learner(depth, objective),
         rows=rows,
         rounds=rounds,
-        budget=budget,
-        reweighter=mirror(losses.m_alpha, bounded=False),
-        reweighting=MirrorNumbers(given),
+        params=budget,
+        weight_update=mirror(losses.m_alpha, bounded=False),
+        weighting=MirrorNumbers(given),
         loss=losses.m_alpha,
         name="bdpe, beta_t unprotected",
     )

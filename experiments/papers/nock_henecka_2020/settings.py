@@ -17,7 +17,7 @@ FOLDS, SEED = 10, 0
 FORESTS = ("rf_l", "rf_e")
 FOREST_TREES, FOREST_DEPTHS = 21, (2, 4, 6)
 """The forests of Table 4."""
-MOST_BINS = 255
+MAX_BINS = 255
 """A column has at most 256 cells, and one is for missing numbers."""
 
 SPARE_CELLS = 1_800_000

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbt import reweighting
+from dpbt import weighting
 from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Public
 from dpbt.data.questions import of_splits
 from dpbt.privacy import slickness
-from dpbt.reweighting import LazyNumbers
+from dpbt.weighting import LazyNumbers
 from tests import reference_smooth
 
-levels_of = jax.jit(reweighting.dense_weights)
+levels_of = jax.jit(weighting.dense_weights)
 bounded = pytest.mark.parametrize("cap", [False, True], ids=["cap 1", "public cap"])
 
 
@@ -28,7 +28,7 @@ def given_numbers(rows, density=0.35, rate=0.45):
 
 def weights_of(score, label, present, settings, bound, cap):
     table = of_splits(np.zeros((len(score), 1), bool), label, present)
-    return reweighting.lazy_bregman(cap).weigh(score, jnp.float32(bound), table, settings)
+    return weighting.lazy_bregman(cap).weigh(score, jnp.float32(bound), table, settings)
 
 
 _weights = jax.jit(weights_of, static_argnums=5)
@@ -124,12 +124,12 @@ def test_losses_and_margins_are_one_measure():
     loss = (1 - np.abs(h - y) / 2).sum(axis=0)
     by_loss = reference_smooth.capped_scaling(np.exp(-0.6 * loss), 0.3 * 40)
     by_margin = reference_smooth.capped_scaling(
-        np.exp(-reweighting.loss_rate(0.6) * y * h.sum(axis=0)), 0.3 * 40
+        np.exp(-weighting.loss_rate(0.6) * y * h.sum(axis=0)), 0.3 * 40
     )
     np.testing.assert_allclose(by_loss, by_margin, rtol=1e-12)
     score = jnp.asarray(h.sum(axis=0), jnp.float32)
     everyone = jnp.ones(40, bool)
-    settings = given_numbers(40, 0.3, reweighting.loss_rate(0.6))
+    settings = given_numbers(40, 0.3, weighting.loss_rate(0.6))
     found = weights_of(score, jnp.asarray(y > 0), everyone, settings, 9, False)
     np.testing.assert_allclose(found.weight / GRID, by_loss, atol=1.5 / GRID)
 
@@ -210,7 +210,7 @@ def test_vmap_over_density_and_rate_is_a_loop():
     density, rate = jnp.array([0.2, 0.5, 0.8]), jnp.array([0.1, 0.4, 0.9])
 
     def one(d, r):
-        settings = given_numbers(50)._replace(reweighting=LazyNumbers(d, r))
+        settings = given_numbers(50)._replace(weighting=LazyNumbers(d, r))
         return weights_of(score, label, jnp.ones(50, bool), settings, 5, True)
 
     together = jax.vmap(one)(density, rate)

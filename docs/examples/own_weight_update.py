@@ -1,6 +1,6 @@
-"""A re-weighter of your own: exponential weights that stop at 1.
+"""A weight update of your own: exponential weights that stop at 1.
 
-Run it with `python docs/examples/own_reweighter.py`.
+Run it with `python docs/examples/own_weight_update.py`.
 """
 
 from typing import NamedTuple
@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import reweighting
-from dpbt.base import ADD_REMOVE, Numbers, Reweighter
+from dpbt import weighting
+from dpbt.base import ADD_REMOVE, Numbers, WeightUpdate
 from dpbt.learners import one_rule
 
 
 class Rate(NamedTuple):
-    """The traced numbers of the re-weighter."""
+    """The traced numbers of the weight update."""
 
     rate: Numbers
 
@@ -24,19 +24,19 @@ class Rate(NamedTuple):
 def weigh(score, bound, table, public):
     """min(1, exp(-rate y H)): a row's own score and label, and public numbers alone."""
     margin = jnp.where(table.target, score, -score)
-    weight = jnp.exp(-jnp.maximum(public.reweighting.rate * margin, 0))
-    return reweighting.on_grid(weight, jnp.float32(1))  # 1 is the public cap of every weight
+    weight = jnp.exp(-jnp.maximum(public.weighting.rate * margin, 0))
+    return weighting.on_grid(weight, jnp.float32(1))  # 1 is the public cap of every weight
 
 
-stopped = Reweighter("exponential up to 1", coupled=False, weigh=weigh, numbers=Rate)
+stopped = WeightUpdate("exponential up to 1", coupled=False, weigh=weigh, numbers=Rate)
 
 recipe = dpbt.recipes.custom(
     one_rule.one_rule(ADD_REMOVE),
     epsilon=1.0,
     rows=600,
     rounds=5,
-    reweighter=stopped,
-    reweighting=Rate(0.5),
+    weight_update=stopped,
+    weighting=Rate(0.5),
 )
 print(dpbt.ledger(recipe))
 

@@ -1,4 +1,4 @@
-"""Re-weighters: maps from the released score of a row to its weight in the next round."""
+"""Weight updates: maps from the released score of a row to its weight in the next round."""
 
 import functools
 from typing import NamedTuple
@@ -17,8 +17,8 @@ from dpbt.base import (
     ProperLoss,
     Public,
     Response,
-    Reweighter,
     Weighted,
+    WeightUpdate,
 )
 from dpbt.base import uniform as uniform
 from dpbt.losses import as_family, check_loss, family_name
@@ -78,7 +78,7 @@ def on_grid(weight: Array, cap: Array) -> Weighted:
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
 
 
-def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> Reweighter:
+def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> WeightUpdate:
     """W = inverse_link(-y H), the mirror update of Nock & Henecka (2020), equation (13).
 
     H is the row's score so far, and the first weights are inverse_link(0) = 1/2. The paper's step
@@ -102,7 +102,7 @@ def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> Reweigh
     return _mirror(family, bounded)
 
 
-def clipped_mirror(loss: ProperLoss | LossFamily) -> Reweighter:
+def clipped_mirror(loss: ProperLoss | LossFamily) -> WeightUpdate:
     """W = min(inverse_link(-y H), c): the weights of `mirror`, clipped.
 
     Weights are measured in units of the smaller of c and the public bound of `mirror`, so a
@@ -115,33 +115,33 @@ def clipped_mirror(loss: ProperLoss | LossFamily) -> Reweighter:
 
 
 @functools.cache
-def _clipped_mirror(family: LossFamily) -> Reweighter:
+def _clipped_mirror(family: LossFamily) -> WeightUpdate:
     def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-        inverse_link = family(public.reweighting.link_alpha).inverse_link
+        inverse_link = family(public.weighting.link_alpha).inverse_link
         weight = inverse_link(jnp.where(table.target, -score, score))
-        cap = jnp.minimum(inverse_link(bound), public.reweighting.clip)
+        cap = jnp.minimum(inverse_link(bound), public.weighting.clip)
         return on_grid(jnp.minimum(weight, cap), cap)
 
-    return Reweighter(
+    return WeightUpdate(
         f"clipped_mirror({family_name(family)})", False, weigh, ClippedNumbers, loss=family
     )
 
 
 @functools.cache
-def _mirror(family: LossFamily, bounded: bool) -> Reweighter:
+def _mirror(family: LossFamily, bounded: bool) -> WeightUpdate:
     def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-        inverse_link = family(public.reweighting.link_alpha).inverse_link
+        inverse_link = family(public.weighting.link_alpha).inverse_link
         weight = inverse_link(jnp.where(table.target, -score, score))
         return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
 
     cap = "bounded" if bounded else "at most 1"
-    return Reweighter(
+    return WeightUpdate(
         f"mirror({family_name(family)}, {cap})", False, weigh, MirrorNumbers, loss=family
     )
 
 
 @functools.cache
-def residuals(response: Response, norm: str) -> Reweighter:
+def residuals(response: Response, norm: str) -> WeightUpdate:
     """The clipped residuals of several classes, or of a number. Each follows from its row alone.
 
     - Several classes: (y = k) - p_k for each class k, with p the softmax of the row's K scores. All
@@ -164,7 +164,7 @@ def residuals(response: Response, norm: str) -> Reweighter:
 
     def of_classes(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         del bound
-        cap = jnp.asarray(public.reweighting.clip, jnp.float32)
+        cap = jnp.asarray(public.weighting.clip, jnp.float32)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
         factor = jnp.minimum(1 / jnp.maximum(size(residual), 1e-30), 1 / cap)
@@ -172,14 +172,14 @@ def residuals(response: Response, norm: str) -> Reweighter:
 
     def of_numbers(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         del bound
-        cap = jnp.asarray(public.reweighting.clip, jnp.float32)
+        cap = jnp.asarray(public.weighting.clip, jnp.float32)
         inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))
         residual = jnp.clip((table.target - score) * inverse, -cap, cap)
         return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)
 
     weigh = of_classes if response.axes else of_numbers
     tag = f"residuals({response.words}, {norm})"
-    return Reweighter(tag, False, weigh, ResidualNumbers, response)
+    return WeightUpdate(tag, False, weigh, ResidualNumbers, response)
 
 
 _SCORE_LIMIT = 80.0
@@ -201,7 +201,7 @@ def dense_weights(weight: Array, total: Array) -> Array:
 
     How close the weights are: c differs from the c of the exact projection by what rounding changes
     in the total. So a weight is within 1 + GRID |c / c_exact - 1| of exact. On data that is 1 to 2
-    units (`tests/test_reweighting.py`). It can be more if most rows weigh less than half a unit.
+    units (`tests/test_weighting.py`). It can be more if most rows weigh less than half a unit.
 
     Args:
         weight: f32[N], at least 0, finite; 0 for absent rows.
@@ -234,7 +234,7 @@ def dense_weights(weight: Array, total: Array) -> Array:
 
 
 @functools.cache
-def lazy_bregman(bounded: bool = True) -> Reweighter:
+def lazy_bregman(bounded: bool = True) -> WeightUpdate:
     """The lazily projected multiplicative update: weights exp(-learning_rate y H), made dense.
 
     They are scaled and capped to the density kappa (`dense_weights`). The update reads
@@ -269,7 +269,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
     """
 
     def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-        density, rate = public.reweighting
+        density, rate = public.weighting
         signed = rate * jnp.where(table.target, score, -score)
         weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
 
@@ -280,7 +280,7 @@ def lazy_bregman(bounded: bool = True) -> Reweighter:
         return Weighted(quantized.astype(jnp.float32), cap)
 
     weight_cap = "bounded" if bounded else "at most 1"
-    return Reweighter(f"lazy_bregman({weight_cap})", True, weigh, LazyNumbers)
+    return WeightUpdate(f"lazy_bregman({weight_cap})", True, weigh, LazyNumbers)
 
 
 def loss_rate(learning_rate: Numbers) -> Numbers:

@@ -81,9 +81,9 @@ def series() -> dict[str, Figure]:
 
 
 def read(name: str) -> list[Line]:
-    """The lines of a series; `min_bound` is NaN where no bound is proved."""
-    lines, nothing = aggregated.read(NAME, name), {"min_bound": float("nan")}
-    return [line if line["min_bound"] is not None else line | nothing for line in lines]
+    """The lines of a series; `least_bound` is NaN where no bound is proved."""
+    lines, nothing = aggregated.read(NAME, name), {"least_bound": float("nan")}
+    return [line if line["least_bound"] is not None else line | nothing for line in lines]
 
 
 def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
@@ -226,11 +226,11 @@ def by_trees(panel: Axes, lines: list[Line]) -> None:
                 style |= {"marker": MARKERS[k % len(MARKERS)], "markevery": (k % step, step)}
                 style |= {"markeredgecolor": "black", "markeredgewidth": 0.5, "label": words}
             curve(panel, here, "trees", **style)
-            proved = [line for line in here if line["min_bound"] < 0.5]
+            proved = [line for line in here if line["least_bound"] < 0.5]
             style = {"linestyle": "", "color": "black"}
             style |= {"marker": {"majority": "+", "threshold": "x"}[voting]}
             style |= {"label": f"bound, {voting}" if proved else None}
-            panel.plot(*columns(proved, "trees", "min_bound"), **style)
+            panel.plot(*columns(proved, "trees", "least_bound"), **style)
     for voting, dash in BOTH.items():
         panel.plot([], [], color="grey", linestyle=dash, label=voting)
 
@@ -249,7 +249,7 @@ def what_bounds_say(lines: list[Line]) -> list[str]:
     """Two lines of words: of how many settings Theorems 5.4 to 5.6 and 5.8 say an error < 1/2."""
     sure = lines[0]["sure"]
     printed = [line for line in lines if line["bound"] is not None]
-    free = [line for line in lines if line["min_bound"] < 0.5]
+    free = [line for line in lines if line["least_bound"] < 0.5]
     words = [
         f"theorems at the paper's constants: {len(printed)} of {len(lines)} settings have a bound "
         "below 1/2;",

@@ -268,7 +268,7 @@ def test_a_share_of_recipes_that_are_set_by_other_sums(name):
 def test_bad_shares_and_options_are_refused():
     budget = filter_of("rho")
     for share in (0, -1, 1.5, [0.1, 0.2]):
-        with pytest.raises(ValueError, match="share must be"):
+        with pytest.raises(ValueError, match="fraction must be"):
             budget.recipe(recipes.rf_l, fraction=share)
     with pytest.raises(ValueError, match="delta, epsilon, rows of a recipe comes from the"):
         budget.recipe(recipes.rf_l, fraction=1, epsilon=1, delta=0, rows=ROWS)

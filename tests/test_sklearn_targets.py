@@ -170,7 +170,7 @@ REFUSED = [
     (two(max_rows_per_user=0), "max_rows_per_user"),
     (
         two(recipe=lambda epsilon, delta, rows, relation: 1, max_rows_per_user=2),
-        "takes no rows_p",
+        "takes no max_r",
     ),
     (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
     (several(class_weight={0: 1}), r"a weight for each of \['0', '1', '2'\]"),

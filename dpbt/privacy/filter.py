@@ -249,7 +249,9 @@ class Filter:
 
         return ready
 
-    def recipe(self, make: Callable[..., Recipe], *, share: float = 1.0, **options: Any) -> Recipe:
+    def recipe(
+        self, make: Callable[..., Recipe], *, fraction: float = 1.0, **options: Any
+    ) -> Recipe:
         """A recipe that costs a share of what is left, to within a millionth and never above.
 
         It is not paid for yet: `dpbt.fit` or `take` does that. Alone, it is (some epsilon,
@@ -257,18 +259,18 @@ class Filter:
 
         Args:
             make: a function of `dpbt.recipes`, such as `recipes.auto`.
-            share: of what is left, in (0, 1]. 1 takes all of it.
+            fraction: of what is left, in (0, 1]. 1 takes all of it.
             **options: other arguments of `make`, such as domain. epsilon, delta, rows, relation
                 and max_rows_per_user come from the filter.
 
         Raises:
-            ValueError: for an option that comes from the filter, for a share that `make` cannot
+            ValueError: for an option that comes from the filter, for a fraction that `make` cannot
                 meet, and as `make` and `take`.
         """
         # What is asked for.
-        part, terms = _one("share", positive("share", share)), self.terms
+        part, terms = _one("fraction", positive("fraction", fraction)), self.terms
         if part > 1:
-            raise ValueError(f"share must be at most 1, got {part:g}")
+            raise ValueError(f"fraction must be at most 1, got {part:g}")
         own = {
             "delta": terms.delta,
             "rows": terms.rows,
@@ -294,7 +296,7 @@ class Filter:
                 break
             epsilon *= (target * (1 - _CLOSE / 4) / cost) ** (1 / power)
         if best is None:
-            raise ValueError("no recipe was found that costs as little as the share")
+            raise ValueError("no recipe was found that costs as little as the fraction")
         return best
 
     def _check_left(self, spent: list[Release], charge: Charge) -> None:

@@ -187,7 +187,7 @@ def test_canonical_test_rows_are_not_used(monkeypatch):
 def test_the_least_bound_is_among_those_that_hold():
     accuracy, sizes, heights = np.array([0.94, 0.9], np.float32), (1, 21, 101), (8, 12)
     for voting in prediction.VOTINGS:
-        least = lines.min_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
+        least = lines.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
         assert np.isnan(least[:2]).all()
         assert 0.06 < least[2, 0] < least[2, 1] < 1
         c = np.sqrt(np.log(100) / 10_000)
@@ -202,8 +202,8 @@ def test_the_least_bound_is_among_those_that_hold():
             assert (
                 float(bound.probability) < settings.SURE or float(bound.error) >= least[2, 1] - 1e-3
             )
-        private = lines.min_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
+        private = lines.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
         assert np.isnan(private).all()
         assert not np.isnan(
-            lines.min_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))
+            lines.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))
         ).all()

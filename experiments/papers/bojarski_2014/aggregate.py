@@ -14,7 +14,7 @@ from experiments.papers.bojarski_2014.words import measures
 
 SERIES = (
     *("private", "eta", "negative", "voting", "trees", "height"),
-    *("test_error", "validation_error", "bound", "min_bound"),
+    *("test_error", "validation_error", "bound", "least_bound"),
 )
 TABLE = (
     *("dataset", "private", "voting", "trees", "height", "error", "interval", "paper_error"),

@@ -77,7 +77,7 @@ def series(
 
     given = (private, 1 - accuracy, trained, eta, heights, sizes)
     bound = {voting: bounds(voting, *given) for voting in VOTINGS}
-    least = {voting: min_bounds(voting, *given) for voting in VOTINGS}
+    least = {voting: least_bounds(voting, *given) for voting in VOTINGS}
     best_trees = None
     if private:
         best_trees = forest_bounds.best_trees(trained, eta, jnp.asarray(heights, jnp.float32))
@@ -103,7 +103,7 @@ def series(
                 "tree_accuracy": float(accuracy[at[3]]),
                 "bound": float(bound[voting].error[at[2:]]),
                 "bound_probability": float(bound[voting].probability[at[2:]]),
-                "min_bound": "" if np.isnan(proved) else float(proved),
+                "least_bound": "" if np.isnan(proved) else float(proved),
                 "best_trees": "" if best_trees is None else int(best_trees[at[3]]),
             }
         )
@@ -210,7 +210,7 @@ def _bound(
     return forest_bounds.by_accuracy(voting, epsilon, rows, delta, big_c, c=c)
 
 
-def min_bounds(
+def least_bounds(
     voting: str,
     private: bool,
     epsilon: AnyArray,

@@ -364,7 +364,12 @@ def test_free_refusals_do_not_tell_how_many_rows_there_are(table):
     with pytest.raises(ValueError, match="at most rows=70, the table has more rows present"):
         dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
     assert budget.spent == 0
-    assert dpbt.fit(dpbt.fresh_key(), fewer, recipe, filter=budget).recipe is recipe
+    used = dpbt.fresh_key()
+    assert dpbt.fit(used, fewer, recipe, filter=budget).recipe is recipe
+    other = recipes.bdpe(**{**SMALL, "rows": 60})  # a key that was paid for tells no more
+    for rows in (table, fewer):
+        with pytest.raises(ValueError, match="rows=70, and the recipe for 60"):
+            dpbt.fit(used, rows, other, filter=budget)
 
 
 def test_a_key_pays_for_one_fit(table):

@@ -171,16 +171,22 @@ class Filter:
         of_key = [each for each in self._file.read().values() if each.key_id == key_id]
         return any(run_id in (None, each.run_id) for each in of_key)
 
-    def check(self, recipe: Recipe) -> None:
+    def check(self, recipe: Recipe, key: Array | None = None) -> None:
         """Refuse a recipe that the filter does not pay for now. It costs nothing and reads no row.
+
+        Args:
+            recipe: one setting.
+            key: of a run that may go on from a checkpoint. If it was paid for, only the terms of
+                the recipe are compared, such as its rows.
 
         Raises:
             ValueError: as `take`.
             OSError: as `take`.
         """
         charge = self.terms.charge(_ledger(recipe))
-        with self._file.paying() as (spent, _):
-            self._check_left(spent, charge)
+        if key is None or not self.has_paid_for(key):
+            with self._file.paying() as (spent, _):
+                self._check_left(spent, charge)
 
     def take(self, recipe: Recipe, key: Array | None = None, run: str | None = None) -> Recipe:
         """Pay for one fit of a recipe, and return it. A second fit needs a second payment.

@@ -92,7 +92,7 @@ def fit(
     checks.refuse_sample_weight(sample_weight)
     pay = None
     if filter is not None:
-        _check_filter(filter, key, table, recipe)
+        _check_filter(filter, key, table, recipe, goes_on=checkpoint is not None)
         pay = filter.paying(recipe, key)
     model = learn(
         key,
@@ -110,7 +110,9 @@ def fit(
     return model
 
 
-def _check_filter(filter: object, key: Array, table: Table | BlockTable, recipe: Recipe) -> None:
+def _check_filter(
+    filter: object, key: Array, table: Table | BlockTable, recipe: Recipe, goes_on: bool
+) -> None:
     """Refuse a recipe that a filter cannot pay, before a row is read.
 
     Raises:
@@ -126,8 +128,7 @@ def _check_filter(filter: object, key: Array, table: Table | BlockTable, recipe:
         )
     checks.check_run(specs.row_of(table) if isinstance(table, BlockTable) else table, recipe)
     keys.check(key)
-    if not filter.has_paid_for(key):  # else the run goes on, or is refused when it pays
-        filter.check(recipe)
+    filter.check(recipe, key if goes_on else None)
 
 
 def learn(

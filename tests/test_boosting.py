@@ -31,7 +31,7 @@ discrete_laplace = jax.jit(mechanisms.discrete_laplace.sample)
 
 def library_noise(key, recipe):
     """The draws the library will make under this key, for the reference."""
-    keys = boosting.round_keys(boosting.own_key(key, recipe), recipe.capacity)
+    keys = boosting.noise_keys(key, recipe).rounds
 
     def noise(t, site, shape, scale):
         site_key = boundary.site_key(keys[t], site)

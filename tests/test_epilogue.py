@@ -69,7 +69,9 @@ def test_the_epilogue_is_paid_for_once(relation):
 
 def test_keys_of_prologue_epilogue_and_rounds_differ():
     own = boosting.own_key(jax.random.key(0), recipe_of())
-    rounds = np.asarray(jax.random.key_data(boosting.round_keys(own, 50)))
+    rounds = np.asarray(
+        jax.random.key_data(boosting._children(own, np.arange(50, dtype=np.uint32)))
+    )
     once = boosting._PROLOGUE, boosting._EPILOGUE
     others = [np.asarray(jax.random.key_data(jax.random.fold_in(own, each))) for each in once]
     assert len(np.unique([*rounds, *others], axis=0)) == 52

@@ -99,7 +99,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     recipe = EVERY_RECIPE[name](epsilon=epsilon)
     key = jax.random.key(5)
     model = grown(key, table, recipe, keep_withheld=True)
-    keys = boosting.round_keys(boosting.own_key(key, recipe), recipe.capacity)
+    keys = boosting.noise_keys(key, recipe).rounds
     zero = jnp.zeros(model.releases["leaf"].shape[1:], jnp.int32)
 
     def noise(t, scale):

@@ -115,7 +115,9 @@ def test_a_prologue_changes_the_noise_of_the_rounds_and_has_its_own():
     """Keys of prologue and rounds differ, whichever site is drawn."""
     recipe = recipe_of(rounds=50)
     own = boosting.own_key(jax.random.key(0), recipe)
-    rounds = np.asarray(jax.random.key_data(boosting.round_keys(own, 50)))
+    rounds = np.asarray(
+        jax.random.key_data(boosting._children(own, np.arange(50, dtype=np.uint32)))
+    )
     first = np.asarray(jax.random.key_data(jax.random.fold_in(own, boosting._PROLOGUE)))
     assert not np.any(np.all(rounds == first, axis=-1))
 

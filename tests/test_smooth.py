@@ -27,7 +27,7 @@ selections = pytest.mark.parametrize("selection", ["exponential", "noisy_max"])
 
 def library_choice(key, recipe, mechanism):
     """The draw the library makes under this key, given the reference's errors."""
-    keys = boosting.round_keys(boosting.own_key(key, recipe), recipe.capacity)
+    keys = boosting.noise_keys(key, recipe).rounds
     scale = jnp.float32(scales(recipe)["rule"])
     sample = jax.jit(mechanism.sample)
 

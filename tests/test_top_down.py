@@ -105,7 +105,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
     )
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
-    keys = boosting.round_keys(boosting.own_key(key, recipe), rounds)
+    keys = boosting.noise_keys(key, recipe).rounds
     splits = np.asarray(splits_of(table))
     label, present = np.asarray(table.target), np.asarray(table.present)
     margins, tight = np.zeros(200), calibration == "tight"

@@ -69,11 +69,6 @@ def _bits_of(numbers: Any) -> list[Array]:
     ]
 
 
-def round_keys(key: Array, capacity: int) -> Array:
-    """A key for each round; the first T do not depend on the capacity."""
-    return _children(key, np.arange(capacity, dtype=np.uint32))
-
-
 def _children(key: Array, numbers: np.ndarray) -> Array:
     return jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.asarray(numbers))
 
@@ -99,6 +94,7 @@ _PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
 
 
 def _part_keys(key: Array, recipe: Recipe) -> Parts:
+    """The keys of all parts; those of the first T rounds do not depend on the capacity."""
     numbers = np.arange(recipe.capacity, dtype=np.uint32)
     children = _children(key, np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
     epilogue = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))

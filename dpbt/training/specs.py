@@ -36,9 +36,9 @@ def check_public_key(recipe: Recipe, public_key: Array | None) -> Array | None:
         ValueError: if it draws some and has no key for it.
     """
     for part in recipe.learner.parts:
-        for site, draw in pricing.drawn(recipe, part).items():
+        for draw in pricing.sites(recipe, part):
             if draw.mechanism.public and public_key is None:
-                raise boundary.no_public_key(site)
+                raise boundary.no_public_key(draw.site)
             if draw.mechanism.public:
                 return public_key
     return None

@@ -251,7 +251,7 @@ def _map(
     for number, axis in enumerate(axes):
         if axis.apart is not None:
             values = np.insert(values, axis.inside, np.nan, axis=number)
-    ends = {"vmin": middle - reach, "vmax": middle + reach}
+    ends: dict[str, Any] = {"vmin": middle - reach, "vmax": middle + reach}
     mesh = ax.pcolormesh(axes[0].edges, axes[1].edges, values.T, cmap=DIVERGING, **ends)
     ax.set_facecolor("0.85")  # the gaps
     ax.figure.colorbar(mesh, ax=ax, label=words)

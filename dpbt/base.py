@@ -325,7 +325,7 @@ class Traits(NamedTuple):
         relation: the neighbouring relation that the sensitivities of its draws hold under; None if
             they hold under both.
         coupled: whether the sensitivities hold where the weights of all rows depend on each other
-            and move as `slickness` says (`weighting.lazy_bregman`). If not, each weight must
+            and move as `sensitivity` says (`weighting.lazy_bregman`). If not, each weight must
             depend on its own row alone.
         total: whether the sensitivities assume a total weight of kappa rows, which
             `weighting.lazy_bregman` gives.

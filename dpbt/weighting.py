@@ -197,7 +197,7 @@ def dense_weights(weight: Array, total: Array) -> Array:
     of 2^-12 relative steps. The rest of the total goes, one unit each, to rows whose weight changes
     on that step, in order. So the total is exact, and the pair (step, how many rows took it) orders
     all outcomes. Hence between two data sets that differ in one row, every other row's weight moves
-    the same way. `slickness` assumes nothing else.
+    the same way. `sensitivity` assumes nothing else.
 
     How close the weights are: c differs from the c of the exact projection by what rounding changes
     in the total. So a weight is within 1 + GRID |c / c_exact - 1| of exact. On data that is 1 to 2
@@ -243,7 +243,7 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
     Guarantee, under add/remove and under replace-one, for any table of at most `rows` rows whose
     other rows keep their order:
 
-    - Between neighbours the weights differ as `slickness` says.
+    - Between neighbours the weights differ as `sensitivity` says.
     - The total is kappa rows, exactly on the grid. If a table is too small for that, every row has
       the cap.
     - No weight exceeds `cap`.

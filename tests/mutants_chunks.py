@@ -64,13 +64,6 @@ CHUNKS = [
         (forests("a_place_has_its_part_in_every_block"),),
     ),
     Mutant(
-        "all places of one 2^32 have one key",
-        "dpbt/privacy/mechanisms/structure.py",
-        "return _bits_at(jax.random.wrap_key_data(data, impl=jax.random.key_impl(key)), low)",
-        "return _bits_at(jax.random.wrap_key_data(data, impl=jax.random.key_impl(key)), first)",
-        (forests("a_place_has_its_part_in_every_block"),),
-    ),
-    Mutant(
         "trees of one pass with one noise",
         "dpbt/training/blocks.py",
         'return own[int(context.number)] if part == "rounds" else own',
@@ -136,8 +129,8 @@ CHUNKS = [
     Mutant(
         "large totals without noise",
         "dpbt/privacy/totals.py",
-        "*_limbs(value), asked.scale)",
-        "*_limbs(value), 0 * asked.scale)",
+        "limbs, spec.told, spec.scale)",
+        "limbs, spec.told, 0 * spec.scale)",
         (chunks("large_totals_have_the_noise_of_small_ones"), chunks("sums_go_beyond_int32")),
     ),
     Mutant(
@@ -183,20 +176,6 @@ CHUNKS = [
         (trees("releases_are_those_of_a_fit_in_memory[objective]"),),
     ),
     Mutant(
-        "selections from the low words of large sums",
-        "dpbt/privacy/totals.py",
-        "variates.double(high) * np.float64(2**LIMB) + variates.double(low)",
-        "variates.double(low)",
-        (trees("splits_are_drawn_from_sums_beyond_int32"),),
-    ),
-    Mutant(
-        "functions that are compiled on their own are not looked into",
-        "dpbt/privacy/tracing.py",
-        'step.primitive.name in ("jit", "pjit")',
-        "False",
-        (trees("stages_follow_from_what_sums_read"),),
-    ),
-    Mutant(
         "a cell that is counted below its own split",
         "dpbt/learners/trees.py",
         "cells.high.astype(jnp.int32) + 1",
@@ -212,15 +191,15 @@ CHUNKS = [
     ),
     Mutant(
         "a sum that follows from a draw of its own stage",
-        "dpbt/privacy/tracing.py",
-        "if not order or each.total & set(order[-1]):",
+        "dpbt/privacy/pricing.py",
+        "if not order or total & set(order[-1]):",
         "if not order:",
         (trees("stages_follow_from_what_sums_read"),),
     ),
     Mutant(
         "what a draw is told follows from rows",
-        "dpbt/privacy/tracing.py",
-        "if ROWS in each.told or (public",
+        "dpbt/privacy/pricing.py",
+        "if ROWS in told or (public",
         "if (public",
         (trees("what_is_told_of_a_draw_follows_from_no_row"),),
     ),
@@ -234,7 +213,7 @@ CHUNKS = [
     Mutant(
         "zeros of another type for the part of each place",
         "dpbt/training/blocks.py",
-        "noisy = draw.mechanism.price.reads_rows and not",
+        "noisy = spec.mechanism.price.reads_rows and not",
         "noisy = not",
         (forests("a_large_table_has_leaves_of_64_bits"),),
     ),

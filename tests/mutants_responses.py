@@ -30,13 +30,6 @@ RESPONSES = [
         (responses("residuals_of_classes_are_those_of_plain_loops"),),
     ),
     Mutant(
-        "weights of rows beyond the largest",
-        "dpbt/privacy/grid.py",
-        "    return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)",
-        "    return jnp.where(jnp.isnan(own), 0, own)",
-        (responses("a_weight_beyond_the_bound_is_clipped_in_the_loop"),),
-    ),
-    Mutant(
         "weights above max_weight",
         "dpbt/data/targets.py",
         "clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.max_weight)",

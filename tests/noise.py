@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from dpbt.privacy import pricing
-from dpbt.privacy.draws import group_of
+from dpbt.privacy.boundary import group_of
 
 
 def scales(recipe):

@@ -16,7 +16,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.base import ADD_REMOVE
 from dpbt.data.domains import Numeric
-from dpbt.privacy import accounting, mechanisms, pricing
+from dpbt.privacy import accounting, boundary, mechanisms, pricing
 from tests.noise import scales
 
 
@@ -272,7 +272,7 @@ def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():
     for recipe in few, many:
         (spec,) = pricing.drawn(recipe, "rounds").values()
         [(_, _, scale)] = pricing.scales(recipe)
-        assert spec.request.at_most is None
+        assert not boundary.stated(spec.most)
         assert scale == spec.scale
     assert pricing.sites(few, "rounds") == pricing.sites(many, "rounds")
 

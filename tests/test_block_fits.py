@@ -13,8 +13,7 @@ from dpbt import recipes
 from dpbt.base import GRID, MAX_ROWS, MAX_ROWS_IN_BLOCKS
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.privacy import draws, mechanisms, totals
-from dpbt.privacy.boundary import DrawSpec
+from dpbt.privacy import boundary, mechanisms, totals
 from dpbt.privacy.mechanisms.additive import SATURATION
 from dpbt.release import scoring
 from dpbt.training import blocks as in_blocks
@@ -311,14 +310,12 @@ def test_a_table_in_chunks_is_predicted_a_block_at_a_time(tmp_path, monkeypatch)
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)
     small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)
-    request = draws.Request(
-        "sums", mechanism, None, scale, 1.0, 1.0, 1, "none", 1, "sums", "", True
-    )
-    static = request._replace(scale=None)
-    made = static, small.shape, np.dtype("int32"), lambda total: total, small.size
-    asked = {"sums": DrawSpec(scale, scale, (), *made)}
+    shapes, total = jax.ShapeDtypeStruct(small.shape, np.int32), boundary.Total
+    priced = scale, scale, 1, "none", 1, "sums", "", True
+    spec = boundary.DrawSpec("sums", mechanism, *total(shapes, lambda whole: whole), *priced)
+    asked = {"sums": spec}
     found = totals.draw(key, {"sums": small}, asked, small=True)["sums"]
-    site_key = dpbt.boundary.site_key(key, "sums")
+    site_key = boundary.site_key(key, "sums")
     expected = mechanism.sample(site_key, jnp.asarray(small.astype(np.int32)), scale)
     np.testing.assert_array_equal(found, np.asarray(expected))
     assert found.dtype == np.int32

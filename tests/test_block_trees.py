@@ -14,7 +14,7 @@ from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS_IN_BLOCKS, Noise, Prologue, Vie
 from dpbt.data import convert
 from dpbt.learners import greedy_tree, one_rule
 from dpbt.learners import trees as layouts
-from dpbt.privacy import boundary, mechanisms, pricing, totals, tracing
+from dpbt.privacy import boundary, mechanisms, pricing, totals
 from dpbt.training import blocks as in_blocks
 from dpbt.training import memory, passes
 from dpbt.training.memory import MemoryPlan, plan_for
@@ -261,7 +261,7 @@ def stages_of(program):
     def make(weights):
         return View(None, weights, Noise({}), None)
 
-    return tracing.stages(tracing.follows(program, make, jnp.ones(3)))
+    return pricing.stages_of(pricing.follows(program, make, jnp.ones(3)))
 
 
 def test_stages_follow_from_what_sums_read():

@@ -18,7 +18,7 @@ from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.learners import greedy_tree, oblivious_hypotheses, oblivious_tree, score_line, trees
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.privacy.grid import whole_rows
+from dpbt.privacy.sensitivity import whole_rows
 from dpbt.recipes.published.greedy_tree import private_objective
 from dpbt.weighting import MirrorNumbers, mirror
 from tests.conftest import random_table
@@ -131,8 +131,8 @@ def test_beta_from_private_counts_is_caught():
     def program(draw, table, weights, budget, public):
         leaves = grow(draw, table, weights, budget, public, greedy_tree.public_alpha)
         draw("leaf", mechanisms.discrete_laplace, leaves, **LEAF)
-        edge = jnp.sum(leaves[:, 1] - leaves[:, 0]).astype(jnp.float32)
-        draw("beta", mechanisms.laplace, edge, **{**BARE, "sensitivity": 0.0})
+        edge = jnp.sum(leaves[:, 1] - leaves[:, 0])
+        draw("beta", mechanisms.discrete_laplace, edge, **{**BARE, "sensitivity": 0.0})
 
     leaky = replaced(recipe, program)
     found = audit.audit(
@@ -392,10 +392,10 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
 
     def twice(draw, table, weights, budget, public):
         for _ in range(2):
-            draw("leaf", mechanisms.laplace, jnp.zeros(2), **{**LEAF, "scale": 1.0})
+            draw("leaf", mechanisms.discrete_laplace, jnp.zeros(2, int), **{**LEAF, "scale": 1.0})
 
     def once(draw, table, weights, budget, public):
-        draw("leaf", mechanisms.laplace, jnp.zeros(2), **{**LEAF, "scale": 1.0})
+        draw("leaf", mechanisms.discrete_laplace, jnp.zeros(2, int), **{**LEAF, "scale": 1.0})
 
     with pytest.raises(ValueError, match="two draws are called 'leaf'"):
         boundary.sample(twice, jax.random.key(0), None, view)

@@ -21,7 +21,7 @@ from dpbt.learners import (
     target_histogram,
 )
 from dpbt.learners.oblivious_questions import Attribute
-from dpbt.privacy import grid, mechanisms, sensitivity
+from dpbt.privacy import mechanisms, sensitivity
 from dpbt.weighting import ClippedNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales
@@ -190,7 +190,7 @@ def test_no_weight_is_above_the_clip():
         assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)
         assert float(found.cap) <= np.float32(clip)
         assert 1 <= found.weight.min() <= found.weight.max() <= GRID
-        counted = grid.counted_weights(found.weight, table)
+        counted = sensitivity.counted_weights(found.weight, table)
         np.testing.assert_array_equal(counted, expected)
 
 
@@ -428,7 +428,8 @@ def test_cells_that_the_domain_lacks_move_a_draw_no_further():
 
 
 def test_histograms_are_priced_in_the_norm_of_the_mechanism():
-    for noise, norm in ((mechanisms.laplace, 8.0), (mechanisms.gaussian, math.sqrt(8))):
+    norms = {mechanisms.discrete_laplace: 8.0, mechanisms.rounded_gaussian: math.sqrt(8)}
+    for noise, norm in norms.items():
         kind = KIND._replace(noise=noise, relation=REPLACE_ONE)
         assert oblivious_tree.histogram_sensitivity(kind) == pytest.approx(norm)
         assert oblivious_tree.sum_sensitivity(kind) == 2 * GRID

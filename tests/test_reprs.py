@@ -15,10 +15,8 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.targets import Labels
 from dpbt.learners import halfspace, oblivious_hypotheses, random_tree, trees
 from dpbt.learners.hypotheses.kind import Rows
-from dpbt.privacy.boundary import Site
-from dpbt.privacy.draws import Request, Total
-from dpbt.privacy.mechanisms import discrete_laplace
-from dpbt.privacy.mechanisms.scores import behind_best
+from dpbt.privacy.boundary import DrawSpec, Total
+from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training.passes import Summed
 from tests.leaving import BOUND, N, found_in, private_task
@@ -35,7 +33,7 @@ LABELS = ["zqxlabel"] + ["1"] * (N - 1)
 def request(exact):
     """What a program asks `draw` for."""
     one = np.float32(1)
-    return Request("a", discrete_laplace, exact, one, one, one, 1, "none", 1, "a", "", False)
+    return DrawSpec("a", discrete_laplace, *Total(exact), one, one, 1, "none", 1, "a", "", False)
 
 
 def objects():
@@ -62,7 +60,6 @@ def objects():
         "total": Total(exact),
         "summed": Summed({"a": exact}, jnp.float32(1)),
         "request": request(exact),
-        "site": Site(discrete_laplace, exact, jnp.float32(1)),
         "scores": behind_best(exact.astype(jnp.float32)),
         "keys": keys,
         "boosted": boosting.Boosted({}, {}, jnp.full((N,), 31337.7719)),

@@ -15,7 +15,7 @@ from dpbt.base import GRID, NUMBER, Weighted, one_of_classes
 from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import oblivious_leaves, oblivious_tree, score_line, target_histogram
-from dpbt.privacy import grid, mechanisms, pricing
+from dpbt.privacy import mechanisms, pricing, sensitivity
 from dpbt.sweeps import definition
 from tests.noise import with_terms
 
@@ -131,7 +131,7 @@ def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
     public = recipe_of(RANGE).public()._replace(weighting=numbers, unit=jnp.float32(0.1))
     score = jnp.full(6, 0.5, jnp.float32)
     found = weighting.residuals(NUMBER, "l2").weigh(score, jnp.float32(0), table, public)
-    counted = grid.counted_weights(found.weight, table, NUMBER)
+    counted = sensitivity.counted_weights(found.weight, table, NUMBER)
     np.testing.assert_array_equal(counted, [-GRID, 0, 17, GRID, 0, GRID])
 
 
@@ -203,7 +203,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     read = jnp.asarray(rows.T if response.axes else rows[:, 0], jnp.float32)
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
     bound = oblivious_tree.sum_sensitivity(kind)
-    for given in (grid.counted_weights(read, table, response), read):
+    for given in (sensitivity.counted_weights(read, table, response), read):
         added = np.asarray(oblivious_tree._residuals(kind, table, given)).reshape(-1, len(rows)).T
         norms = np.linalg.norm(added, order, axis=1)
         gaps = np.linalg.norm(added[:, None] - added[None], order, axis=2)
@@ -222,7 +222,7 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
         table = plain._replace(weight=None if own is None else jnp.asarray(own))
         recipe = recipe_of(target, relation=relation)
         drawn = pricing.drawn(recipe, "prologue")
-        bounds = {site: float(spec.sensitivity) for site, spec in drawn.items()}
+        bounds = {site: float(spec.most) for site, spec in drawn.items()}
         draw = jax.jit(lambda table, recipe=recipe: opening(table, recipe))
         here, moved = draw(table), dict.fromkeys(bounds, 0.0)
         for row in range(ROWS):
@@ -380,12 +380,12 @@ def test_a_weight_beyond_the_bound_is_clipped_in_the_loop():
     full = jnp.full(6, -float(GRID))
     for response, most in ((NUMBER, -GRID), (base.BINARY, GRID)):
         weight = full if response == NUMBER else -full
-        found = grid.counted_weights(weight, table, response)
+        found = sensitivity.counted_weights(weight, table, response)
         half = -63 if response == NUMBER else 64
         np.testing.assert_array_equal(found, [half, most, most, 0, 0, most])
 
         endless = jnp.full(6, -jnp.inf if response == NUMBER else jnp.inf)
-        found = grid.counted_weights(endless, table, response)
+        found = sensitivity.counted_weights(endless, table, response)
         np.testing.assert_array_equal(found, [most, most, most, 0, 0, most])
 
 

@@ -13,7 +13,7 @@ from dpbt.base import GRID, MAX_ROWS, REPLACE_ONE, UNSPLIT, Table
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import of_splits, splits_of
 from dpbt.learners import greedy_tree, halfspace, one_rule, random_tree, top_down_tree
-from dpbt.privacy import accounting, boundary, mechanisms, slickness
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.recipes.published.smooth import halfspace_settings
 from dpbt.training import fit as training_fit
 from experiments.common import smooth_bounds
@@ -298,7 +298,7 @@ def test_sums_of_rows_are_exact_integers(rows):
     whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
     digits = np.asarray(table.digits, np.int64)
     np.testing.assert_array_equal(128 * digits[:, :3] + digits[:, 3:], whole)
-    step = slickness.sum_step(rows)
+    step = sensitivity.sum_step(rows)
     found = halfspace.signed_sums(jnp.asarray(signed, jnp.int8), table.digits, jnp.float32(step))
     np.testing.assert_array_equal(found, (signed @ whole) // int(step))
 
@@ -314,8 +314,8 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
         dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool))
     )
     level = jnp.full(rows, GRID, jnp.int8)  # every row is at the cap
-    step = slickness.sum_step(rows)
-    claim = float(slickness.center_step(step, features=4))
+    step = sensitivity.sum_step(rows)
+    claim = float(sensitivity.center_step(step, features=4))
 
     def sums(level):
         found = halfspace.signed_sums(level, table.digits, jnp.float32(step))

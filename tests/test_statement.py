@@ -31,7 +31,9 @@ def book(mechanism, sensitivity, scale, delta=0.0, times=1):
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
 def test_the_best_attacker_on_one_gaussian_draw(alarms):
     """Against a count of the outputs of the best test, which is a threshold."""
-    found = statements.true_positives(book(mechanisms.gaussian, 3.0, 2.0, delta=1e-6), alarms)
+    found = statements.true_positives(
+        book(mechanisms.rounded_gaussian, 3.0, 2.0, delta=1e-6), alarms
+    )
     rng = np.random.default_rng(0)
     without, with_row = 2 * rng.normal(size=10**6), 3 + 2 * rng.normal(size=10**6)
     threshold = np.quantile(without, 1 - alarms)
@@ -47,7 +49,7 @@ def test_the_best_attacker_on_one_laplace_draw(alarms):
     The likelihood ratio of a Laplace draw orders outputs as their values do.
     """
     epsilon = 1.5
-    found = statements.true_positives(book(mechanisms.laplace, 1.5, 1.0), alarms)
+    found = statements.true_positives(book(mechanisms.discrete_laplace, 1.5, 1.0), alarms)
     assert found == pytest.approx(
         min(math.exp(epsilon) * alarms, 1 - math.exp(-epsilon) * (1 - alarms))
     )
@@ -70,7 +72,10 @@ def test_many_draws_are_composed_before_the_attacker_is_bounded():
 
 
 def test_a_weaker_guarantee_helps_the_attacker():
-    for mechanism, delta in ((mechanisms.gaussian, 1e-6), (mechanisms.laplace, 0.0)):
+    for mechanism, delta in (
+        (mechanisms.rounded_gaussian, 1e-6),
+        (mechanisms.discrete_laplace, 0.0),
+    ):
         found = [
             statements.true_positives(book(mechanism, 1.0, scale, delta), 0.1)
             for scale in (100, 10, 1, 0.1)

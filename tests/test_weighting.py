@@ -13,7 +13,7 @@ from dpbt import weighting
 from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Public
 from dpbt.data.questions import of_splits
-from dpbt.privacy import slickness
+from dpbt.privacy import sensitivity
 from dpbt.weighting import LazyNumbers
 from tests import reference_smooth
 
@@ -159,8 +159,8 @@ def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
     target = near.table.target
     after = np.stack([levels_on(score, target, m, settings, bound, cap) for m in near.present])
     change = after - before
-    assert np.maximum(change, 0).sum(axis=1).max() <= GRID * slickness.INDICATOR
-    assert np.maximum(-change, 0).sum(axis=1).max() <= GRID * slickness.INDICATOR
+    assert np.maximum(change, 0).sum(axis=1).max() <= GRID * sensitivity.INDICATOR
+    assert np.maximum(-change, 0).sum(axis=1).max() <= GRID * sensitivity.INDICATOR
     same = np.asarray(near.present) & np.asarray(near.table.present)
     up, down = np.any((change > 0) & same, axis=1), np.any((change < 0) & same, axis=1)
     assert not np.any(up & down)

@@ -29,7 +29,6 @@ from dpbt.base import (
 from dpbt.learners import trees
 from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
-from dpbt.privacy.draws import group_of
 from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.privacy.mechanisms import Scores
 
@@ -307,7 +306,7 @@ def grow(
 
         # One split for each node, by its score; every row moves to its child.
         site = f"split_{level}"
-        noise = noise_of[group_of(site, noise_of)]
+        noise = noise_of[boundary.group_of(site, noise_of)]
         told = alpha, jnp.asarray(noise, jnp.float32), table.allowed
         split = draw(
             site,

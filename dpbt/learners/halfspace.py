@@ -26,14 +26,14 @@ from dpbt.data import questions
 from dpbt.learners.hypotheses import halfspaces
 from dpbt.learners.hypotheses.halfspaces import Halfspace, to_ball
 from dpbt.learners.hypotheses.kind import Of
-from dpbt.privacy import boundary, mechanisms, slickness, variates
+from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
 from dpbt.public import without_values
 
 PUBLISHED_L2 = 4
 """The L2 distance of Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n).
 
-`slickness.CENTER_L2` is 2.
+`sensitivity.CENTER_L2` is 2.
 """
 
 _CHUNK = 2**17
@@ -64,7 +64,7 @@ class Params(NamedTuple):
 
     Attributes:
         noise: f32[], the noise multiplier of "center"; 0 in the non-private mode.
-        step: f32[], a power of two: the public grid of the sums, `slickness.sum_step`.
+        step: f32[], a power of two: the public grid of the sums, `sensitivity.sum_step`.
     """
 
     noise: Mapping[str, AnyArray]
@@ -117,7 +117,7 @@ def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
     Args:
         signed: i8[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
         digits: i8[N, 2 d], see `Balls`.
-        step: f32[], a power of two, at least as large as `slickness.sum_step` of N.
+        step: f32[], a power of two, at least as large as `sensitivity.sum_step` of N.
     """
     rows, width = digits.shape
     chunk = min(rows, _CHUNK)
@@ -160,7 +160,7 @@ _UNIT = 2.0**14 * GRID
 
 def _distance(kind: Kind, step: Numbers) -> Numbers:
     """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
-    proved = slickness.center_step(step, kind.features)
+    proved = sensitivity.center_step(step, kind.features)
     return proved if kind.tight else proved.clip(min=PUBLISHED_L2)
 
 
@@ -176,16 +176,16 @@ def params(kind: Kind, noise: Mapping[str, Numbers], public: Public) -> Params:
     """
     multiplier = np.asarray(noise["center"], np.float64)
     finite = np.where(np.isfinite(multiplier), multiplier, 0) * _UNIT
-    step = slickness.sum_step(public.rows)
+    step = sensitivity.sum_step(public.rows)
     for _ in range(2):
-        step = np.maximum(step, slickness.sum_step(public.rows, finite * _distance(kind, step)))
+        step = np.maximum(step, sensitivity.sum_step(public.rows, finite * _distance(kind, step)))
     return Params(dict(noise), step)
 
 
 def for_noise(kind: Kind, sigma: Numbers, public: Public) -> Params:
     """The numbers for noise of a given sigma on a centre; the ledger states its cost."""
     in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * _density(public)
-    step = slickness.sum_step(public.rows, in_sum * _UNIT)
+    step = sensitivity.sum_step(public.rows, in_sum * _UNIT)
     return Params({"center": quotient_up(in_sum * ROUNDING, _distance(kind, step))}, step)
 
 
@@ -249,13 +249,13 @@ def halfspace(
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, or with weights of at most u that
     depend on their own row alone. With noise of sigma on a centre, the release is rho-zCDP with
-    rho = 2 / (kappa m sigma)^2 and what rounding adds, by `slickness.center_step`. Sigma is
+    rho = 2 / (kappa m sigma)^2 and what rounding adds, by `sensitivity.center_step`. Sigma is
     multiplied by the round's public weight cap u. The published calibration's ledger has
     8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 30's proof), which is true and four times what
     is needed. There is no pure guarantee.
 
     Rows are rounded towards 0 to multiples of 2^-14, and their sums are exact integers. Sums are
-    rounded down to a public grid, which `slickness.center_step` allows for. The release is a
+    rounded down to a public grid, which `sensitivity.center_step` allows for. The release is a
     rounded Gaussian on that grid. The centre is the release times a public factor.
 
     Normalising is post-processing. Over the rows' measure, h(x) = z . x has advantage |z|^2 / 2 for

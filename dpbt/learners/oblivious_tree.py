@@ -41,9 +41,8 @@ from dpbt.learners.oblivious_hypotheses import (
 )
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import boundary, sensitivity
-from dpbt.privacy.grid import whole_rows
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
-from dpbt.privacy.sensitivity import moved_rows
+from dpbt.privacy.sensitivity import moved_rows, whole_rows
 from dpbt.validate import shown, whole, wholes, within
 
 MAX_DEPTH = 10

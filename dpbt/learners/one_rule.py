@@ -21,12 +21,12 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.learners import trees
-from dpbt.privacy import accounting, boundary, mechanisms, slickness, variates
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.privacy.mechanisms import Scores
 
 PUBLISHED_RANGE = 4
-"""The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `slickness.RULE_RANGE` is 2."""
+"""The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `sensitivity.RULE_RANGE` is 2."""
 
 
 class Kind(NamedTuple):
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
 
 def _sensitivity(kind: Kind) -> int:
     """The range of the change of the errors of all rules, in grid units."""
-    return GRID * (slickness.RULE_RANGE if kind.tight else PUBLISHED_RANGE)
+    return GRID * (sensitivity.RULE_RANGE if kind.tight else PUBLISHED_RANGE)
 
 
 def error_weights(table: trees.Prepared, weights: Array) -> Array:
@@ -137,9 +137,9 @@ def one_rule(
     Guarantee, under `relation`, with `weighting.lazy_bregman` or with weights that depend on
     their own row alone. Errors move by at most GRID grid units. So the exponential mechanism and
     return-noisy-max with Laplace noise are both (2 GRID / scale)-DP, and the former is
-    (2 GRID / scale)^2 / 8-zCDP. Proofs are in `slickness`. In the papers' terms scale = GRID kappa
-    n / eta, so this is 2 eta / (kappa n). The published calibration's ledger has the paper's
-    4 eta / (kappa n), which is true and twice what is needed.
+    (2 GRID / scale)^2 / 8-zCDP. Proofs are in `sensitivity`. In the papers' terms the scale is
+    GRID kappa n / eta, so this is 2 eta / (kappa n). The published calibration's ledger has the
+    paper's 4 eta / (kappa n), which is true and twice what is needed.
 
     Errors are exact integers.
 

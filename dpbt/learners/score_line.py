@@ -28,8 +28,8 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.privacy import boundary, sensitivity
-from dpbt.privacy.grid import counted_weights, whole_rows
 from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.sensitivity import counted_weights, whole_rows
 
 SITE = "scores"
 

@@ -26,7 +26,7 @@ from dpbt.base import (
 )
 from dpbt.learners import trees
 from dpbt.losses import check_criterion, family_name, fixed
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness, variates
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.mechanism import Mechanism, Numbers
 
 PUBLISHED_RANGE = 8
@@ -67,12 +67,12 @@ class Kind(NamedTuple):
 
 
 def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
-    """`slickness.improvement_range` and what rounding may add, in units of the weight cap.
+    """`sensitivity.improvement_range` and what rounding may add, in units of the weight cap.
 
     The range itself is evaluated in float32 (`sensitivity.tight_split`).
     """
-    exact = slickness.improvement_range(criterion, mass)
-    return exact * sensitivity.BOUND_MARGIN + slickness.improvement_rounding(mass)
+    exact = sensitivity.improvement_range(criterion, mass)
+    return exact * sensitivity.BOUND_MARGIN + sensitivity.improvement_rounding(mass)
 
 
 def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
@@ -215,14 +215,14 @@ def _grow(
 
 def _split_range(kind: Kind, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
-    mass = slickness.total_mass(public.rows, public.weighting.density, cap)
+    mass = sensitivity.total_mass(public.rows, public.weighting.density, cap)
     proved = tight_range(kind.criterion, mass)
     if kind.tight:
         return proved
     return jnp.maximum(proved, PUBLISHED_RANGE)
 
 
-_LEAF_SENSITIVITY = GRID * slickness.LABEL_RANGE
+_LEAF_SENSITIVITY = GRID * sensitivity.LABEL_RANGE
 """The range of the change of all labels' scores together, in grid units."""
 
 
@@ -275,7 +275,7 @@ def top_down_tree(
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, whose total weight it assumes.
     A selection costs sensitivity / scale, and so do all labels together. Both are proved in
-    `slickness`.
+    `sensitivity`.
 
     The published calibration differs in three ways. Its constant is 8 for Gini. Its labels are
     drawn by return-noisy-max, where the tight one has the exponential mechanism, which has less

@@ -7,24 +7,27 @@ A weak learner is written once, as a program that asks for its random draws:
         draw("leaf", mechanisms.discrete_laplace, sums, sensitivity=GRID, moves=1, theorem="T1")
 
 A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. What a
-program reads is a `View`. `draws.run` runs it, and each function here is an answer to its draws:
+program reads is a `View`. `run` runs it, and each function here is an answer to its draws:
 
 - `sample` draws every output.
 - `log_prob` looks the outputs up in a recorded release, and gives their exact log densities.
 - `divergence` does so on two views, and gives the worst case over outputs.
-- `describe` notes the mechanism, the sensitivity, the scale and the shape of every draw. The ledger
-  is made of these alone, so that every line prices the draw that runs. It follows from no row.
+- `describe` notes what every draw asks for, without its private value. The ledger is made of these
+  alone, so that every line prices the draw that runs. It follows from no row.
 - `public_draws` samples public randomness alone, which follows from no row either.
 - `sums` gives the sums over some rows, for a table that is read in parts. `totals` draws once from
-  the sums over all rows, and `tracing.stages` says which sums one pass over the rows can serve.
+  the sums over all rows, and `pricing.stages` says which sums one pass over the rows can serve.
 
 So an audit exercises the very code that ran. What the program returns is ignored.
 """
 
 import dataclasses
+import hashlib
 import itertools
-import math
+import types
+import zlib
 from collections.abc import Callable, Collection, Mapping
+from enum import Enum
 from typing import Any, NamedTuple
 
 import jax
@@ -49,89 +52,239 @@ from dpbt.base import (
     WeakLearner,
 )
 from dpbt.base import relation as to_relation
-from dpbt.privacy import draws
-from dpbt.privacy.draws import no_public_key, run, value_of, zeros_of
-from dpbt.privacy.mechanism import Mechanism, Numbers, StepLoss, Value
-from dpbt.privacy.tags import code_tag
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
 from dpbt.public import without_values
 from dpbt.validate import shown
 
-Draw = draws.Draw
-Request = draws.Request
-Total = draws.Total
-site_key = draws.site_key
 
+class Total(NamedTuple):
+    """A statistic that is a sum over rows, and then a public map of the sum.
 
-class Site(NamedTuple):
-    """One draw on one table: its mechanism, its private value and its scale."""
+    Attributes:
+        parts: i32[...], or a pytree of such arrays: the sum over the rows of a table.
+        after: (sum over all rows, *told) -> the value that is drawn. In memory the sum is i32. Of a
+            table in parts it is of whole numbers in float64, within `variates.double_precision`.
+            It is one function, and not a new one in each call, as programs are compiled for it.
+        told: arrays that `after` reads, or None; public, as they follow from earlier releases.
+    """
 
-    mechanism: Mechanism
-    value: Value
-    scale: Array
+    parts: Any
+    after: Callable[..., Any] = lambda total: total
+    told: tuple[Any, ...] = ()
+
     __repr__ = without_values
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+def stated(number: Any) -> bool:
+    """Whether a number is known where it is written, and follows from nothing that is traced."""
+    return isinstance(number, int | float | np.generic)
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True, repr=False)
 class DrawSpec:
-    """What one draw asks for, without its private value.
+    """What a program asks `draw` for: a request, or without its private value a description.
+
+    In JAX it is a tree of what follows from traced numbers: `scale`, `most` and `told`, unless they
+    are `stated`. All else is static.
 
     Attributes:
-        scale: f32[...], the scale that the mechanism is given.
-        most: f32[...], the largest sensitivity, in the norm of the mechanism.
+        site, mechanism, moves, theorem, count, releases, unit: as `Draw` has them.
+        parts: the private sum over rows, or the value where it is no `Total`. A description has the
+            shapes of it.
+        after: from the sum over all rows to the value that is drawn; None if it is no `Total`.
         told: what `after` reads, as `Total` has it.
-        request: what is static of the draw, without numbers that are traced.
-        shape: the shape of its output.
-        dtype: the dtype of its output.
-        after: from the sum over all rows to the value that is drawn; None if it draws from no sum.
-        numbers: how many numbers the sum has.
+        scale: the scale that the mechanism is given.
+        most: the largest sensitivity, in the norm of the mechanism; public, and no release moves
+            it.
+        own_scale: whether it has a scale of its own, and the budget has no multiplier for it.
     """
 
-    scale: Array
-    most: Array
+    site: str
+    mechanism: Mechanism
+    parts: Any
+    after: Callable[..., Any] | None
     told: tuple[Any, ...]
-    request: Request = dataclasses.field(metadata={"static": True})
-    shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
-    dtype: np.dtype = dataclasses.field(metadata={"static": True})
-    after: Callable[..., Any] | None = dataclasses.field(metadata={"static": True})
-    numbers: int = dataclasses.field(metadata={"static": True})
+    scale: Any
+    most: Any
+    moves: int | None
+    theorem: str
+    count: int
+    releases: str
+    unit: str
+    own_scale: bool
+
+    __repr__ = without_values
+
+    def tree_flatten(self) -> tuple[tuple[dict[str, Any]], tuple[Any, ...]]:
+        """What is traced, and what is static."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        names = [name for name in ("scale", "most", "told") if not stated(fields[name])]
+        traced = {name: fields.pop(name) for name in names}
+        return (traced,), tuple(fields.items())
+
+    @classmethod
+    def tree_unflatten(cls, static: Any, traced: Any) -> "DrawSpec":
+        """The record of both."""
+        return cls(**dict(static), **traced[0])
 
     @property
-    def mechanism(self) -> Mechanism:
-        """The mechanism of the draw."""
-        return self.request.mechanism
+    def value(self) -> Value:
+        """The private value of the draw, of the rows of this table."""
+        return self.parts if self.after is None else self.after(self.parts, *self.told)
 
     @property
-    def outputs(self) -> int:
-        """The number of its independent outputs."""
-        return math.prod(self.shape)
+    def output(self) -> jax.ShapeDtypeStruct:
+        """The shape and the type of what is drawn."""
+
+        def drawn(parts: Any, told: Any) -> Array:
+            key = jax.random.key(0, impl="threefry2x32")
+            value = dataclasses.replace(self, parts=parts, told=told).value
+            return self.mechanism.sample(key, value, jnp.float32(1))
+
+        return jax.eval_shape(drawn, self.parts, self.told)
+
+    @property
+    def zeros(self) -> Array:
+        """An output of zeros."""
+        return jnp.zeros(self.output.shape, self.output.dtype)
 
     @property
     def for_places(self) -> bool:
         """Whether it is for places of the table, and reads no row."""
-        return _for_places(self.mechanism)
-
-    @property
-    def sensitivity(self) -> Numbers:
-        """f64[...]: the largest sensitivity: as the program states it, or as it follows."""
-        stated = self.request.at_most
-        return np.asarray(self.most if stated is None else stated, np.float64)
-
-    @property
-    def own_scale(self) -> Numbers:
-        """f64[...]: the scale of a draw without a multiplier."""
-        stated = self.request.scale
-        return np.asarray(self.scale if stated is None else stated, np.float64)
+        return self.mechanism.at is not None and not self.mechanism.price.reads_rows
 
 
-def static(ask: Request) -> Request:
-    """A request without its value, and without numbers that are traced."""
+def _site_word(site: str) -> int:
+    return zlib.crc32(site.encode()) & 0x7FFFFFFF
 
-    def stated(number: Any) -> Any:
-        return number if isinstance(number, int | float | np.generic) else None
 
-    numbers = {"scale": stated(ask.scale), "at_most": stated(ask.at_most)}
-    return ask._replace(value=None, sensitivity=None, **numbers)
+def site_key(key: Array, site: str) -> Array:
+    """The key of the draw called `site`: it depends on the round's key and on the name alone."""
+    return jax.random.fold_in(key, _site_word(site))
+
+
+def check_draw(site: str, mechanism: Mechanism, known: Collection[str]) -> None:
+    """Refuse a second draw of one name or one key, and noise from the public key.
+
+    Raises:
+        ValueError: naming the sites.
+    """
+    if mechanism.public and mechanism.price.reads_rows:
+        raise ValueError(
+            f"the draw {site!r} reads rows, but {mechanism.name} draws with the public key, so "
+            "everyone could subtract its noise"
+        )
+    if site in known:
+        raise ValueError(f"two draws are called {site!r}")
+    twins = [earlier for earlier in known if _site_word(earlier) == _site_word(site)]
+    if twins:
+        raise ValueError(
+            f"the draws {site!r} and {twins[0]!r} would have one key; rename one of them"
+        )
+
+
+def no_public_key(site: str) -> ValueError:
+    """The refusal of a public draw without a public key."""
+    return ValueError(
+        f"the draw {site!r} is public randomness: give public_key, a key that is "
+        "independent of the noise's key, such as another dpbt.fresh_key()"
+    )
+
+
+def group_of(site: str, noise: Mapping[str, Any]) -> str:
+    """The entry of a budget's noise that a site has: its own, or that of "leaf" for "leaf_3".
+
+    Raises:
+        ValueError: if there is none.
+    """
+    common, _, number = site.rpartition("_")
+    for name in (site, common if number.isdecimal() else site):
+        if name in noise:
+            return name
+    raise ValueError(
+        f"the draw {site!r} has no fraction of the budget; there are fractions for {sorted(noise)}"
+    )
+
+
+@dataclasses.dataclass
+class Draw:
+    """How a program asks for its outputs. A draw is declared here, and nowhere else.
+
+    Attributes:
+        answer: from a request to the output.
+        noise: site -> multiplier, the noise of the budget.
+        known: the sites of the draws so far.
+    """
+
+    answer: Callable[[DrawSpec], Any]
+    noise: Mapping[str, Numbers]
+    known: list[str] = dataclasses.field(default_factory=list)
+
+    def __call__(
+        self,
+        site: str,
+        mechanism: Mechanism,
+        value: Value | Total,
+        *,
+        theorem: str,
+        sensitivity: Numbers | Sensitivity = 0.0,
+        moves: int | None = None,
+        at_most: Numbers | None = None,
+        scale: Numbers | None = None,
+        count: int = 1,
+        releases: str = "",
+        unit: str = "",
+    ) -> Array:
+        """The output of a mechanism on a private value.
+
+        Its scale is the sensitivity times the multiplier that the budget holds for the site
+        (`group_of`), so the ledger prices the multiplier that runs.
+
+        Args:
+            site: the name of the draw, unique in its program.
+            mechanism: the mechanism that makes the output of the value.
+            value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
+                mechanism alone. A `Total` says that it is a sum over rows.
+            theorem: where the sensitivity is proved.
+            sensitivity: how far one row moves the value, in the norm of `mechanism.price`: L1, L2,
+                or for selections the range of the change of scores. A `Sensitivity` states both
+                norms. It may follow from what was released, if `at_most` does not.
+            moves: how many independent outputs one row moves, whatever `count` is; None for draws
+                that never read the rows.
+            at_most: public, the largest sensitivity, where that follows from what was released.
+                The ledger shows it.
+            scale: public, the scale in place of a multiplier, for draws that never read the rows
+                and for noise that is stated as a number.
+            count: how often a round pays for it.
+            releases: what it publishes, in words.
+            unit: the unit of the sensitivity, in words.
+
+        Raises:
+            ValueError: as `check_draw` and `group_of`.
+        """
+        check_draw(site, mechanism, self.known)
+        self.known.append(site)
+        if isinstance(sensitivity, Sensitivity):
+            sensitivity = mechanism.bound(sensitivity)
+        own_scale = scale is not None
+        if scale is None:
+            multiplier = self.noise[group_of(site, self.noise)]
+            scale = jnp.asarray(sensitivity, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
+        most = sensitivity if at_most is None else at_most
+        total = value if isinstance(value, Total) else (value, None, ())
+        words = theorem, count, releases or site, unit
+        spec = DrawSpec(site, mechanism, *total, scale, most, moves, *words, own_scale)
+        return self.answer(spec)
+
+
+def run(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None:
+    """Run a program on a view, and answer each of its requests.
+
+    Raises:
+        ValueError: as `Draw`.
+    """
+    program(Draw(answer, view.params.noise), *view)
 
 
 def check_sites(**parts: Collection[str]) -> None:
@@ -162,7 +315,7 @@ def sample(program: Program, key: Array, public_key: Array | None, view: View) -
     """
     outputs: Release = {}
 
-    def answer(ask: Request) -> Array:
+    def answer(ask: DrawSpec) -> Array:
         root = public_key if ask.mechanism.public else key
         if root is None:
             raise no_public_key(ask.site)
@@ -173,23 +326,23 @@ def sample(program: Program, key: Array, public_key: Array | None, view: View) -
     return outputs
 
 
-def _sampled(ask: Request, root: Array) -> Array:
+def _sampled(ask: DrawSpec, root: Array) -> Array:
     """The output of a draw under the key of its site."""
-    return ask.mechanism.sample(site_key(root, ask.site), value_of(ask.value), ask.scale)
+    return ask.mechanism.sample(site_key(root, ask.site), ask.value, ask.scale)
 
 
-def replayed(program: Program, release: Release, view: View) -> dict[str, Site]:
-    """Run the program on recorded outputs, and return what each draw saw of this view.
+def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSpec]:
+    """Run the program on recorded outputs, and return what each draw asked for on this view.
 
     Raises:
         ValueError: if the recorded release and the program do not have the same sites.
     """
-    sites: dict[str, Site] = {}
+    sites: dict[str, DrawSpec] = {}
 
-    def answer(ask: Request) -> Array:
+    def answer(ask: DrawSpec) -> Array:
         if ask.site not in release:
             raise ValueError(f"the release has no site {ask.site!r}; it has {sorted(release)}")
-        sites[ask.site] = Site(ask.mechanism, value_of(ask.value), ask.scale)
+        sites[ask.site] = ask
         return release[ask.site]
 
     run(program, answer, view)
@@ -229,16 +382,14 @@ def describe(
     specs: dict[str, DrawSpec] = {}
     recorded = release or {}
 
-    def answer(ask: Request) -> Array:
-        output = zeros_of(ask.mechanism, ask.value)
-        scale, most = (jnp.asarray(each, jnp.float32) for each in (ask.scale, ask.at_most))
-        after, told, numbers = None, (), 0
-        if isinstance(ask.value, Total):
-            after, told = ask.value.after, ask.value.told
-            numbers = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(ask.value.parts))
-        made = static(ask), output.shape, output.dtype, after, numbers
-        specs[ask.site] = DrawSpec(scale, most, told, *made)
-        return recorded.get(ask.site, output)
+    def answer(ask: DrawSpec) -> Array:
+        shapes = jax.eval_shape(lambda: ask.parts)
+        scale, most = (
+            number if stated(number) else jnp.asarray(number, jnp.float32)
+            for number in (ask.scale, ask.most)
+        )
+        specs[ask.site] = dataclasses.replace(ask, parts=shapes, scale=scale, most=most)
+        return recorded.get(ask.site, ask.zeros)
 
     run(program, answer, view)
     return specs
@@ -247,14 +398,14 @@ def describe(
 def public_draws(program: Program, public_key: Array, view: View) -> Release:
     """The sites of public randomness, as `sample` draws them of any rows under this public key.
 
-    All other draws give zeros. `tracing.stages` refuses a program in which a public draw follows
+    All other draws give zeros. `pricing.stages` refuses a program in which a public draw follows
     from them.
     """
     sites: Release = {}
 
-    def answer(ask: Request) -> Array:
+    def answer(ask: DrawSpec) -> Array:
         if not ask.mechanism.public:
-            return zeros_of(ask.mechanism, ask.value)
+            return ask.zeros
         sites[ask.site] = _sampled(ask, public_key)
         return sites[ask.site]
 
@@ -270,7 +421,7 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
     no sum of this stage depends.
 
     Args:
-        program: a program with `tracing.stages`.
+        program: a program with `pricing.stages`.
         wanted: the sites of one of its stages.
         given: what the sums follow from.
         view: some rows, and what is public.
@@ -280,40 +431,32 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
     """
     found: dict[str, Any] = {}
 
-    def answer(ask: Request) -> Any:
-        mechanism, value = ask.mechanism, ask.value
-        if mechanism.public:
+    def answer(ask: DrawSpec) -> Any:
+        if ask.mechanism.public:
             _check_shared(ask, given.sites[ask.site])
-            return given.sites[ask.site]
-        if _for_places(mechanism):
-            assert mechanism.at is not None
+        elif ask.for_places:
+            assert ask.mechanism.at is not None
             own = site_key(given.key, ask.site)
-            return mechanism.at(own, value_of(value), ask.scale, given.place)
-        if ask.site in wanted:
-            assert isinstance(value, Total)  # as `tracing.stages` says
-            found[ask.site] = value.parts
-        return given.sites[ask.site] if ask.site in given.sites else zeros_of(mechanism, value)
+            return ask.mechanism.at(own, ask.value, ask.scale, given.place)
+        elif ask.site in wanted:
+            found[ask.site] = ask.parts
+        return given.sites.get(ask.site, ask.zeros)
 
     run(program, answer, view)
     return found
 
 
-def _check_shared(ask: Request, given: Array) -> None:
+def _check_shared(ask: DrawSpec, given: Array) -> None:
     """Refuse public randomness for each row, as all blocks of rows are given the same.
 
     Raises:
         ValueError: saying so.
     """
-    if draws.shape_of(ask.mechanism, ask.value, ask.scale).shape != given.shape:
+    if ask.output.shape != given.shape:
         raise ValueError(
             f"the draw {ask.site!r} is public randomness for each row, and a table that is read in "
             "parts has one draw for all of them; draw it by mechanisms.assignment"
         )
-
-
-def _for_places(mechanism: Mechanism) -> bool:
-    """Whether a draw is for places of the table, and reads no row."""
-    return mechanism.at is not None and not mechanism.price.reads_rows
 
 
 def weak_learner(
@@ -398,3 +541,52 @@ def check_fractions(fractions: Mapping[str, Numbers]) -> None:
     total = sum(np.asarray(each, np.float64) for each in fractions.values())
     if np.any(total > 1 + 1e-9):
         raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")
+
+
+def code_tag(program: Callable[..., object], *parts: Callable[..., object]) -> str:
+    """A tag for a learner that declares none: names, code, defaults and what they close over.
+
+    Args:
+        program: the program of a round, which names the learner.
+        parts: other functions that the values of its draws follow from.
+
+    Raises:
+        ValueError: if the code depends on an object whose content cannot be read. Two learners that
+            differ in it could have one tag.
+    """
+    try:
+        contents = repr(_content((program, *parts)))
+    except RecursionError:
+        raise _no_tag("function that calls itself") from None
+    digest = hashlib.sha256(contents.encode()).hexdigest()[:16]
+    return f"{program.__module__}.{program.__qualname__} {digest}"
+
+
+_PLAIN = str | bytes | int | float | complex | Enum | None | types.EllipsisType
+
+
+def _content(value: object) -> object:
+    """The content of a value; of a function its code, its defaults and what it closes over."""
+    name = type(value).__name__
+    if isinstance(value, types.FunctionType):
+        closed = tuple(cell.cell_contents for cell in value.__closure__ or ())
+        by_name = tuple(sorted((value.__kwdefaults__ or {}).items()))
+        read = value.__module__, value.__qualname__, value.__code__, value.__defaults__
+        return {name: _content((*read, closed, by_name))}
+    if isinstance(value, types.CodeType):
+        return {name: [value.co_code, value.co_names, _content(value.co_consts)]}
+    if isinstance(value, tuple | frozenset):
+        parts = value if isinstance(value, tuple) else sorted(value, key=repr)
+        return {name: list(map(_content, parts))}
+    if isinstance(value, np.generic | np.ndarray):
+        return {name: [str(value.dtype), np.shape(value), np.asarray(value).tobytes()]}
+    if isinstance(value, _PLAIN):
+        return value
+    raise _no_tag(name)
+
+
+def _no_tag(what: str) -> ValueError:
+    return ValueError(
+        f"a weak learner needs a tag: its code depends on a {what}, whose content cannot be read; "
+        "declare tag=, a text that names the learner and every static part of it"
+    )

@@ -25,10 +25,6 @@ Value = Any
 """What a mechanism reads: an array, or `mechanisms.Scores`; private."""
 
 
-LIMB = 30
-"""Whole numbers beyond int32 are two int32: high 2^LIMB + low, with low in 0..2^LIMB - 1."""
-
-
 class Sampler(NamedTuple):
     """How far a sampler of finitely many bits can be from the law of its mechanism.
 
@@ -39,12 +35,12 @@ class Sampler(NamedTuple):
         gap: g: each outcome near the value has a probability within a factor of e^(+-g) of the
             law's.
         tail: (shift) -> t, the mass of the other outcomes, which are far from one of two values
-            that lie `shift` scales apart.
+            that lie `shift` scales apart; 0 where there are none.
         most: the largest scale for which this holds.
     """
 
     gap: float
-    tail: Callable[[float], float]
+    tail: Callable[[float], float] = lambda shift: 0.0
     most: float = math.inf
 
 
@@ -141,22 +137,26 @@ class StepLoss(NamedTuple):
     pure: Array
     rho: Array
 
+    @classmethod
+    def of_pure(cls, epsilon: Array) -> StepLoss:
+        """Of a pure epsilon: rho is epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""
+        return cls(epsilon, epsilon**2 / 2)
+
 
 class Mechanism(NamedTuple):
     """A randomised map from a private value to an output that may be published, and its price.
 
     Attributes:
         name: its name in the ledger.
-        sample: (key, value, scale) -> output.
+        sample: (key, value, scale) -> output. The integer noise of the library adds to i32 values,
+            and gives i32 within +-`mechanisms.SATURATION`. To f64 whole numbers it adds the same
+            noise, and gives f64 without a clamp.
         log_prob: (output, value, scale) -> the exact log density (or probability), one for each
             independent draw.
         divergence: (value, scale, other_value, other_scale) -> what it costs at most to tell the
             two values apart, over all outputs.
         price: the cost of a draw, from its sensitivity and its scale.
         public: whether the output is public randomness, drawn with the public key.
-        wide: `sample` for totals beyond int32; None if there is none. It is (key, high, low,
-            scale) -> (high, low). The i32 `high` and `low` stand for high 2^`LIMB` + low. It draws
-            what `sample` draws, and clamps nothing.
         at: `sample` for a part of the places of a table; None if outputs are not for places. It is
             (key, value, scale, place) -> output. The u32[2] `place` is (high, low), and 2^32 high +
             low is the place of the first output. Place k has the output k of `sample`.
@@ -168,7 +168,6 @@ class Mechanism(NamedTuple):
     divergence: Callable[[Value, Array, Value, Array], StepLoss]
     price: Price
     public: bool = False
-    wide: Callable[[Array, Array, Array, Array], tuple[Array, Array]] | None = None
     at: Callable[[Array, Value, Array, Array], Array] | None = None
 
     @property

@@ -1,4 +1,9 @@
-"""Pricing: the ledger of a recipe, as its own programs describe their draws."""
+"""Pricing: the ledger of a recipe, as its own programs describe their draws.
+
+What each draw follows from is read off the traced program, and nothing runs. So `ledger` refuses
+draws whose price follows from rows or from releases, and `stages` says which draws one pass over a
+table in parts can serve.
+"""
 
 import functools
 import itertools
@@ -15,17 +20,16 @@ from dpbt.base import (
     Program,
     Public,
     Recipe,
+    Release,
     Table,
     View,
     WeakLearner,
     WeightUpdate,
     uniform,
 )
-from dpbt.privacy import accounting, boundary, keys, mechanisms, tracing
-from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.draws import group_of
+from dpbt.privacy import accounting, boundary, keys, mechanisms
+from dpbt.privacy.boundary import DrawSpec, group_of, stated
 from dpbt.privacy.mechanism import ROUNDING, Numbers
-from dpbt.privacy.tracing import Stages
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs
@@ -42,7 +46,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
     Raises:
         ValueError: for anything else than a recipe of one setting and a whole number of rounds.
             Also for a draw whose price follows from rows or from what was released
-            (`tracing.check_prices`), and for one beyond the range of its sampler.
+            (`check_prices`), and for one beyond the range of its sampler.
     """
     kind = None if key is None else keys.kind(key)
     rounds, delta = _checked(recipe)
@@ -81,29 +85,26 @@ def event_of(
     Raises:
         ValueError: for a scale beyond the range of the draw's sampler.
     """
-    ask, sensitivity = spec.request, spec.sensitivity
-    if not ask.mechanism.price.reads_rows:
-        words = ask.releases, 0.0, float(ask.scale or 0), ask.theorem
-        return accounting.Event(ask.site, ask.mechanism, *words)
-    if np.size(sensitivity) != 1 or np.size(spec.own_scale) != 1:
-        raise _no_number(ask.site)
-    if ask.own_scale:
-        scale = spec.own_scale
-        if ask.scale is None or ask.at_most is None:  # float32 may round one of them
-            scale = scale / ROUNDING
-    else:
-        multiplier = _multiplier(noise, ask.site)
-        scale = sensitivity * multiplier / ROUNDING * _BELOW
-    most = ask.mechanism.price.most
-    if not scale <= most:
+    if not spec.mechanism.price.reads_rows:
+        scale = float(spec.scale) if stated(spec.scale) else 0.0
+        words = spec.releases, 0.0, scale, spec.theorem
+        return accounting.Event(spec.site, spec.mechanism, *words)
+    sensitivity, scale = (np.asarray(each, np.float64) for each in (spec.most, spec.scale))
+    if sensitivity.size != 1 or scale.size != 1:
+        raise _no_number(spec.site)
+    if not spec.own_scale:
+        scale = sensitivity * _multiplier(noise, spec.site) / ROUNDING * _BELOW
+    elif not (stated(spec.scale) and stated(spec.most)):  # float32 may round one of them
+        scale = scale / ROUNDING
+    limit = spec.mechanism.price.most
+    if not scale <= limit:
         raise ValueError(
-            f"the draw {ask.site!r} must have a scale of at most {most:g}, beyond which nothing is "
-            f"proved of its sampler, got {scale:g}"
+            f"the draw {spec.site!r} must have a scale of at most {limit:g}, beyond which nothing "
+            f"is proved of its sampler, got {scale:g}"
         )
-    words = ask.releases, float(sensitivity), float(scale), ask.theorem
-    event = accounting.Event(
-        ask.site, ask.mechanism, *words, count=ask.pays, moved=ask.moves, unit=ask.unit
-    )
+    words = spec.releases, float(sensitivity), float(scale), spec.theorem
+    paid = {"count": spec.count, "moved": spec.moves, "unit": spec.unit}
+    event = accounting.Event(spec.site, spec.mechanism, *words, **paid)
     return event if max_rows_per_user == 1 else accounting.of_people(event, max_rows_per_user)
 
 
@@ -146,13 +147,13 @@ def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpe
     return described(recipe.params, recipe.public(), np.float32(bound))
 
 
-def sites(recipe: Recipe, part: str) -> tuple[boundary.Request, ...]:
-    """The draws of a part of a run, without numbers that are traced; they follow from no number.
+def sites(recipe: Recipe, part: str) -> tuple[DrawSpec, ...]:
+    """The draws of a part of a run, with shapes for numbers that are traced.
 
     Raises:
         ValueError: as `ledger`.
     """
-    return _read(recipe, part).sites
+    return tuple(each.spec for each in _read(recipe, part))
 
 
 def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
@@ -167,18 +168,20 @@ def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
     flat = jax.tree.map(lambda leaf: np.reshape(leaf, -1), recipe)
     single = jax.tree.map(lambda leaf: leaf[0], flat)
     for part in recipe.learner.parts:
-        for ask in sites(single, part):
-            if not ask.mechanism.price.reads_rows:
+        for spec in sites(single, part):
+            if not spec.mechanism.price.reads_rows:
                 continue
-            most = ask.mechanism.price.most
-            scale = ask.scale
-            if not ask.own_scale:
-                scale = _multiplier(recipe.params.noise, ask.site)
-                if ask.at_most is not None:
-                    scale = scale * ask.at_most
-            if scale is None or (ask.at_most is None and np.isfinite(most)):
-                scale = _evaluated(flat, part, ask.site).reshape(shape)
-            yield ask.site, most, np.asarray(scale, np.float64)
+            limit = spec.mechanism.price.most
+            if spec.own_scale:
+                scale = spec.scale if stated(spec.scale) else None
+            elif stated(spec.most) or np.isinf(limit):
+                scale = _multiplier(recipe.params.noise, spec.site)
+                scale = scale * spec.most if stated(spec.most) else scale
+            else:
+                scale = None
+            if scale is None:
+                scale = _evaluated(flat, part, spec.site).reshape(shape)
+            yield spec.site, limit, np.asarray(scale, np.float64)
 
 
 def _multiplier(noise: Mapping[str, Any], site: str) -> np.ndarray:
@@ -227,7 +230,7 @@ def _scales_of(
     def of_one(params: Params, rows: Array, weighting: Any) -> dict[str, Array]:
         public = Public(rows, np.float32(1), weighting, {})
         specs = described(params, public, np.float32(0))
-        return {site: spec.scale for site, spec in specs.items()}
+        return {site: jnp.asarray(spec.scale, jnp.float32) for site, spec in specs.items()}
 
     return jax.jit(jax.vmap(of_one))
 
@@ -254,7 +257,7 @@ def _row(
     # What follows a prologue reads its release; zeros stand for it here.
     if learner.prologue is not None and part != "prologue":
         specs = _described(learner, "prologue", weight_update)(params, public, np.float32(0))
-        zeros = {site: jnp.zeros(spec.shape, spec.dtype) for site, spec in specs.items()}
+        zeros = {site: spec.zeros for site, spec in specs.items()}
         public = public._replace(prologue=zeros)
 
     # Weights on the one row.
@@ -267,29 +270,40 @@ def _row(
     return View(prepared, weighted.weight, params, public._replace(cap=weighted.cap))
 
 
-class _Read(NamedTuple):
-    """What is read off a traced program.
+class Follows(NamedTuple):
+    """What a draw asks for, and the names that each part of it follows from.
+
+    A name is a site, `ROWS`, or `EARLIER` for what was released before the program runs, and for
+    the number of the round.
 
     Attributes:
-        sites: its draws, without numbers that are traced.
-        stages: as `tracing.stages`, or why there are none.
+        spec: the draw, with shapes for numbers that are traced.
+        total: the names of its sum; of its value where it is no `Total`.
+        told: those of what `Total.after` reads, and of the scale.
+        scale: those of the scale.
+        most: those of the largest sensitivity.
     """
 
-    sites: tuple[boundary.Request, ...]
-    stages: Stages | str
+    spec: DrawSpec
+    total: set[str]
+    told: set[str]
+    scale: set[str]
+    most: set[str]
 
 
-_READ: dict[tuple[WeakLearner, str, WeightUpdate], _Read] = {}
+ROWS, EARLIER = "the private rows", "earlier releases"
+
+
+_READ: dict[tuple[WeakLearner, str, WeightUpdate], list[Follows]] = {}
 """What was read, by the static parts of recipes, from which alone it follows."""
 
 
 @jax.enable_x64(False)
-def _read(recipe: Recipe, part: str) -> _Read:
+def _read(recipe: Recipe, part: str) -> list[Follows]:
     """What is read off the program of a part of a run, once for the static parts of recipes.
 
     Raises:
-        ValueError: as `tracing.check_prices`, and for a mechanism of the user's own that has the
-            name of one of the library's, or that claims never to read the rows.
+        ValueError: as `check_prices`.
     """
     learner = recipe.learner
     key = learner, part, recipe.weight_update
@@ -305,48 +319,195 @@ def _read(recipe: Recipe, part: str) -> _Read:
             return _row(*key, params, public, bound, rows)._replace(weights=weights)
 
         weights = jax.eval_shape(functools.partial(_row, *key), *numbers).weights
-        found = tracing.follows(program_of(learner, part), make, (known, weights), numbers)
-        tracing.check_prices(found, protected=not learner.unprotected)
-        for each in found:
-            _check_mechanism(each.ask)
-        try:
-            stages: Stages | str = tracing.stages(found)
-        except ValueError as error:
-            stages = str(error)
-        _READ[key] = _Read(tuple(boundary.static(each.ask) for each in found), stages)
+        found = follows(program_of(learner, part), make, (known, weights), numbers)
+        check_prices(found, protected=not learner.unprotected)
+        _READ[key] = found
     return _READ[key]
 
 
-def _check_mechanism(ask: boundary.Request) -> None:
-    """Refuse a mechanism of the user's own that a ledger would take for another one, or for free.
+def follows(
+    program: Program, make: Callable[..., View], private: Any, public: tuple[Any, ...] = ()
+) -> list[Follows]:
+    """What each draw follows from, read off the traced program; nothing runs.
+
+    Args:
+        program: the private program.
+        make: (private arrays, *public) -> what the program reads.
+        private: the arrays of one absent row, or their shapes.
+        public: what else `make` reads, such as the numbers of a budget, or their shapes.
+    """
+
+    # The draws, and what was released earlier, in shapes.
+    def described(private: Any, *public: Any) -> tuple[list[DrawSpec], Any]:
+        view = make(private, *public)
+        specs = list(boundary.describe(program, view).values())
+        return specs, None if view.public is None else _earlier(view.public)
+
+    specs, earlier = jax.eval_shape(described, private, *public)
+    zeros = {spec.site: spec.output for spec in specs}
+
+    # What the draws ask for, as a function of all of these.
+    def parts(outputs: Release, private: Any, earlier: Any, public: tuple[Any, ...]) -> list[Any]:
+        found: list[Any] = []
+
+        def answer(ask: DrawSpec) -> Array:
+            read = ask.parts, (ask.told, ask.scale), ask.scale, ask.most
+            found.append(jax.tree.map(jnp.asarray, read))
+            return outputs[ask.site]
+
+        view = make(private, *public)
+        if earlier is not None:
+            view = view._replace(public=view.public._replace(**earlier))
+        boundary.run(program, answer, view)
+        return found
+
+    traced, shapes = jax.make_jaxpr(parts, return_shape=True)(zeros, private, earlier, public)
+    names = [{name} for name in sorted(zeros)]
+    names += [{ROWS}] * len(jax.tree.leaves(private))
+    names += [{EARLIER}] * len(jax.tree.leaves(earlier))
+    names += [set()] * len(jax.tree.leaves(public))
+    outputs = iter(_follows(traced.jaxpr, names))
+    return [
+        Follows(spec, *(_together(outputs, part) for part in own))
+        for spec, own in zip(specs, shapes, strict=True)
+    ]
+
+
+def _earlier(public: Public) -> dict[str, Any]:
+    """What of a round's public numbers follows from earlier releases, or is the round's number."""
+    known = {name: getattr(public, name) for name in ("cap", "prologue", "round", "unit")}
+    return jax.tree.map(jnp.asarray, known)
+
+
+def _together(outputs: Iterator[set[str]], part: Any) -> set[str]:
+    """The names that the arrays of a part follow from, which are next among the outputs."""
+    return set().union(*(next(outputs) for _ in jax.tree.leaves(part)))
+
+
+def check_prices(found: list[Follows], *, protected: bool = True) -> None:
+    """Refuse a draw whose price follows from rows or from what was released, or is another's.
+
+    Args:
+        found: the draws of a program.
+        protected: whether no scale may follow from rows; a paper's calibration may say otherwise.
 
     Raises:
-        ValueError: as `_read`.
+        ValueError: naming the draw and what it follows from. Also for a mechanism of the user's own
+            that has the name of one of the library's, or that claims never to read the rows.
     """
-    own = ask.mechanism
-    library = mechanisms.BY_NAME.get(own.name)
-    if library is not None and library is not own:
+    for spec, total, _, scale, most in found:
+        site, own = spec.site, spec.mechanism
+        library = mechanisms.BY_NAME.get(own.name)
+        if library is not None and library is not own:
+            raise ValueError(
+                f"the draw {site!r} is by a mechanism of your own that is called {own.name!r}; "
+                "give it a name of its own"
+            )
+        if not own.price.reads_rows:
+            if ROWS in total | scale:
+                raise ValueError(f"the draw {site!r} is public, and follows from the private rows")
+            if library is None:
+                raise ValueError(
+                    f"the draw {site!r} is by a mechanism of your own that costs nothing; only the "
+                    "library's uniform draws are free"
+                )
+            continue
+        if most:
+            raise ValueError(
+                f"the sensitivity of the draw {site!r} follows from {sorted(most)}: state at_most, "
+                "the largest it may be, which is public"
+            )
+        if protected and ROWS in scale:
+            raise ValueError(f"the scale of the draw {site!r} follows from the private rows")
+        if spec.own_scale and scale:
+            raise ValueError(
+                f"the scale of the draw {site!r} follows from {sorted(scale)}, so nothing says "
+                "what it costs; state its sensitivity and leave the scale to the budget"
+            )
+
+
+Stages = tuple[tuple[str, ...], ...]
+"""The sites of draws from sums, in their order; a stage's sums follow from earlier stages alone."""
+
+
+def stages_of(found: list[Follows]) -> Stages:
+    """Which draws from sums one pass over a table in parts can serve, in their order.
+
+    A sum may follow from draws of earlier stages. Draws are made in the order of the program,
+    because what one asks for besides its sum may follow from all draws before it, and never from
+    rows.
+
+    Args:
+        found: the draws of a program.
+
+    Raises:
+        ValueError: for a draw that reads rows and is of no `Total`, or by a mechanism of the user's
+            own. Also for sums that are not int32, for a draw whose scale or `Total.told` follows
+            from rows, and for public randomness that follows from what was drawn from them.
+    """
+    for each in found:
+        _check_sum(each.spec)
+    summed = {each.spec.site for each in found if each.spec.mechanism.price.reads_rows}
+    order: list[list[str]] = []
+    for spec, total, told, _, _ in found:
+        site, public = spec.site, spec.site not in summed
+        if ROWS in told or (public and (total | told) & summed):
+            names = sorted((total | told) - {EARLIER})
+            raise ValueError(
+                f"what the draw {site!r} asks for follows from {names}, and is worked out before "
+                "rows are read"
+            )
+        if public:
+            continue
+        if not order or total & set(order[-1]):
+            order.append([])
+        order[-1].append(site)
+    return tuple(map(tuple, order))
+
+
+def _check_sum(spec: DrawSpec) -> None:
+    """Refuse a draw that reads rows and cannot be made from sums over parts of the rows.
+
+    Raises:
+        ValueError: as `stages_of`.
+    """
+    if not spec.mechanism.price.reads_rows:
+        return
+    if spec.after is None:
+        raise ValueError(f"the draw {spec.site!r} is of no boundary.Total, so it has no sums")
+    if spec.mechanism.name not in mechanisms.BY_NAME:
         raise ValueError(
-            f"the draw {ask.site!r} is by a mechanism of your own that is called {own.name!r}; "
-            "give it a name of its own"
+            f"{spec.mechanism.name} has no draw from large totals, as {spec.site!r} needs"
         )
-    if library is None and not own.price.reads_rows:
-        raise ValueError(
-            f"the draw {ask.site!r} is by a mechanism of your own that costs nothing; only the "
-            "library's uniform draws are free"
-        )
+    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.parts)}
+    if kinds != {"int32"}:
+        raise ValueError(f"the sum of the draw {spec.site!r} must be int32, got {sorted(kinds)}")
+
+
+def _follows(traced: Any, inputs: list[set[str]]) -> list[set[str]]:
+    """The names that each output of a traced program may follow from, by those of its inputs.
+
+    Functions that are compiled on their own are looked into; of loops and branches each output may
+    follow from each input.
+    """
+    known = dict(zip(map(id, traced.invars), inputs, strict=True))
+    for step in traced.eqns:
+        read = [known.get(id(entry), set()) for entry in step.invars]
+        inner = step.params.get("jaxpr") if step.primitive.name in ("jit", "pjit") else None
+        each = [set().union(*read)] * len(step.outvars)
+        if inner is not None:
+            each = _follows(inner.jaxpr, read)
+        known |= dict(zip(map(id, step.outvars), each, strict=True))
+    return [known.get(id(entry), set()) for entry in traced.outvars]
 
 
 def stages(recipe: Recipe, part: str) -> Stages:
-    """Which draws of a part of a run one pass over a table in parts can serve (`tracing.stages`).
+    """Which draws of a part of a run one pass over a table in parts can serve (`stages_of`).
 
     Raises:
         ValueError: for a part that reads all rows at once.
     """
-    found = _read(recipe, part).stages
-    if isinstance(found, str):
-        raise ValueError(found)
-    return found
+    return stages_of(_read(recipe, part))
 
 
 def check_in_parts(recipe: Recipe) -> None:

@@ -1,8 +1,42 @@
-"""Sensitivity bounds, by loss, neighbouring relation and calibration.
+"""Sensitivity bounds, by loss, neighbouring relation and calibration, and weights within bounds.
 
 A row's weight is in [0, 1] (in units of the round's public bound). The score of a split is minus
 the sum of the perspectives f(w1, w0) = (w1 + w0) L(w1 / (w1 + w0)) of its two children. Under
 add/remove-one the larger of two neighbours has at most m rows; under replace-one both have m.
+
+Smooth boosting: what one row moves when every weight depends on all rows, and why.
+
+Setting. `weighting.lazy_bregman` gives row j a weight mu(j) in [0, u], where u is a public cap.
+The total is the public M = kappa m, where m is the recipe's `rows`. If even the cap for every row
+falls short of M, every row gets the cap. In grid units, integers in units of u / GRID, all of this
+is exact. The weight of row j is a fixed non-decreasing function of its own score and of one number,
+a step of a common, totally ordered scale. So between two tables the weights of all rows but the
+changed ones move the same way.
+
+Lemma (slickness over examples; Bun et al. (2020), Lemma 25, with its constant attained). Turning mu
+into mu' takes away mass of at most u and puts back mass of at most u, all of it counted example by
+example.
+
+Proof, replace-one. Row i leaves with mu(i), a new one enters with mu'(i), and the other rows move
+one way. The number of rows is the same, so the totals are equal, and the others move by mu(i) -
+mu'(i) in sum. If that is not positive, the mass taken is mu(i) + (mu'(i) - mu(i)) = mu'(i) <= u,
+and the mass put back is mu'(i). Otherwise the mass taken is mu(i), and the mass put back is mu'(i)
++ (mu(i) - mu'(i)) = mu(i) <= u.
+
+Proof, add/remove. Let row i be added. The total is either the same M, or every row had the cap. So
+the total does not fall, and the others do not rise. The mass put back is mu'(i) <= u. The mass
+taken is mu'(i) minus what the total gained, so at most u. []
+
+As distributions mu / M this is a total variation of at most u / (kappa m) over examples, with
+equality when the changed row is at the cap on one side. The papers have u = 1. Their distance over
+*positions*, where the replaced example keeps its index, is smaller. It is then doubled on the way
+to a sensitivity, which gives their factors.
+
+Between tables the rows that do not change must keep their order, because ties in the last 1/GRID of
+a weight are resolved in order of the rows. That is so for the masks of `audit.neighbours` and for
+inserting, deleting or overwriting a row.
+
+The bounds of smooth boosting hold under add/remove and under replace-one alike.
 """
 
 import math
@@ -10,8 +44,20 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, ProperLoss, Relation
+from dpbt.base import (
+    ADD_REMOVE,
+    BINARY,
+    GRID,
+    REPLACE_ONE,
+    Array,
+    Prepared,
+    ProperLoss,
+    Relation,
+    Response,
+)
 from dpbt.privacy.mechanism import Numbers, Sensitivity
+
+# Losses and histograms, where a row moves its own weight alone.
 
 
 def perspective_bound(loss: ProperLoss, rows: Numbers) -> Array:
@@ -143,3 +189,188 @@ It holds under both relations. min(w1, w0) does not decrease in either argument 
 in each, so adding a row moves the sum by something in [0, 1]. Replace-one adds something in [0, 1]
 and takes something in [0, 1], which moves the sum by at most 1 again.
 """
+
+
+# Smooth boosting, where a row moves the weights of all.
+
+INDICATOR = 1
+"""The most that the weight of the rows with some public property moves, in units of u.
+
+In grid units it is GRID.
+
+Proof. By the lemma the weight gains at most u and loses at most u. []
+Attained by a replaced row at the cap that gains or loses the property.
+
+An error is such a weight, so a 1-rule's normalised error moves by at most u / (kappa m). The
+published Observation 8.1 has 2 / (kappa m).
+"""
+
+RULE_RANGE = 2 * INDICATOR
+"""The range, over all 1-rules, of the change of their errors, in units of u.
+
+Proof. Each error moves by something in [-1, 1]. [] Attained: a rule and its negation err on
+complementary rows, so the one loses what the other gains. The exponential mechanism with exponent
+1 / scale is (2 u / scale)-DP. In the papers' terms that is 2 eta / (kappa n), half of the published
+4 eta / (kappa n) (Asadi et al. (2022), Theorem 8.2).
+"""
+
+CLASS_WEIGHTS_L1 = 2 * INDICATOR
+"""The L1 distance, in units of u, between the class weights of all leaves of a public tree.
+
+Proof. Every row is in one leaf and one class. In all, mass of at most u leaves and mass of at most
+u enters. [] All leaves move, not only those of the changed row. So their labels do *not* compose in
+parallel, although Asadi et al. (2022), section 9, says so. The sum over leaves of what each label
+costs is bounded all the same: see `LABEL_RANGE`.
+"""
+
+LABEL_RANGE = CLASS_WEIGHTS_L1
+"""The sum over leaves of |change of w1 - w0|, in units of u. It is the cost of all labels together.
+
+Proof. In a leaf, |change of w1 - w0| <= |change of w1| + |change of w0|, and the sum of these is
+`CLASS_WEIGHTS_L1`. [] A label drawn from {0, 1} by the exponential mechanism is a logistic function
+of (w1 - w0) / scale. Its log odds move by |change of w1 - w0| / scale. With Laplace(scale) noise on
+both weights, the log probability of a winner moves by no more than that. The reason is that the
+density of the difference of two Laplace variables has a log that is 1 / scale-Lipschitz.
+Attained by a replaced row at the cap that changes class in a leaf of one class.
+"""
+
+CENTER_L2 = 2 * INDICATOR
+"""The L2 distance, in units of u, between sums of mu(j) y_j x_j, with x_j in the unit ball.
+
+Proof. Mass of at most u is taken away and at most u is put back, each times a vector of norm at
+most 1. [] Attained by a replaced row at the cap whose label flips.
+
+Dividing by M = kappa m and adding Gaussian noise of standard deviation sigma costs
+rho = (2 / (kappa m sigma))^2 / 2 = 2 / (kappa m sigma)^2. That is a quarter of the published
+8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 27 at s = 1 / (kappa n)).
+"""
+
+
+def improvement_range(loss: ProperLoss, mass: Numbers) -> Array:
+    """2 f(1, M): the range over leaves and splits of the change of a top-down improvement.
+
+    It is in units of u. M is the total weight in units of u, and f the perspective of the criterion
+    (`perspective_bound`).
+
+    Proof. The improvement of (leaf, split) is G(T) - G(T(leaf, split)), where G is the sum of f
+    over the leaves. G(T) is common to all candidates, so only G(T(leaf, split)) counts. It is a sum
+    of f over leaves that partition the rows. Take mass away first, then put mass in, each at most 1
+    (the lemma).
+
+    f does not decrease in either argument, so taking away lowers the sum. It does so by at most
+    f(1, M), for the following reasons. Remove d1 of class 1 and then d0 of class 0 from a leaf of
+    weights (w1, w0). By concavity, and as f(0, w) = 0, that lowers f by at most
+    f(d1, w0) + f(d0, w1). f is concave and homogeneous, so it is super-additive. Hence the bounds
+    add up, over all leaves and both classes, to at most f(sum of d, sum of w) <= f(1, M). The same
+    holds for putting in, read backwards. So every candidate's change is in [-f(1, M), f(1, M)]. []
+
+    For Gini that is 4 M / (M + 1) < 4 up and down, a range below 8 u, or 8 zeta in the papers'
+    normalisation. So one selection is 8 eta zeta-DP as published. Neither lemma on the published
+    way is true. One term w G(q) moves by up to 4 zeta, not 5/4 zeta (Lemma 9.1). One improvement
+    moves by up to 8 zeta, not 4 zeta (Lemma 9.2). `tests/test_top_down.py` holds the
+    counterexamples. For Matsushita the range is 4 sqrt(M), for entropy about 2 log2(e M).
+
+    Attained, up to f(1, M) - f(1, M - 1): the only row of class 1 is replaced by one that another
+    split sets apart. The improvement of the old split falls by f(1, M - 1), and that of the new one
+    rises by as much.
+    """
+    mass = jnp.asarray(mass, jnp.float32)
+    return 2 * loss.perspective(jnp.ones_like(mass), mass)
+
+
+def improvement_rounding(mass: Numbers) -> Array:
+    """2^-39 M: the most that float64 adds to the spread of the changes of improvements.
+
+    It is in units of u. A perspective is off by at most 2^-43 of the weight in its leaf
+    (`rounding_allowance`). A leaf and its two children make 2^-42 M, and subtractions
+    and the 48 bits of a score less than 2^-45 M. The spread compares two candidates on two tables.
+    So it is off by at most 4 (2^-42 + 2^-45) M < 2^-39 M.
+    """
+    return jnp.asarray(mass, jnp.float32) * 2.0**-39
+
+
+def sum_step(rows: Numbers, spread: Numbers = 0.0) -> np.ndarray:
+    """The public step that weighted sums of rows are rounded down to, in 2^-14 grid units.
+
+    It is the smallest power of two, at least 1, for which every sum fits 2^29 steps and the noise
+    has a standard deviation of at most 2^26 steps. All weights together are at most GRID m, and a
+    row is at most 2^14 units long.
+
+    Args:
+        rows: m, scalar or array.
+        spread: the standard deviation of the noise, in units of 2^-14 grid units.
+    """
+    largest = np.asarray(rows, np.float64) * GRID * 2.0**14
+    least = np.maximum(largest / 2.0**29, np.asarray(spread, np.float64) / 2.0**26)
+    return 2.0 ** np.ceil(np.log2(np.maximum(least, 1.0)))
+
+
+def center_step(step: Numbers, features: int) -> Numbers:
+    """`CENTER_L2` for sums on a grid of steps h: (2 + sqrt(d) h / (2^14 GRID)) (1 + 2^-20).
+
+    Proof. Sums of weights times rows, in units of 2^-14, are exact integers, and so is their
+    quotient by h, rounded down (`sum_step`). Rounding down moves each of d coordinates by less than
+    one step more than the sums move. That is less than sqrt(d) steps in L2 norm. The scale of the
+    noise is computed in float32 in at most 6 roundings of 2^-24, which add less than 2^-20. []
+
+    Args:
+        step: h, from `sum_step`; scalar or array.
+        features: d, a public bound on the number of features.
+    """
+    rounding = math.sqrt(features) * step / (2.0**14 * GRID)
+    return (CENTER_L2 + rounding) * (1 + 2.0**-20)
+
+
+def total_mass(rows: Numbers, density: Numbers, cap: Numbers) -> Array:
+    """f32[...]: M / u = m kappa / u, plus half a grid unit; public.
+
+    It is no less than the total weight in units of the cap u.
+    """
+    return jnp.asarray(rows, jnp.float32) * (density / cap) + 0.5 / GRID
+
+
+# Weights as private programs read them: integers on a grid, within their bounds.
+
+
+def counted_weights(weight: Array, table: Prepared, response: Response = BINARY) -> Array:
+    """The weights as integers on the grid, whatever a weight update gives; 0 for absent rows.
+
+    It maps each row's own weight, and changes no weight that a weight update of the library gives
+    to a present row of a table without weights of its own. The weight of a row in its table
+    multiplies the weight update's.
+
+    Args:
+        weight: f32[N], as `Weighted` has it; f32[K, N] with several classes.
+        table: prepared rows.
+        response: what is predicted. Residuals are in -GRID..GRID, and are rounded towards 0, so
+            that the norm of a row's residuals over classes does not grow. Weights of two classes
+            are in 0..GRID.
+    """
+    present = jnp.broadcast_to(table.present, weight.shape)
+    counts = weight > 0 if response == BINARY else ~jnp.isnan(weight)  # a NaN is not above 0
+    own = row_weights(table)
+    if own is None:
+        number = jnp.where(counts & present, weight, 0)
+    else:
+        # Infinity times 0 is a NaN, so rows of weight 0 are left out before.
+        own = jnp.broadcast_to(own, weight.shape)
+        number = jnp.where(counts & present & (own > 0), weight, 0) * own
+    if response == BINARY:
+        return jnp.round(jnp.minimum(number, GRID))
+    return jnp.trunc(jnp.clip(number, -GRID, GRID))
+
+
+def whole_rows(counts: Array) -> Array:
+    """i32[...]: counts in 1 / GRID of a row, rounded to whole rows.
+
+    Counts that differ by at most one row differ by at most one once they are rounded.
+    """
+    return (counts + GRID // 2) // GRID
+
+
+def row_weights(table: Prepared) -> Array | None:
+    """f32[N]: the weights of rows of a table in [0, 1]; None if all weigh the same."""
+    own = getattr(table, "weight", None)
+    if own is None:
+        return None
+    return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.base import Array
-from dpbt.privacy import draws, variates
-from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.mechanism import LIMB, Mechanism
+from dpbt.privacy import variates
+from dpbt.privacy.boundary import DrawSpec, site_key
+from dpbt.privacy.mechanism import Mechanism
 from dpbt.privacy.mechanisms.additive import SATURATION
 
 Totals = dict[str, Any]
@@ -49,60 +49,46 @@ def draw(key: Array, totals: Totals, asked: Mapping[str, DrawSpec], *, small: bo
     """
     release: Drawn = {}
     for site, total in totals.items():
-        own, ask = draws.site_key(key, site), asked[site]
-        if ask.mechanism.selects:
-            release[site] = _selected(own, total, ask)
-        else:
-            release[site] = _noisy(own, total, ask, small)
+        spec = asked[site]
+        leaves, form = jax.tree.flatten(total)
+        limbs = [(leaf >> _LIMB, leaf & (2**_LIMB - 1)) for leaf in map(np.asarray, leaves)]
+        limbs = jax.tree.map(lambda limb: limb.astype(np.int32), limbs)
+        assert spec.after is not None  # as `pricing.stages` says
+        sampler = _sampler(spec.mechanism, spec.after, form)
+        high, low = sampler(site_key(key, site), limbs, spec.told, spec.scale)
+        if spec.mechanism.selects:
+            release[site] = np.asarray(low)
+            continue
+        noisy = (np.asarray(high).astype(np.int64) << _LIMB) + np.asarray(low).astype(np.int64)
+        most = SATURATION if small else MOST
+        release[site] = np.clip(noisy, -most, most).astype(np.int32 if small else np.int64)
     return release
 
 
-def _noisy(key: Array, total: Any, asked: DrawSpec, small: bool) -> np.ndarray:
-    """A sum with noise, which is added exactly."""
-    assert asked.after is not None
-    value = np.asarray(asked.after(total, *asked.told))
-    assert value.dtype == np.int64
-    high, low = _drawn(asked.mechanism)(key, *_limbs(value), asked.scale)
-    noisy = (np.asarray(high).astype(np.int64) << LIMB) + np.asarray(low).astype(np.int64)
-    most = SATURATION if small else MOST
-    return np.clip(noisy, -most, most).astype(np.int32 if small else np.int64)
-
-
-def _limbs(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """i32[...] high and low, for int64 value = 2^`LIMB` high + low."""
-    return (value >> LIMB).astype(np.int32), (value & (2**LIMB - 1)).astype(np.int32)
+_LIMB = 30
+"""Whole numbers beyond int32 are two int32: high 2^30 + low, with low in 0..2^30 - 1."""
 
 
 @functools.cache
-def _drawn(mechanism: Mechanism) -> Callable[..., tuple[Array, Array]]:
-    """The draw of a mechanism from large totals, compiled once for each shape."""
-    assert mechanism.wide is not None  # as `tracing.stages` says
-    return jax.jit(mechanism.wide)
+def _sampler(mechanism: Mechanism, after: Callable[..., Any], form: Any) -> Callable[..., Any]:
+    """(key, limbs of a sum, told, scale) -> limbs of the output, compiled once for each shape.
 
+    The index of a selection is a low limb.
+    """
+    base = np.float64(2**_LIMB)
 
-def _selected(key: Array, total: Any, asked: DrawSpec) -> np.ndarray:
-    """The candidate that is drawn by scores of a sum, which float64 holds exactly."""
-    assert asked.after is not None
-    leaves, form = jax.tree.flatten(total)
-    limbs = [_limbs(np.asarray(leaf)) for leaf in leaves]
-    select = _selection(asked.mechanism, asked.after, form)
-    return np.asarray(select(key, limbs, asked.told, asked.scale))
-
-
-@functools.cache
-def _selection(mechanism: Mechanism, after: Callable[..., Any], form: Any) -> Callable[..., Array]:
-    """(key, limbs of a sum, told, scale) -> the output, compiled once for each shape."""
-
-    def select(key: Array, limbs: Any, told: tuple[Any, ...], scale: Array) -> Array:
+    def sample(key: Array, limbs: Any, told: tuple[Any, ...], scale: Array) -> tuple[Array, Array]:
         with variates.double_precision():
-            wholes = [
-                variates.double(high) * np.float64(2**LIMB) + variates.double(low)
-                for high, low in limbs
-            ]
+            wholes = [base * variates.double(high) + variates.double(low) for high, low in limbs]
             value = after(jax.tree.unflatten(form, wholes), *told)
-        return mechanism.sample(key, value, scale)
+        output = mechanism.sample(key, value, scale)
+        if mechanism.selects:
+            return jnp.zeros_like(output), output
+        with variates.double_precision():
+            above = jnp.floor(output / base)
+            return above.astype(jnp.int32), (output - base * above).astype(jnp.int32)
 
-    return jax.jit(select)
+    return jax.jit(sample)
 
 
 def read(release: Mapping[str, np.ndarray]) -> dict[str, Array]:

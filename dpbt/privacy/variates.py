@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.base import Array
+from dpbt.base import Array, Numbers
 
 EXPONENTIAL_WORDS = 4
 """How many words one exponential variable takes."""
@@ -47,6 +47,11 @@ def double_precision() -> AbstractContextManager[None]:
 def double(array: ArrayLike) -> Array:
     """The same numbers in float64; for use within `double_precision`."""
     return jnp.asarray(array).astype(jnp.float64)
+
+
+def positive(scale: Numbers) -> Array:
+    """The scale, or 1 where it is 0, so that a quotient stays finite."""
+    return jnp.where(scale > 0, scale, 1)
 
 
 def log1p(x: Array) -> Array:

@@ -32,7 +32,6 @@ from dpbt.base import (
 from dpbt.base import relation as to_relation
 from dpbt.data.targets import Target
 from dpbt.privacy import accounting, boundary, pricing
-from dpbt.privacy.draws import group_of
 from dpbt.privacy.mechanism import ROUNDING, Allowance
 from dpbt.validate import floats, one_of, positive, shown, warn_of_delta, whole, wholes
 
@@ -285,7 +284,7 @@ class PaidDraw(NamedTuple):
         times: f64[...], how often it is made.
     """
 
-    ask: boundary.Request
+    ask: boundary.DrawSpec
     group: str
     siblings: int
     times: np.ndarray
@@ -304,7 +303,7 @@ def _draws(draft: Recipe, fractions: Mapping[str, Any]) -> list[PaidDraw]:
     single = jax.tree.map(lambda leaf: leaf.flat[0], draft)
     rounds = np.asarray(draft.rounds, np.float64)
     found = [
-        (ask, group_of(ask.site, fractions), rounds if part == "rounds" else np.ones(()))
+        (ask, boundary.group_of(ask.site, fractions), rounds if part == "rounds" else np.ones(()))
         for part in draft.learner.parts
         for ask in pricing.sites(single, part)
         if ask.mechanism.price.reads_rows and not ask.own_scale
@@ -322,9 +321,9 @@ def _noise(
     allowance = for_people(allow(request), request.max_rows_per_user)
     noise: dict[str, np.ndarray] = {}
     for ask, group, siblings, times in made:
-        payments = siblings * times * float(ask.pays)
+        payments = siblings * times * float(ask.count)
         part = allowance.part(np.asarray(fractions[group], np.float64) / payments)
-        alike = len({each.ask.pays for each in made if each.group == group}) == 1
+        alike = len({each.ask.count for each in made if each.group == group}) == 1
         noise[group if alike else ask.site] = ask.mechanism.multiplier(part)
     return noise
 
@@ -458,7 +457,7 @@ def after_samplers(
         if ask.mechanism.price.sampler is None:
             continue
         assert ask.moves is not None
-        multiplier = np.asarray(noise[group_of(ask.site, noise)], np.float64)
+        multiplier = np.asarray(noise[boundary.group_of(ask.site, noise)], np.float64)
         people = request.max_rows_per_user
         noisy = np.where(multiplier > 0, multiplier, np.inf)
         moved_by = people * ROUNDING / noisy

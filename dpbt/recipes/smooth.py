@@ -1,8 +1,8 @@
 """Smooth boosting: LazyBB (Asadi et al., 2022), LazyBregBoost with halfspaces (Bun et al., 2020).
 
 The same noise serves both neighbouring relations. The total weight is kappa `rows`, a public
-number, whatever the number of rows present, up to `rows` (`slickness`). Neighbours are tables whose
-other rows keep their order.
+number, whatever the number of rows present, up to `rows` (`sensitivity`). Neighbours are tables
+whose other rows keep their order.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name

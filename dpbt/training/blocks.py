@@ -278,10 +278,11 @@ class Run:
     def _zeros(self, part: str) -> Release:
         """Zeros in place of the release of a part, as post-processing reads it."""
         found = {}
-        for site, draw in pricing.drawn(self._recipe, part).items():
-            noisy = draw.mechanism.price.reads_rows and not draw.mechanism.selects
+        for spec in pricing.sites(self._recipe, part):
+            noisy = spec.mechanism.price.reads_rows and not spec.mechanism.selects
             wide = noisy and not self._small
-            found[site] = jnp.zeros(draw.shape, jnp.float32 if wide else draw.dtype)
+            dtype = jnp.float32 if wide else spec.output.dtype
+            found[spec.site] = jnp.zeros(spec.output.shape, dtype)
         return found
 
     # What a checkpoint has.
@@ -299,8 +300,8 @@ class Run:
         release = None if self._kept is None else self._kept.get(name)
         if self._kept is None or release is None:
             return None
-        asked = pricing.drawn(self._recipe, part)
-        drawn = {site: spec for site, spec in asked.items() if not spec.for_places}
+        specs = pricing.sites(self._recipe, part)
+        drawn = {spec.site: spec.output for spec in specs if not spec.for_places}
         alike = release.keys() == drawn.keys() and all(
             array.shape == drawn[site].shape and array.dtype in (drawn[site].dtype, np.int64)
             for site, array in release.items()
@@ -346,7 +347,7 @@ class Run:
         rounds = jax.tree.map(padded, _on_host(done.released))
         transcript = Transcript(*(_on_device(once) for once in (prologue, rounds, epilogue)))
         checks.check_transcript(transcript)
-        drawn = pricing.drawn(recipe, "rounds")
+        drawn = {spec.site for spec in pricing.sites(recipe, "rounds")}
         return Model(
             _scaled(recipe, hypotheses, slope),
             intercept,

@@ -122,8 +122,8 @@ def _stages(table: BlockTable, recipe: Recipe) -> list[list[DrawSpec]]:
     """What is drawn from the sums of each pass of a round, in shapes."""
     once = {}
     if recipe.learner.prologue is not None:
-        drawn = pricing.drawn(recipe, "prologue")
-        once = {site: jax.ShapeDtypeStruct(draw.shape, draw.dtype) for site, draw in drawn.items()}
+        drawn = pricing.sites(recipe, "prologue")
+        once = {spec.site: spec.output for spec in drawn}
 
     def asked(prologue: Release) -> dict[str, DrawSpec]:
         public, _ = step.opened(recipe, prologue)
@@ -136,9 +136,9 @@ def _stages(table: BlockTable, recipe: Recipe) -> list[list[DrawSpec]]:
 
 def _outputs(recipe: Recipe) -> tuple[int, int]:
     """How many outputs of a round follow from rows, and how many are public randomness."""
-    draws = pricing.drawn(recipe, "rounds").values()
-    private = sum(draw.outputs for draw in draws if draw.mechanism.price.reads_rows)
-    return private, sum(draw.outputs for draw in draws if draw.mechanism.public)
+    specs = pricing.sites(recipe, "rounds")
+    private = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
+    return private, sum(spec.output.size for spec in specs if spec.mechanism.public)
 
 
 def _model_bytes(recipe: Recipe) -> int:
@@ -153,7 +153,8 @@ def _pass_bytes(table: BlockTable, recipe: Recipe, threads: int) -> int:
 
     def taken(asked: DrawSpec) -> int:
         total_and_draw = _SELECTED if asked.mechanism.selects else _NOISY
-        return asked.numbers * (_READ * AHEAD * threads + _RELEASED * total_and_draw)
+        numbers = sum(part.size for part in jax.tree.leaves(asked.parts))
+        return numbers * (_READ * AHEAD * threads + _RELEASED * total_and_draw)
 
     _, public = _outputs(recipe)
     largest = max(sum(map(taken, stage)) for stage in _stages(table, recipe))

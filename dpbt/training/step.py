@@ -21,7 +21,7 @@ from dpbt.base import (
     WeakLearner,
     uniform,
 )
-from dpbt.privacy.grid import counted_weights
+from dpbt.privacy.sensitivity import counted_weights
 from dpbt.training.checks import check_run, check_same_rows
 
 

@@ -82,7 +82,7 @@ def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) ->
     Args:
         settings: from `recipes.published.smooth.halfspace_settings`.
         rho: the total; `accounting.zcdp_rho(epsilon, delta)`.
-        moved: L2 sensitivity times kappa n: 2 (`slickness.CENTER_L2`), or 4 as published.
+        moved: L2 sensitivity times kappa n: 2 (`sensitivity.CENTER_L2`), or 4 as published.
     """
     noise = settings.density * settings.noise
     return math.ceil(moved * math.sqrt(settings.rounds / (2 * rho)) / noise)

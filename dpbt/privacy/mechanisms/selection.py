@@ -1,6 +1,12 @@
-"""Selections: the exponential mechanism and return-noisy-max."""
+"""Selections: the exponential mechanism and return-noisy-max.
+
+Scores are in nearly double precision, as pairs of float32 arrays. Float32 holds the score of a
+candidate to 2^-24 of its size. Beyond some ten thousand rows that is a share of what one row moves.
+A pair of float32 numbers holds 48 bits, and may leave the scope of `variates.double_precision`.
+"""
 
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +16,9 @@ from dpbt.base import UNSPLIT, Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
-from dpbt.privacy.mechanisms.common import no_tail, positive, pure
 from dpbt.privacy.mechanisms.prices import BOUNDED_RANGE, PURE
-from dpbt.privacy.mechanisms.scores import Scores, doubles, shape
+from dpbt.privacy.variates import positive
+from dpbt.public import without_values
 
 FLOOR = 32.0
 """No allowed candidate counts as more than this many scales behind the best one.
@@ -29,9 +35,62 @@ MAX_CANDIDATES = 2**20
 """Most candidates of one draw for which the samplers' bound holds."""
 
 
+class Scores(NamedTuple):
+    """Scores high + low; a forbidden candidate has a high of -inf and a low of 0.
+
+    Attributes:
+        high: f32[..., K], the scores rounded to float32.
+        low: f32[..., K], what rounding left.
+    """
+
+    high: Array
+    low: Array
+
+    __repr__ = without_values
+
+
+def behind_best(values: Array, allowed: Array | None = None) -> Scores:
+    """Each score minus the best allowed score of its draw, as a pair.
+
+    Selections read differences alone, so the law is the same. The pair is off by at most 2^-48 of
+    the difference.
+
+    Subtracting the best score costs no privacy. If a row moves all scores by something in [a, b],
+    it moves the best of them by something in [a, b] too. So all differences move by something in
+    [a - c, b - c] for one c, which is a range of the same length.
+
+    Args:
+        values: i32[..., K], or f64[..., K] within `variates.double_precision`; finite.
+        allowed: bool[..., K], which candidates may be drawn; None for all.
+    """
+    with variates.double_precision():
+        scores = variates.double(values)
+        if allowed is not None:
+            scores = jnp.where(allowed, scores, np.float64(-np.inf))
+        best = jnp.max(scores, axis=-1, keepdims=True)
+        relative = scores - jnp.where(jnp.isneginf(best), np.float64(0), best)
+
+        # An explicit rounding, which no compiler may leave out, and what it left.
+        rounded = jax.lax.reduce_precision(relative, exponent_bits=8, mantissa_bits=23)
+        rest = jnp.where(jnp.isneginf(relative), np.float64(0), relative - rounded)
+        return Scores(rounded.astype(jnp.float32), rest.astype(jnp.float32))
+
+
+def _doubles(scores: Array | Scores) -> Array:
+    """f64[..., K]: the scores, for use within `variates.double_precision`."""
+    if isinstance(scores, Scores):
+        return variates.double(scores.high) + variates.double(scores.low)
+    return variates.double(scores)
+
+
+def _shape(scores: Array | Scores) -> tuple[int, ...]:
+    """The shape [..., K] of the scores."""
+    return scores.high.shape if isinstance(scores, Scores) else scores.shape
+
+
 def _per_draw(scores: Array | Scores, scale: Numbers) -> Array:
     """The scale of each draw as f32[..., 1], from one scale for all or one for each."""
-    return jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape(scores)[:-1])[..., None]
+    return jnp.broadcast_to(jnp.asarray(scale, jnp.float32), _shape(scores)[:-1])[..., None]
 
 
 def _behind(pair: Array | Scores, scale: Array) -> Array:
@@ -40,7 +99,7 @@ def _behind(pair: Array | Scores, scale: Array) -> Array:
     Differences are taken first, so that large scores keep the digits that tell them apart. Use it
     within `variates.double_precision`.
     """
-    scores, scale = doubles(pair), variates.double(scale)
+    scores, scale = _doubles(pair), variates.double(scale)
     best = jnp.max(scores, axis=-1, keepdims=True)
     best = jnp.where(jnp.isneginf(best), jnp.zeros_like(best), best)
     ratio = jnp.where(jnp.isinf(scale), jnp.zeros_like(scores), (scores - best) / positive(scale))
@@ -49,9 +108,9 @@ def _behind(pair: Array | Scores, scale: Array) -> Array:
 
 
 def _check_candidates(scores: Array | Scores) -> None:
-    if shape(scores)[-1] > MAX_CANDIDATES:
+    if _shape(scores)[-1] > MAX_CANDIDATES:
         raise ValueError(
-            f"a selection has at most {MAX_CANDIDATES} candidates, got {shape(scores)[-1]}"
+            f"a selection has at most {MAX_CANDIDATES} candidates, got {_shape(scores)[-1]}"
         )
 
 
@@ -91,8 +150,8 @@ def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> A
     _check_candidates(scores)
     scale = _per_draw(scores, scale)
     quiet = scale == 0
-    groups, size = _groups(shape(scores)[-1])
-    padding = groups * size - shape(scores)[-1]
+    groups, size = _groups(_shape(scores)[-1])
+    padding = groups * size - _shape(scores)[-1]
 
     with variates.double_precision():
         # Logits, cut into consecutive groups.
@@ -104,7 +163,7 @@ def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> A
         # The group: the first to arrive, or without noise that of the best candidate. (The best
         # logit is 0 only up to rounding, since compilers may compute a score twice.)
         best, mass = jnp.max(filled, axis=-1), jnp.sum(jnp.exp(filled), axis=-1)
-        across, within = selection_noise(key, shape(scores))
+        across, within = selection_noise(key, _shape(scores))
         group = _first_best(jnp.where(quiet, best, -across / mass))
 
         # The candidate within it.
@@ -181,7 +240,7 @@ exponential = Mechanism(
     _exponential_sample,
     _exponential_log_prob,
     _exponential_loss,
-    BOUNDED_RANGE._replace(sampler=Sampler(gap=2.0**-28, tail=no_tail)),
+    BOUNDED_RANGE._replace(sampler=Sampler(gap=2.0**-28)),
 )
 """Candidate k of [..., K] with probability proportional to exp(score / scale).
 
@@ -211,7 +270,7 @@ e^-32 / 2^20, so it is at most 2^-50.
 def _noisy_max_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """The argmax of scores in units of the scale, plus Laplace noise of scale 1 on each."""
     _check_candidates(scores)
-    bits = words(key, variates.EXPONENTIAL_WORDS, shape(scores))
+    bits = words(key, variates.EXPONENTIAL_WORDS, _shape(scores))
     scale = _per_draw(scores, scale)
     with variates.double_precision():
         size = variates.exponential(bits)
@@ -265,19 +324,19 @@ def _noisy_max_log_prob(output: Array, scores: Array | Scores, scale: Numbers) -
     return jnp.take_along_axis(_noisy_max_pmf(scores, scale), output[..., None], axis=-1)[..., 0]
 
 
-def _noisy_max_divergence(
+def _noisy_max_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
-) -> Array:
+) -> StepLoss:
     p, q = _noisy_max_pmf(scores, scale), _noisy_max_pmf(other_scores, other_scale)
-    return _pmf_divergence(p, q)
+    return StepLoss.of_pure(_pmf_divergence(p, q))
 
 
 noisy_max = Mechanism(
     "noisy max",
     _noisy_max_sample,
     _noisy_max_log_prob,
-    pure(_noisy_max_divergence),
-    PURE._replace(sampler=Sampler(gap=2.0**-28, tail=no_tail)),
+    _noisy_max_loss,
+    PURE._replace(sampler=Sampler(gap=2.0**-28)),
 )
 """Index of the largest of [..., K] finite scores after independent Laplace(scale) noise on each.
 

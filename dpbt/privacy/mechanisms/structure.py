@@ -7,7 +7,6 @@ import numpy as np
 from dpbt.base import Array
 from dpbt.privacy.keys import words
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
-from dpbt.privacy.mechanisms.common import no_tail
 from dpbt.privacy.mechanisms.prices import FREE
 
 
@@ -85,7 +84,7 @@ uniform = Mechanism(
     _uniform_sample,
     _uniform_log_prob,
     _uniform_loss,
-    FREE._replace(sampler=Sampler(gap=0.0, tail=no_tail)),
+    FREE._replace(sampler=Sampler(gap=0.0)),
     public=True,
 )
 """Public randomness: reals in [0, scale), or integers 0..scale - 1 where the value holds integers.

@@ -10,7 +10,7 @@ import numpy as np
 from dpbt import recipes
 from dpbt.base import Array, Table
 from dpbt.learners import random_tree
-from dpbt.privacy import mechanisms
+from dpbt.privacy import keys, variates
 from experiments.common import protocols, structures
 from experiments.common.progress import Progress
 
@@ -89,6 +89,15 @@ def read(noisy: Array, fallback: Array, reading: str) -> Array:
     return random_tree.shares(noisy, fallback, reading)
 
 
+def _with_laplace(key: Array, value: Array, scale: Array) -> Array:
+    """f32[...]: the values plus Laplace(scale) noise."""
+    bits = keys.words(key, variates.EXPONENTIAL_WORDS, value.shape)
+    with variates.double_precision():
+        size = variates.exponential(bits)
+        noise = jnp.where(variates.sign_bit(bits), -size, size).astype(jnp.float32)
+    return value + scale * noise
+
+
 @functools.partial(jax.jit, static_argnames=("heights", "sizes", "readings", "own"))
 def grid_errors(
     key: Array,
@@ -109,9 +118,9 @@ def grid_errors(
     k's scale. Theta is uniform where the counts cannot be used. Forests of different h and k share
     structures but not noise; readings share both.
 
-    This is a shortcut for an experiment and not a release. The noise comes from
-    `mechanisms.laplace` directly and not through a weak learner's `draw`. So no ledger counts it,
-    and no transcript of it can be replayed or audited. `dpbt.fit` releases forests; a test
+    This is a shortcut for an experiment and not a release. The noise is real Laplace noise in
+    float32, and does not come through a weak learner's `draw`. So no ledger counts it, and no
+    transcript of it can be replayed or audited. `dpbt.fit` releases forests; a test
     compares the two in distribution, and would notice another scale of the noise.
 
     Args:
@@ -155,9 +164,7 @@ def grid_errors(
     def add(totals, pair):
         size, tree, pair_key = pair
         laplace_key, fallback_key = jax.random.split(pair_key)
-        noisy = mechanisms.laplace.sample(
-            laplace_key, count[tree].astype(jnp.float32), scales[size]
-        )
+        noisy = _with_laplace(laplace_key, count[tree].astype(jnp.float32), scales[size])
         fallback = jax.random.uniform(fallback_key, noisy.shape[:1], jnp.float32)
         theta = jnp.stack([read(noisy, fallback, reading)[node[tree]] for reading in readings])
         votes, sums = totals

@@ -10,7 +10,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.base import Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
-from dpbt.privacy import accounting, slickness
+from dpbt.privacy import accounting, sensitivity
 from dpbt.recipes.published.smooth import halfspace_settings
 from experiments.common import diagnostics, smooth_bounds
 from experiments.common.results import Line
@@ -26,7 +26,7 @@ from experiments.papers.bun_2020.settings import (
     SMOKE_ROUNDS,
 )
 
-_MOVED = (PUBLISHED_L2, slickness.CENTER_L2)
+_MOVED = (PUBLISHED_L2, sensitivity.CENTER_L2)
 
 
 @jax.jit

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbt.privacy import keys, variates
+from dpbt.privacy import variates
 
 
 def points(low, high, count=200_000):
@@ -120,23 +120,7 @@ def test_normal_variables_come_in_independent_pairs():
     assert squares.pvalue > FALSE_ALARM
 
 
-def test_shapes_of_any_size():
-    with variates.double_precision():
-        for shape in ((), (1,), (2, 3), (5,)):
-            pairs = (int(np.prod(shape)) + 1) // 2
-            bits = keys.words(jax.random.key(0), variates.NORMAL_WORDS, (pairs,))
-            assert variates.normals(bits, shape).shape == shape
-
-
 def test_powers_of_two_are_the_largest_below():
     scale = np.float32([0.1, 1, 3, 4095, 4096, 8191.5, 2.0**32, 3.0e9])
     expected = [max(2.0 ** np.floor(np.log2(float(s)) - 12), 1) for s in scale]
     np.testing.assert_array_equal(variates.power_of_two(jnp.asarray(scale), 12), expected)
-
-
-def test_no_double_leaves_the_scope():
-    """The precision of programs around a sampler stays at 32 bits."""
-    assert jnp.asarray(1.5).dtype == jnp.float32
-    with variates.double_precision():
-        assert variates.double(jnp.float32(1)).dtype == jnp.float64
-    assert (jnp.ones(2) * 2.5).dtype == jnp.float32

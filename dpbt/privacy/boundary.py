@@ -22,6 +22,7 @@ So an audit exercises the very code that ran. What the program returns is ignore
 """
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import types
@@ -133,7 +134,7 @@ class DrawSpec:
         """The private value of the draw, of the rows of this table."""
         return self.parts if self.after is None else self.after(self.parts, *self.told)
 
-    @property
+    @functools.cached_property
     def output(self) -> jax.ShapeDtypeStruct:
         """The shape and the type of what is drawn."""
 
@@ -440,7 +441,9 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
             return ask.mechanism.at(own, ask.value, ask.scale, given.place)
         elif ask.site in wanted:
             found[ask.site] = ask.parts
-        return given.sites.get(ask.site, ask.zeros)
+        if ask.site not in given.sites:
+            return ask.zeros
+        return given.sites[ask.site]
 
     run(program, answer, view)
     return found

@@ -231,18 +231,6 @@ def noise_and_public(seed: int | None) -> tuple[Array, Array]:
     return (fresh_key(), fresh_key()) if seed is None else pair(jax.random.key(seed))
 
 
-def derived(key: Array, digest: bytes) -> Array:
-    """A research key that follows from another one and from a digest, by HMAC-SHA256.
-
-    Args:
-        key: one research key.
-        digest: of anything; the key is then as private as what it is of.
-    """
-    words = np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
-    made = hmac.digest(words, digest, "sha256")[: len(words)]
-    return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(made, "<u4").astype(np.uint32)))
-
-
 class ResearchKeyWarning(UserWarning):
     """Private rows were released with a key that a search can find."""
 
@@ -321,15 +309,12 @@ def fold_words(key: Array, words: AnyArray) -> Array:
     check(key)
     if words.dtype != jnp.uint32 or words.ndim != 1:
         raise ValueError(f"words must be u32 of rank 1, got {words.dtype}{list(words.shape)}")
-    length = np.uint32(words.shape[0])
-    if length == 0:
-        return jax.random.fold_in(key, length)
     # One loop for the length and all words, because each place that folds is compiled by itself.
     # Under shard_map the loop needs a start that varies as the words do.
     words = jnp.asarray(words)
-    data = jax.random.key_data(key) | (words[0] & np.uint32(0))
+    path = jnp.concatenate([jnp.full(1, words.shape[0], jnp.uint32), words])
+    data = jax.random.key_data(key) | (path[-1] & np.uint32(0))
     start = jax.random.wrap_key_data(data, impl=jax.random.key_impl(key))
-    path = jnp.concatenate([jnp.asarray(length)[None], words])
     node, _ = jax.lax.scan(_absorb, start, path)
     return node
 
@@ -342,9 +327,9 @@ def text_words(text: str) -> np.ndarray:
 def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
     """The key of the noise on one table: a release key itself, or a research key of its own.
 
-    Whoever fits two tables under one seed would else add one noise to both, and the difference of
-    two sums would be exact. So it follows from the rows, too. Nothing but noise may be drawn under
-    it, and nothing else be derived from it.
+    The latter follows from the rows, too, by HMAC-SHA256. Whoever fits two tables under one seed
+    would else add one noise to both, and the difference of two sums would be exact. Nothing but
+    noise may be drawn under it, and nothing else be derived from it.
 
     Args:
         key: one typed key.
@@ -355,7 +340,11 @@ def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
         ValueError: as `check`.
     """
     check(key)
-    return key if kind(key) == RELEASE else derived(key, _digest(blocks))
+    if kind(key) == RELEASE:
+        return key
+    words = np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
+    made = hmac.digest(words, _digest(blocks), "sha256")[: len(words)]
+    return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(made, "<u4").astype(np.uint32)))
 
 
 def _digest(blocks: Iterable[Any]) -> bytes:

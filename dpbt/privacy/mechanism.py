@@ -209,13 +209,12 @@ class Mechanism(NamedTuple):
         Raises:
             ValueError: for a mechanism that is priced by a range, which is not a norm.
         """
-        norms = {"l1": sensitivity.l1, "l2": sensitivity.l2}
-        if self.price.norm not in norms:
+        if self.price.norm not in Sensitivity._fields:
             raise ValueError(
                 f"{self.name} is priced by the {self.price.norm} of a change of scores, and not by "
                 "a norm"
             )
-        return norms[self.price.norm]
+        return getattr(sensitivity, self.price.norm)
 
     def multiplier(self, allowance: Allowance) -> np.ndarray:
         """f32[...]: the least noise for a sensitivity of 1 that costs no more than the allowance.

@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -27,9 +27,6 @@ from dpbt.release.about import About
 from dpbt.release.scoring import PROBABILITIES, ask_the_same
 from dpbt.storage import write_whole
 from dpbt.validate import shown
-
-if TYPE_CHECKING:
-    from dpbt.release.model import Model
 
 FORMAT, VERSION = "dpbt model", 3
 """Files of any other version are refused."""
@@ -81,12 +78,12 @@ class _File(msgspec.Struct):
     hypotheses: _Hypotheses
 
 
-def write(path: Path, model: "Model", domain: Domain | None, classes: Sequence[Any] | None) -> None:
+def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] | None) -> None:
     """Write the file of a model, whole or not at all.
 
     Args:
         path: the file.
-        model: as `model.frozen` makes it.
+        model: a `Model`, as `model.frozen` makes it.
         domain: as `dpbt.save`.
         classes: as `dpbt.save`.
 
@@ -206,7 +203,7 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
     return words
 
 
-def _rows(model: "Model", domain: Domain | None) -> _Rows:
+def _rows(model: Any, domain: Domain | None) -> _Rows:
     """What the model reads: a domain, or else the questions of its cells.
 
     Raises:

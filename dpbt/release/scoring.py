@@ -5,7 +5,7 @@ All functions take arrays of NumPy or of JAX, and need no JAX for those of NumPy
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +17,6 @@ from dpbt.data.targets import Target, in_units
 from dpbt.learners.hypotheses.kind import Hypotheses, Kind, Rows
 from dpbt.public import Questions, of_bits
 from dpbt.validate import shown
-
-if TYPE_CHECKING:
-    from dpbt.release.about import About
-    from dpbt.release.model import Model
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
@@ -59,8 +55,8 @@ def shares(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> 
     return kind.shares(hypotheses, kind.read(rows))
 
 
-def of_rows(model: "Model", rows: Any, what: What) -> Array:
-    """[..., N]: what a function of encoded rows says of each row.
+def of_rows(model: Any, rows: Any, what: What) -> Array:
+    """[..., N]: what a function of encoded rows says of each row, with the arrays of a `Model`.
 
     Raises:
         ValueError: as `dpbt.decision_function`.
@@ -110,7 +106,7 @@ def compiled(what: What) -> Callable:
     return jax.jit(run, static_argnums=0)
 
 
-def _cells(model: "Model", rows: Any) -> Array:
+def _cells(model: Any, rows: Any) -> Array:
     """Encoded rows as the model reads them.
 
     Raises:
@@ -158,11 +154,11 @@ def ask_the_same(first: Questions, second: Questions, fields: int = 5) -> bool:
     return all(np.array_equal(*pair) for pair in pairs)
 
 
-def probability_of(about: "About", scores: Array) -> Array:
+def probability_of(about: Any, scores: Array) -> Array:
     """f32[...]: the probability of the positive class that scores give; f32[N, K] of several.
 
     Args:
-        about: of a model whose hypotheses state scores, such as `about.about(recipe)`.
+        about: the `About` of a model whose hypotheses state scores, as `about.about(recipe)`.
         scores: as `decision_function` gives them, or `boosting.boost` of two classes.
 
     Raises:

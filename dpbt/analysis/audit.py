@@ -23,7 +23,7 @@ from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
-from dpbt.training.boosting import boost, step_divergences, transcript_log_prob
+from dpbt.training.boosting import boost, replay, step_divergences
 from dpbt.training.checks import check_run
 from dpbt.validate import positive, whole
 
@@ -104,10 +104,10 @@ def _compared(
     def compare(transcript: Transcript) -> tuple:
         def against(other: Table) -> tuple:
             worst = step_divergences(transcript, table, other, recipe) if steps else {}
-            return transcript_log_prob(transcript, other, recipe), worst
+            return replay(transcript, other, recipe).log_prob, worst
 
         there, worst = jax.vmap(against, in_axes=(axes,))(others)
-        return transcript_log_prob(transcript, table, recipe), there, jax.tree.map(jnp.max, worst)
+        return replay(transcript, table, recipe).log_prob, there, jax.tree.map(jnp.max, worst)
 
     here, there, worst = jax.lax.map(compare, transcripts)
     return here, there, jax.tree.map(jnp.max, worst)

@@ -330,7 +330,7 @@ def test_a_site_of_the_prologue_may_be_withheld():
     model = dpbt.fit(jax.random.key(0), table, shy)
     assert model.transcript.prologue == {}
     assert set(model.releases) == {"leaf"}
-    kept = dpbt.fit(jax.random.key(0), table, shy, keep_withheld=True)
+    kept = dpbt.boost(jax.random.key(0), table, shy)
     assert set(kept.transcript.prologue) == {"classes"}
     with pytest.raises(ValueError, match="withholds"):
         dpbt.fit(jax.random.key(0), table, withholding(recipe, "no site"))

@@ -180,7 +180,7 @@ def _of_blocks(
         if options.checkpoint is not None:
             kept = stack.enter_context(Checkpoint(Path(options.checkpoint)))
         if kept is not None and options.seed is None:
-            key, public_key = kept.keys()
+            key, public_key = kept.own_keys()
         else:
             key, public_key = keys.noise_and_public(options.seed)
         blocks = (block._replace(cells=block.cells.T) for block in table.pieces(BLOCK_ROWS))

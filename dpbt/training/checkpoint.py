@@ -6,8 +6,8 @@ salted hashes: another key would be a second release, and another public key the
 sums. The tables of all processes are named by a hash under the key, so whoever guesses rows cannot
 compare. Another table under one key would be the same noise on two sums.
 
-A caller may let the file hold the keys themselves until the model is written (`keys`, `finish`).
-Until then it is as secret as they are.
+A caller may let the file hold the keys themselves until the model is written (`own_keys` and
+`finish`). Until then it is as secret as they are.
 """
 
 import contextlib
@@ -141,7 +141,7 @@ class Checkpoint:
             self.path.unlink()
         self._database.close()
 
-    def keys(self) -> tuple[Array, Array]:
+    def own_keys(self) -> tuple[Array, Array]:
         """The keys of the noise and of public structure that the file holds until `finish`.
 
         They are fresh ones for a new run, and the file holds them from `begin` on.

@@ -70,7 +70,8 @@ def place_of(present: int, capacity: int) -> Place:
     """
     found = gathered([present, capacity])
     before = found[: jax.process_index()] if jax.process_count() > 1 else found[:0]
-    return Place(*found.sum(axis=0).tolist(), int(before[:, 1].sum()))
+    shown, room = found.sum(axis=0).tolist()
+    return Place(shown, room, int(before[:, 1].sum()))
 
 
 def least(number: int) -> int:

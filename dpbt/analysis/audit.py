@@ -36,13 +36,8 @@ from dpbt.data.targets import Target, response_of
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
 from dpbt.privacy.pricing import ledger
-<<<<<<< HEAD
 from dpbt.training.boosting import boost, replay, step_divergences
-from dpbt.training.checks import check_run
-=======
-from dpbt.training.boosting import boost, step_divergences, transcript_log_prob
 from dpbt.training.checks import check_run, check_table
->>>>>>> main
 from dpbt.validate import positive, whole
 
 
@@ -214,127 +209,6 @@ class Audit:
     step_ratio: dict[str, float]
 
 
-<<<<<<< HEAD
-@jax.jit
-def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
-    """The transcripts of runs under R keys."""
-
-    def record(key: Array) -> Transcript:
-        noise_key, public_key = pair(key)
-        return boost(noise_key, table, recipe, public_key).transcript
-
-    return jax.lax.map(record, keys)
-
-
-_MASKS = Table(cells=None, target=None, present=0)  # type: ignore[arg-type]
-"""The axes of neighbours that are masks over one table."""
-
-
-@functools.partial(jax.jit, static_argnames=("axes", "steps"))
-def _compared(
-    transcripts: Transcript, table: Table, others: Table, recipe: Recipe, axes: Any, steps: bool
-) -> tuple[dict[str, Array], dict[str, Array], dict[str, StepLoss]]:
-    """Each transcript on a table and on B others.
-
-    Args:
-        transcripts: R of them.
-        table: N rows.
-        others: tables of as many rows.
-        recipe: one setting.
-        axes: of the others, as `jax.vmap` takes them.
-        steps: whether to find the worst case of steps.
-
-    Returns:
-        By site: the log densities of each round on the table, f32[R, T], and on the others,
-        f32[R, B, T]. Also the worst StepLoss of f32[] over rounds, transcripts and others.
-    """
-
-    def compare(transcript: Transcript) -> tuple:
-        def against(other: Table) -> tuple:
-            worst = step_divergences(transcript, table, other, recipe) if steps else {}
-            return replay(transcript, other, recipe).log_prob, worst
-
-        there, worst = jax.vmap(against, in_axes=(axes,))(others)
-        return replay(transcript, table, recipe).log_prob, there, jax.tree.map(jnp.max, worst)
-
-    here, there, worst = jax.lax.map(compare, transcripts)
-    return here, there, jax.tree.map(jnp.max, worst)
-
-
-def _losses(here: dict[str, Array], there: dict[str, Array]) -> dict[str, np.ndarray]:
-    """Site -> f64[R, B]: log p(transcript | table) - log p(transcript | other).
-
-    Raises:
-        ValueError: if one is not a number.
-    """
-    found = {}
-    for site in here:
-        on_table, on_others = (np.asarray(each[site], np.float64) for each in (here, there))
-        loss = on_table[:, None] - on_others
-        found[site] = loss.sum(axis=tuple(range(2, loss.ndim)))  # a prologue has no rounds
-    _check_numbers(list(found.values()))
-    return found
-
-
-def _check_numbers(found: Any) -> None:
-    """Check that there is no NaN among what was found.
-
-    Raises:
-        ValueError: if there is one.
-    """
-    if np.isnan(np.asarray(found, np.float64)).any():
-        raise ValueError("a log density is not a number; the audit cannot judge this recipe")
-
-
-def _check_bound(recipe: Recipe, masks: Iterable[AnyArray]) -> None:
-    """Check that the recipe is for as many rows as there are in each table.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    if max(int(np.sum(mask)) for mask in masks) > float(recipe.rows):
-        raise ValueError(
-            f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
-        )
-
-
-def _step_claims(recipe: Recipe) -> dict[str, float]:
-    """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho."""
-    book = ledger(recipe)
-    if book.delta == 0:
-        return {line.site: line.event.count * line.epsilon for line in book.lines}
-    return {line.site: float(np.sqrt(line.event.count * line.rho)) for line in book.lines}
-
-
-def _ratio(step: StepLoss, claim: np.float32 | float, recipe: Recipe) -> Array:
-    """A step's loss, an epsilon or the square root of a rho, by its claim.
-
-    It is 0 where public randomness claims nothing and costs nothing.
-    """
-    cost = jnp.where(jnp.asarray(recipe.delta) == 0, step.pure, jnp.sqrt(step.rho))
-    return jnp.where(cost == 0, 0.0, cost / claim)
-
-
-def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[np.ndarray]:
-    """Masks in equal batches that fit the memory budget; the last is filled up with a mask."""
-    rows, features = near.table.cells.shape
-    questions = near.table.questions
-    splits = features if questions is None else len(questions.feature)
-    key = jax.random.key(0)
-    hypotheses = jax.eval_shape(boost, key, near.table, recipe, key)[1]
-    leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
-    mask_bytes = 4 * leaves * (2 * rows + 6 * splits)
-
-    masks = near.present
-    size = int(np.clip(memory_mb * 2**20 / mask_bytes, 1, len(masks)))
-    count = -(-len(masks) // size)
-    size = -(-len(masks) // count)
-    filling = np.repeat(masks[:1], count * size - len(masks), axis=0)
-    return np.split(np.concatenate([masks, filling]), count)
-
-
-=======
->>>>>>> main
 def audit(
     key: Array,
     near: Neighbours,
@@ -491,11 +365,11 @@ def _compared(
     """
 
     def compare(transcript: Transcript) -> tuple:
-        here = transcript_log_prob(transcript, table, recipe)
+        here = replay(transcript, table, recipe).log_prob
 
         def against(mask: Array) -> tuple:
             neighbour = other._replace(present=mask)
-            there = transcript_log_prob(transcript, neighbour, recipe)
+            there = replay(transcript, neighbour, recipe).log_prob
             losses = {site: jnp.sum(here[site] - there[site]) for site in here}
             return losses, _ratios(transcript, table, neighbour, recipe, claims)
 

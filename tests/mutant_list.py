@@ -385,13 +385,6 @@ MUTANTS = [
         ("tests/test_files.py",),
     ),
     Mutant(
-        "fingerprints without a key",
-        "dpbt/sweeps/fingerprints.py",
-        'digest = hmac.new(secret, digestmod="sha256")',
-        'digest = hmac.new(bytes(32), digestmod="sha256")',
-        ("tests/test_fingerprints.py",),
-    ),
-    Mutant(
         "no heading on private results",
         "experiments/demo.py",
         "    status = PRIVATE if options.data else PUBLIC",

@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import storage
-from tests.test_chunk_commands import FIT, FOREST, files, interrupted, model, run
+from tests.test_block_commands import FIT, FOREST, files, interrupted, model, run
 
 __all__ = ["files", "model"]  # fixtures
 

@@ -232,7 +232,7 @@ def test_folders_are_not_mixed_up(tmp_path, idle):
     ):
         with pytest.raises(ValueError, match=f"begun otherwise, {words}") as refused:
             runner.run(sweep, other, tmp_path, about={})
-        assert "60" not in str(refused.value)
+        assert "60" not in str(refused.value).replace(str(tmp_path), "")
     with pytest.raises(ValueError, match="with other measure"):
         runner.run(DEPTHS, task, tmp_path, about={}, measure=by_size)
     (tmp_path / "t0.jsonl").write_text("no head\n")
@@ -288,7 +288,7 @@ def test_devices_change_nothing(tmp_path):
     """Lanes over four virtual devices."""
     worker.sweep(tmp_path / "one")
     report = finished(spawn("sweep", tmp_path / "four", devices=4))
-    assert report["programs"] == 3
+    assert report["programs"] == 1
     for path in (tmp_path / "one").glob("*.jsonl"):
         expected, _ = storage.load_columns(path)
         found, _ = storage.load_columns(tmp_path / "four" / path.name)

@@ -18,7 +18,6 @@ from dpbt.learners.hypotheses.kind import Rows
 from dpbt.privacy.boundary import DrawSpec, Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
-from dpbt.training.passes import Summed
 from tests.leaving import BOUND, N, found_in, private_task
 
 DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}
@@ -58,7 +57,6 @@ def objects():
         "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
         "sums given": Given({"a": exact}, keys.prologue, exact),
         "total": Total(exact),
-        "summed": Summed({"a": exact}, jnp.float32(1)),
         "request": request(exact),
         "scores": behind_best(exact.astype(jnp.float32)),
         "keys": keys,

@@ -154,8 +154,8 @@ def _step_claims(recipe: Recipe) -> dict[str, float]:
     """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho."""
     book = ledger(recipe)
     if book.delta == 0:
-        return {line.site: line.event.count * line.epsilon for line in book.lines}
-    return {line.site: float(np.sqrt(line.event.count * line.rho)) for line in book.lines}
+        return {line.site: line.pays * line.epsilon for line in book.lines}
+    return {line.site: float(np.sqrt(line.pays * line.rho)) for line in book.lines}
 
 
 def _ratio(step: StepLoss, claim: np.float32 | float, recipe: Recipe) -> Array:
@@ -240,7 +240,7 @@ def audit(
     worst = np.unravel_index(int(np.argmax(total)), total.shape)
     book = ledger(recipe)
     by_site = {site: float(values[worst]) for site, values in loss.items()}
-    names = {line.site: line.mechanism.name for line in book.lines}
+    names = {line.site: line.mechanism for line in book.lines}
     by_mechanism: dict[str, float] = {}
     for site, value in by_site.items():
         by_mechanism[names[site]] = by_mechanism.get(names[site], 0.0) + value

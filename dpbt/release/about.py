@@ -10,7 +10,6 @@ from dpbt.arithmetic import Array, namespace
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target
-from dpbt.formats import LedgerRecord
 from dpbt.learners.hypotheses import KINDS
 from dpbt.learners.hypotheses.kind import Hypotheses, Kind, Of, Rows
 from dpbt.public import Questions
@@ -18,6 +17,7 @@ from dpbt.release.answers import NO_CLASSES, PROBABILITIES, kinks, no_link
 
 if TYPE_CHECKING:
     from dpbt.base import HypothesisClass, Recipe
+    from dpbt.privacy.accounting import Ledger
 
 
 class About(NamedTuple):
@@ -52,14 +52,14 @@ class Kept(NamedTuple):
     Attributes:
         about: the model.
         ledger: the ledger as printed when the model was saved.
-        privacy: the ledger's numbers.
+        privacy: the ledger itself.
         statement: what `dpbt.statement` said when the model was saved.
         versions: of what wrote the file.
     """
 
     about: About
     ledger: str
-    privacy: LedgerRecord
+    privacy: "Ledger"
     statement: str
     versions: Mapping[str, str]
 

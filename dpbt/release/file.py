@@ -19,16 +19,17 @@ from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, check, response_of
-from dpbt.formats import LedgerRecord, checksum, decode, own
+from dpbt.formats import checksum, decode, own
 from dpbt.learners.hypotheses import KINDS
 from dpbt.learners.hypotheses.kind import Kind, check_within
+from dpbt.privacy import accounting
 from dpbt.public import CELLS, Questions
 from dpbt.release.about import About, Arrays, Kept, ask_the_same, name_of_probability
 from dpbt.release.answers import PROBABILITIES
 from dpbt.storage import write_whole
 from dpbt.validate import shown
 
-FORMAT, VERSION = "dpbt model", 3
+FORMAT, VERSION = "dpbt model", 4
 """Files of any other version are refused."""
 
 _QUESTIONS = {
@@ -73,7 +74,7 @@ class _File(msgspec.Struct):
     versions: _Versions
     statement: str
     ledger: str
-    privacy: LedgerRecord
+    privacy: dict[str, Any]
     classes: list[str | bool | int | float] | None
     target: dict[str, Any] | None
     probability: str | None
@@ -112,7 +113,7 @@ def write(
         versions=_Versions(**kept.versions),
         statement=kept.statement,
         ledger=kept.ledger,
-        privacy=kept.privacy,
+        privacy=accounting.to_json(kept.privacy),
         classes=_classes(about.classes if classes is None else classes, about.target),
         target=None if about.target is None else domains.column_to_json(about.target),
         probability=name_of_probability(about),
@@ -288,7 +289,7 @@ def _model(file: _File) -> tuple[Arrays, Kept]:
     asked = questions if file.rows.dtype == "uint8" else None
     return (
         Arrays(hypotheses, intercept, asked, file.rows.features, file.rows.dtype),
-        Kept(about, file.ledger, file.privacy, file.statement, versions),
+        Kept(about, file.ledger, accounting.from_json(file.privacy), file.statement, versions),
     )
 
 

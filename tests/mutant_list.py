@@ -375,7 +375,7 @@ MUTANTS = [
         "dpbt/data/files.py",
         "next(csv.reader([text], strict=True, skipinitialspace=True), None)",
         "next(csv.reader([text], strict=False, skipinitialspace=True), None)",
-        ("tests/test_files.py::test_malformed_lines_are_rows_without_values",),
+        ("tests/test_files.py::test_only_the_header_is_refused",),
     ),
     Mutant(
         "fingerprints without a key",

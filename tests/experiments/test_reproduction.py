@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpbt.recipes.published.smooth import halfspace_settings
 from dpbt.sweeps import plan, runner
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data
@@ -347,7 +346,7 @@ def test_what_more_cells_change_has_its_error_over_folds():
 def test_the_length_of_hs_stls_noise_is_exceeded_as_often_as_lemma_29_says():
     """By its tail; and it is above tau / 8 in 20 dimensions, where its mean is below."""
     tau = 0.2
-    chosen = halfspace_settings(bun_settings.ALPHA, bun_settings.BETA, tau)
+    chosen = bun_settings.halfspace_settings(bun_settings.ALPHA, bun_settings.BETA, tau)
     length = bun_aggregate.longest_noise(tau) / chosen.noise
     tail = chi2.sf(length**2, bun_settings.DIMENSION)
     assert tail * chosen.rounds == pytest.approx(bun_settings.BETA / 3)

@@ -16,7 +16,7 @@ from dpbt.data import shapes
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.release.model import Model
-from dpbt.training import boosting, checks, fit, step
+from dpbt.training import boosting, checks, step
 from dpbt.tuning.selections import SITE, Plan, Selection, plan, settings_of
 
 AHEAD = 4
@@ -101,7 +101,8 @@ def tune(
     bare = boosting.without_rows(table)
     hypotheses, intercept = _rebuilt(best.transcript, bare, roomy[best.candidate])
     recipe, kind = single[best.candidate], keys.kind(key)
-    model = fit.model_of(hypotheses, best.transcript, recipe, table, False, kind, intercept)
+    transcript = boosting.without_withheld(best.transcript, recipe.learner)
+    model = boosting.model_of(transcript, hypotheses, intercept, recipe, table, kind)
     model = dataclasses.replace(model, choice=(made.choice, made.line))
     keys.warn_of_research(key)
     return Tuned(model, best.candidate, best.value, best.release)

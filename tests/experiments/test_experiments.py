@@ -135,14 +135,6 @@ def test_floors_count_the_words_that_selections_draw(splits, monkeypatch):
     assert rooflines.level_words(splits, 3)[2] == drawn[0] + errors
 
 
-def test_floors_name_what_bounds_a_sweep():
-    floors = rooflines.of_greedy_trees((200, 9), 2, 3, 4, rooflines.Layout(1, 2), repeats=1)
-    assert min(floors) > 0
-    assert getattr(floors, floors.bound) == max(floors)
-    known = rooflines.Floors(products=1.0, bytes=2.0, words=0.5)
-    assert (known.bound, known.share(4.0), known.all(7.0)) == ("bytes", 0.5, 0.5)
-
-
 def test_figures_are_drawn_by_name(tmp_path, capsys, monkeypatch):
     assert figures.main([f"{PAPER}/fig1", f"{PAPER}/fig5", "--out", str(tmp_path)]) == 0
     drawn = list((tmp_path / PAPER).iterdir())

@@ -252,12 +252,17 @@ def test_workbooks_give_the_csv_beside_them(tmp_path, data_folder):
         assert (tmp_path / "found.csv").read_bytes() == expected
 
 
-def test_bad_workbooks(tmp_path, monkeypatch):
+def test_bad_archives_and_workbooks(tmp_path, monkeypatch):
     bad = tmp_path / "bad"
     bad.write_text("nothing of the kind")
     sheet = {"sheet": 0, "header": 0, "names": ("a",)}
-    with pytest.raises(ValueError, match=r"^bad: "):
-        unpack.workbook(bad, tmp_path / "out", **sheet)
+    for attempt in (
+        lambda: unpack.uncompress(bad, tmp_path / "out"),
+        lambda: unpack.untar(bad, tmp_path / "out", member="a"),
+        lambda: unpack.workbook(bad, tmp_path / "out", **sheet),
+    ):
+        with pytest.raises(ValueError, match=r"^bad: "):
+            attempt()
     monkeypatch.setitem(sys.modules, "xlrd", None)
     with pytest.raises(ValueError, match="needs the package xlrd"):
         unpack.workbook(bad, tmp_path / "out", **sheet)

@@ -5,7 +5,9 @@ them.
 import dataclasses
 import hashlib
 import http.server
+import io
 import json
+import tarfile
 import threading
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from experiments import __main__ as command_line
 from experiments.common import data
 from experiments.common.data.entry import File
 from experiments.common.data.fetch import fetch
+from experiments.common.data.unpack import uncompress, untar
 
 TEXT = b"republican,y\ndemocrat,n\n" * 3
 ROWS = b"".join(party + b",y" * 16 + b"\n" for party in (b"republican", b"democrat"))
@@ -153,6 +156,60 @@ def test_a_server_that_is_not_there(tmp_path, serve, voting, capsys):
     assert command("fetch", "voting", "--mirror", "nonsense") == 2
     assert "unknown url type" in capsys.readouterr().err
     assert not (tmp_path / "cache" / "dpbt" / "data").exists()
+
+
+def compressed(content: bytes) -> bytes:
+    """What `compress` could write: codes of nine bits, one for each byte."""
+    assert len(content) < 255
+    bits = "".join(f"{byte:09b}"[::-1] for byte in content)
+    bits += "0" * (-len(bits) % 8)
+    return b"\x1f\x9d\x90" + bytes(int(bits[k : k + 8][::-1], 2) for k in range(0, len(bits), 8))
+
+
+def archived(content: bytes) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        member = tarfile.TarInfo("contest/rows.data")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+UNPACK = {
+    "rows.data.Z": (compressed(TEXT), uncompress),
+    "rows.tar.gz": (
+        archived(TEXT),
+        lambda download, file: untar(download, file, member="rows.data"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNPACK)
+def test_archives_are_unpacked(tmp_path, serve, voting, name):
+    packed, unpacker = UNPACK[name]
+    put(tmp_path / "served" / name, packed)
+    address, asked = serve(tmp_path / "served")
+    file = File("rows.data", digest(TEXT), f"{address}/{name}", True, unpacker, digest(packed))
+
+    def entry(**changes):
+        return dataclasses.replace(voting, files=(dataclasses.replace(file, **changes),))
+
+    fetch(entry(), tmp_path / "mine")
+    assert (tmp_path / "mine" / "voting" / "rows.data").read_bytes() == TEXT
+    assert files(tmp_path / "mine") == ["voting", "voting/rows.data"]
+    put(tmp_path / "byhand" / "voting" / name, packed)  # a download by hand spares the connection
+    fetch(entry(), tmp_path / "byhand")
+    assert asked == [f"/{name}"]
+
+    third = tmp_path / "third"
+    with pytest.raises(ValueError, match="its sha256 is"):
+        fetch(entry(sha256=digest(b"other")), third)
+    put(tmp_path / "served" / name, b"nonsense")
+    with pytest.raises(ValueError, match=r"rows\..*its sha256 is"):
+        fetch(entry(), third)
+    with pytest.raises(ValueError, match=r"^rows\."):
+        fetch(entry(download_sha256=""), third)
+    assert not third.exists()
 
 
 def test_another_copy_is_kept_if_it_can_be_read(tmp_path, serve, voting, capsys):

@@ -1,11 +1,52 @@
 """Unpacking: a source's archive or workbook becomes the text file that is read."""
 
 import csv
+import shutil
+import subprocess
+import tarfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dpbt.cli.errors import InputError
+
+
+def uncompress(download: Path, file: Path) -> None:
+    """Unpack a file of the Unix `compress` program (.Z) with the program gzip.
+
+    Python's standard library cannot read this format.
+
+    Raises:
+        InputError: naming the file, if it is broken or gzip is not installed.
+    """
+    try:
+        found = subprocess.run(["gzip", "-dc", str(download)], capture_output=True, check=True)
+    except FileNotFoundError:
+        raise InputError(f"{download.name}: the program gzip is needed to unpack it") from None
+    except subprocess.CalledProcessError as error:
+        raise InputError(
+            f"{download.name}: {error.stderr.decode(errors='replace').strip()}"
+        ) from None
+    file.write_bytes(found.stdout)
+
+
+def untar(download: Path, file: Path, *, member: str) -> None:
+    """Unpack the file called `member` from a tar archive.
+
+    Raises:
+        InputError: naming the archive, if it is broken or has no such file.
+    """
+    try:
+        with tarfile.open(download) as archive:
+            name = next((name for name in archive.getnames() if Path(name).name == member), None)
+            content = None if name is None else archive.extractfile(name)
+            if content is None:
+                raise InputError(f"{download.name}: no file {member!r} in the archive")
+            with open(file, "wb") as out:
+                shutil.copyfileobj(content, out)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise InputError(f"{download.name}: a broken archive: {error}") from None
 
 
 def workbook(

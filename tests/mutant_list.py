@@ -244,14 +244,14 @@ MUTANTS = [
     ),
     Mutant(
         "counts of lines are not checked",
-        "dpbt/privacy/accounting/ledger.py",
+        "dpbt/privacy/accounting/lines.py",
         '        for name in ("pays", "times", "moved"):',
         "        for name in ():",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
     Mutant(
         "public draws may have a sensitivity",
-        "dpbt/privacy/accounting/ledger.py",
+        "dpbt/privacy/accounting/lines.py",
         "if not price.reads_rows and line.sensitivity > 0:",
         "if False:",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
@@ -480,7 +480,7 @@ MUTANTS = [
     ),
     Mutant(
         "a ledger that prices one row of a person",
-        "dpbt/privacy/accounting/ledger.py",
+        "dpbt/privacy/accounting/lines.py",
         "of_all, moved = line.sensitivity * people,",
         "of_all, moved = line.sensitivity,",
         (statement("people_with_several_rows_are_paid_for_draw_by_draw"),),

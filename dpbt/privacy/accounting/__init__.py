@@ -39,13 +39,11 @@ from dpbt.privacy.accounting.ledger import (
     ROW_STEP,
     Choice,
     Ledger,
-    Line,
     align,
     choice_of,
     composed,
-    finite_bits,
     from_json,
-    line_of,
     people_words,
     to_json,
 )
+from dpbt.privacy.accounting.lines import Line, finite_bits, line_of

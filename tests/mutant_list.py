@@ -418,8 +418,8 @@ MUTANTS = [
     Mutant(
         "weights are not clipped",
         "dpbt/weighting.py",
-        "cap = jnp.minimum(inverse_link(bound), public.weighting.clip)",
-        "cap = inverse_link(bound)",
+        "cap = jnp.minimum(cap, public.weighting.clip)",
+        "cap = jnp.minimum(cap, 1)",
         (oblivious("no_weight_is_above_the_clip"),),
     ),
     Mutant(

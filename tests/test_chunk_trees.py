@@ -43,7 +43,7 @@ def clipped(rows=700, **more):
     learner = greedy_tree.greedy_tree(
         2, losses.as_family("gini"), losses.as_family(losses.log), False, ADD_REMOVE
     )
-    numbers = weighting.ClippedNumbers(np.float32(1), np.float32(0.4))
+    numbers = weighting.MirrorNumbers(np.float32(1), np.float32(0.4))
     weights = {"weight_update": weighting.clipped_mirror(losses.log), "weighting": numbers}
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **weights, **more}, rows=rows)
 

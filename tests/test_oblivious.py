@@ -22,7 +22,7 @@ from dpbt.learners import (
 )
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import grid, mechanisms, sensitivity
-from dpbt.weighting import ClippedNumbers, clipped_mirror
+from dpbt.weighting import MirrorNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales
 
@@ -183,7 +183,7 @@ def test_no_weight_is_above_the_clip():
     scores = np.random.default_rng(0).normal(0, 3, ROWS).astype(np.float32)
     weigh = clipped_mirror(losses.log).weigh
     for bound, clip in ((0.0, 0.3), (0.0, 1.0), (20.0, 0.3), (20.0, 0.9), (0.2, 0.53)):
-        numbers = ClippedNumbers(np.float32(1), np.float32(clip))
+        numbers = MirrorNumbers(np.float32(1), np.float32(clip))
         public = recipe_of().public()._replace(weighting=numbers)
         found = weigh(jnp.asarray(scores), jnp.float32(bound), table, public)
         expected, unit = reference.weights(scores, *host(table)[1:], bound, clip)

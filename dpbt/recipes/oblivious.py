@@ -32,7 +32,7 @@ from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import Parts, build, checked_request, checked_rows, deltas, epsilons
 from dpbt.validate import floats, shown, whole, within
-from dpbt.weighting import ClippedNumbers, ResidualNumbers, clipped_mirror, residuals
+from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
 """Seeds are whole numbers below this, which float32 holds."""
@@ -181,10 +181,10 @@ def oblivious_boost(
 
 def _weighing(
     kind: oblivious_tree.Kind, clip: ArrayLike | None
-) -> tuple[WeightUpdate, ClippedNumbers | ResidualNumbers]:
+) -> tuple[WeightUpdate, MirrorNumbers | ResidualNumbers]:
     """The weight update and its numbers."""
     if kind.response == BINARY:
-        numbers = ClippedNumbers(np.ones((), np.float32), _clip(0.3 if clip is None else clip))
+        numbers = MirrorNumbers(np.ones((), np.float32), _clip(0.3 if clip is None else clip))
         return clipped_mirror(losses.log), numbers
     norm = kind.noise.price.norm
     by = residuals(kind.response, norm)

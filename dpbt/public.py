@@ -13,6 +13,19 @@ if TYPE_CHECKING:
 
     AnyArray = jax.Array | np.ndarray
 
+BOOSTED = (
+    "auto",
+    "oblivious_boost",
+    "bdpe",
+    "lazybb_rules",
+    "lazybb_trees",
+    "halfspace_boost",
+)
+"""The recipes that estimators and the command line know by name; `recipes.named` has them."""
+
+FORESTS = ("random_forest", "rf_l", "rf_e")
+"""Those of random trees."""
+
 UNSPLIT = -1
 """Marks a node that is not split; it routes every row left."""
 

@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from dpbt.analysis.style import GREEN
 from dpbt.cli.errors import InputError
 from experiments.common import aggregated
 from experiments.common.results import Line, columns, distinct, where
@@ -15,6 +14,7 @@ from paper_figures.style import (
     CALIBRATION_MARKERS,
     CALIBRATIONS,
     DASHES,
+    GREEN,
     PAPER,
     PEER,
     SKY,

@@ -4,6 +4,7 @@ Colours are those of Okabe and Ito, which colour-blind readers tell apart. dpbt'
 colours, other libraries are grey, and every method has a marker of its own.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
-from dpbt.analysis import frontier
-from dpbt.analysis.style import BLUE, GREEN, ORANGE, PURPLE, SKY
 from experiments.common import ranks as standings
 from experiments.common import results
 from experiments.common.results import Line
+from paper_figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, finish
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 STYLES: dict[str, dict[str, Any]] = {
@@ -53,8 +54,17 @@ WORDS = {
     "larger-class": "larger class",
 }
 RANKS = {"auroc_mean": "mean rank by AUROC", "accuracy_mean": "mean rank by accuracy"}
-MOST = 0.6
-"""The largest distance from perfection that is shown."""
+MEASURES = {"auroc": "AUROC", "accuracy": "test error"}
+"""Measure -> the label of its axis."""
+
+LEAST, MOST = 5e-4, 0.6
+"""The least distance from perfection that is told apart, and the largest that is shown."""
+
+TICKS = (0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+"""The distances from perfection that have a tick, where there is room."""
+
+ROOM = 0.05
+"""The least part of an axis between two ticks."""
 
 EPSILONS = (0.08, 6.2)
 """The epsilons that are shown of several classes and of numbers."""
@@ -89,19 +99,14 @@ def curves(folder: Path | None = None) -> dict[str, Figure]:
 
 
 def _curves(lines: list[Line]) -> Figure:
-    levels = {name: {**LEVELS[name], "label": WORDS.get(name, name)} for name in LEVELS}
-    styles = {**STYLES, **levels}
-    lines = [line for line in lines if line["method"] in styles]
+    lines = [line for line in lines if line["method"] in STYLES or line["method"] in LEVELS]
     deltas = sorted({line["delta"] for line in lines if line["delta"] is not None})
-    drawn, panels = _panels(len(frontier.MEASURES), len(deltas), sharey="row")
-    for row, measure in zip(panels, frontier.MEASURES, strict=True):
+    drawn, panels = _panels(len(MEASURES), len(deltas), sharey="row")
+    for row, measure in zip(panels, MEASURES, strict=True):
         shown = []
         for panel, delta in zip(row, deltas, strict=True):
-            of = {"measure": measure, "delta": delta}
-            frontier.frontier(lines, **of, styles=styles, legend=False, ax=panel)
-            found = frontier.curves(lines, **of).values()
-            shown += [distance for points in found for distance in points.values()]
-        frontier.distance_axis(row[0], shown, measure, MOST)
+            shown += _frontier(panel, lines, measure, delta)
+        _distance_axis(row[0], shown, measure)
     _guarantees(panels, deltas)
     for panel in panels.flat:
         panel.label_outer()
@@ -111,6 +116,58 @@ def _curves(lines: list[Line]) -> Figure:
     words = f"{first['dataset']}: {first['rows']} training rows at most"
     drawn.suptitle(f"{words}, mean of {_splits(lines)} splits", fontsize=10)
     return drawn
+
+
+def _frontier(panel: Axes, lines: list[Line], measure: str, delta: float) -> list[float]:
+    """Draw a measure against epsilon, a line for each method; the distances from perfection."""
+    chosen, shown = standings.taking_part(lines, delta), []
+    for method, style in STYLES.items():
+        own = sorted((at for at in chosen if at["method"] == method), key=lambda at: at["epsilon"])
+        y = [max(1 - at[f"{measure}_mean"], LEAST) for at in own]
+        if own:
+            _curve(panel, [at["epsilon"] for at in own], y, label=method, **style)
+        shown += y
+    for line in (at for at in lines if at["epsilon"] is None):
+        y, words = max(1 - line[f"{measure}_mean"], LEAST), WORDS.get(line["method"])
+        panel.axhline(y, label=words or line["method"], zorder=1, **LEVELS[line["method"]])
+        shown.append(y)
+    _epsilon_axis(panel, [at["epsilon"] for at in chosen])
+    return shown
+
+
+def _curve(panel: Axes, x: Sequence[Any], y: Sequence[float], **style: Any) -> None:
+    """Draw the line of a private method."""
+    usual = {"linewidth": 1.2, "markersize": 5, "markeredgecolor": "white", "markeredgewidth": 0.4}
+    panel.plot(x, y, **{**usual, **style})
+
+
+def _epsilon_axis(panel: Axes, epsilons: Sequence[float]) -> None:
+    """Make the horizontal axis logarithmic, with epsilons as ticks where there is room."""
+    finish(panel, xscale="log", xlabel="epsilon")
+    ticks = sorted(set(epsilons))
+    kept = _apart(ticks, ticks[0], ticks[-1])
+    panel.set_xticks(kept, [f"{tick:g}" for tick in kept])
+    panel.minorticks_off()
+
+
+def _distance_axis(panel: Axes, distances: Sequence[float], measure: str) -> None:
+    """Make the vertical axis logarithmic, with ticks in the measure's own numbers."""
+    low, high = 0.8 * min(distances), min(MOST, 1.1 * max(distances))
+    ticks = _apart([tick for tick in TICKS if low <= tick <= high], low, high)
+    upwards = measure == "auroc"
+    ends = (high, low) if upwards else (low, high)
+    panel.set(yscale="log", ylabel=MEASURES[measure], ylim=ends)
+    panel.set_yticks(ticks, [f"{1 - tick:g}" if upwards else f"{tick:g}" for tick in ticks])
+    panel.yaxis.set_minor_locator(NullLocator())
+
+
+def _apart(ticks: Sequence[float], low: float, high: float) -> list[float]:
+    """The ticks that have room on a logarithmic axis, from the first on."""
+    kept: list[float] = []
+    for tick in ticks:
+        if not kept or abs(math.log(kept[-1] / tick)) > ROOM * math.log(high / low):
+            kept.append(tick)
+    return kept
 
 
 def ranks(folder: Path | None = None) -> Figure:
@@ -133,8 +190,8 @@ def ranks(folder: Path | None = None) -> Figure:
                 x = [at for at in epsilons if method in found[at].of]
                 if x:
                     y = [found[at].of[method].rank for at in x]
-                    frontier.curve(panel, x, y, label=method, **STYLES[method])
-            frontier.epsilon_axis(panel, epsilons)
+                    _curve(panel, x, y, label=method, **STYLES[method])
+            _epsilon_axis(panel, epsilons)
             panel.grid(axis="y", color="0.9", linewidth=0.8)
         row[0].set_ylabel(words)
     for panel in panels[0]:
@@ -266,14 +323,14 @@ def _panel(panel: Axes, lines: Sequence[Line], base: Line, value: Value) -> None
             x, y = map(list, zip(*known, strict=True))
             changes = {"label": f"auto, {'delta' if delta else 'pure'}"} if method == "auto" else {}
             pure = PURE if changes and not delta else {}
-            frontier.curve(panel, x, y, **{"label": method, **STYLES[method], **changes, **pure})
+            _curve(panel, x, y, **{"label": method, **STYLES[method], **changes, **pure})
     for line in lines:
         level = value(line, base) if line["method"] in LEVELS else None
         if level is not None:
             words = WORDS.get(line["method"], line["method"])
             panel.axhline(level, label=words, zorder=1, **LEVELS[line["method"]])
     epsilons = [float(at["epsilon"]) for at in lines if at["epsilon"] is not None]
-    frontier.epsilon_axis(panel, epsilons)
+    _epsilon_axis(panel, epsilons)
     panel.set_xlim(*EPSILONS)
 
 

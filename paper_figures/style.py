@@ -12,9 +12,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpbt.analysis.style import BLUE, GREEN, ORANGE, PURPLE, SKY
-from dpbt.analysis.style import finish as finish
-
+ORANGE, BLUE, GREEN, PURPLE, SKY = "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9"
 WIDTH = 7.0
 """The width of a figure in print, in inches."""
 
@@ -69,6 +67,12 @@ def sheet(rows: int, columns: int, height: float, **options: Any) -> tuple[Figur
     """
     options = {"layout": "constrained", **options}
     return plt.subplots(rows, columns, figsize=(WIDTH, height), **options)
+
+
+def finish(ax: Axes, **properties: Any) -> None:
+    """Set labels and limits, and remove the frame at the top and right."""
+    ax.set(**properties)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def colour(alpha: float):

@@ -3,13 +3,13 @@
 import inspect
 
 import dpbt
+from dpbt import recipes
 from dpbt.base import ADD_REMOVE
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.privacy import accounting, mechanisms
-from dpbt.recipes import named
 
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
-RECIPES = {**named.BOOSTING, **named.FORESTS}
+RECIPES = recipes.named()
 ROWS = 1000
 
 

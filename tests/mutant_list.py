@@ -162,14 +162,14 @@ MUTANTS = [
         "dpbt/privacy/mechanisms/prices.py",
         "    return Cost(shift, shift**2 / 8, gdp_of_pure(shift))",
         "    return Cost(shift / 2, shift**2 / 8, gdp_of_pure(shift))",
-        ("tests/test_mechanisms.py", "tests/test_recipes.py"),
+        ("tests/test_recipes.py::test_a_recipe_of_any_learner_is_calibrated_to_the_request",),
     ),
     Mutant(
         "noise set for half of what a row moves",
         "dpbt/privacy/mechanism.py",
         "return quotient_up(ROUNDING, self.price.shift(allowance))",
         "return quotient_up(ROUNDING / 2, self.price.shift(allowance))",
-        ("tests/test_recipes.py",),
+        ("tests/test_recipes.py::test_a_recipe_of_any_learner_is_calibrated_to_the_request",),
     ),
     Mutant(
         "rounded Gaussian from normals in single precision",
@@ -382,14 +382,16 @@ MUTANTS = [
         "dpbt/data/files.py",
         "next(csv.reader([text], strict=True, skipinitialspace=True), None)",
         "next(csv.reader([text], strict=False, skipinitialspace=True), None)",
-        ("tests/test_files.py",),
+        ("tests/test_files.py::test_malformed_lines_are_rows_without_values",),
     ),
     Mutant(
         "fingerprints without a key",
         "dpbt/sweeps/fingerprints.py",
         'digest = hmac.new(secret, digestmod="sha256")',
         'digest = hmac.new(bytes(32), digestmod="sha256")',
-        ("tests/test_fingerprints.py",),
+        (
+            "tests/test_fingerprints.py::test_fingerprints_tell_words_arrays_types_shapes_and_secrets_apart",
+        ),
     ),
     Mutant(
         "no heading on private results",

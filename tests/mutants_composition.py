@@ -182,6 +182,6 @@ COMPOSITION = [
         "dpbt/formats.py",
         'if not wrong.startswith(("Expected", "Object missing")):',
         "if False:",
-        ("tests/test_formats.py",),
+        ("tests/test_formats.py::test_errors_name_the_place_and_never_the_value",),
     ),
 ]

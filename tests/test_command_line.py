@@ -22,7 +22,6 @@ from dpbt.cli import inputs, output
 from dpbt.data import domains, files
 from dpbt.data.templates import template
 from dpbt.privacy import keys
-from dpbt.recipes import named
 from dpbt.training import fit as training_fit
 from tests import pages
 from tests.hostile import signed
@@ -529,11 +528,6 @@ def test_audits_of_every_recipe(what, here, capsys):
     given = ("audit", "--domain", "domain.json", "--rows", "40", "--epsilon", "1")
     extra = ("--delta", "1e-6") if what == "halfspace_boost" else ()
     assert run(capsys, *given, "--recipe", what, *words, *extra)[0] == 0
-
-
-def test_the_names_of_recipes_are_those_of_the_library():
-    assert sorted(inputs.RECIPES) == sorted({**named.BOOSTING, **named.FORESTS})
-    assert inputs.RECIPES[0] == "auto"
 
 
 def test_progress_is_for_terminals_and_has_no_number_of_what_is_private(here, capsys, monkeypatch):

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt.analysis import boxes, effects
+from dpbt.analysis import effects
 from dpbt.analysis.effects import attribute_effects, partial_dependence
-from dpbt.data.questions import same
-from dpbt.public import UNSPLIT
-from tests.pictured import CELLS, DOMAIN, EVERY, MADE, MODELS, VOTES, Saved, random_model
+from tests.pictured import CELLS, DOMAIN, EVERY, MADE, MODELS, VOTES, Saved
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +50,7 @@ def test_partial_dependence_is_the_mean_over_every_row(name):
     for of in ("score",) if name in VOTES else effects.OF:
         values = asked(model, of)
         assert np.ptp(values) > 0
-        for columns in ([0], [1], [2], [3], [0, 1], [3, 2]):
+        for columns in ([0], [2], [3, 2]):
             names = [list(DOMAIN)[column] for column in columns]
             found = partial_dependence(model, names, DOMAIN, of=of)
             assert found.attributes == tuple(names)
@@ -68,75 +66,51 @@ def test_effects_are_variances_over_every_row(saved, name):
     found = attribute_effects(MODELS[name], DOMAIN)
     expected = total_effects(asked(MODELS[name]))
     assert max(expected.values()) > 0
-    for effect in found:
-        np.testing.assert_allclose(
-            effect.variance, expected[effect.attribute], rtol=1e-5, atol=1e-9
-        )
+    assert {effect.attribute for effect in found} == set(DOMAIN)
+    for effect, of_saved in zip(found, attribute_effects(saved[name]), strict=True):
+        known = pytest.approx(expected[effect.attribute], rel=1e-5, abs=1e-9)
+        assert effect.variance == of_saved.variance == known
         assert effect.error == 0
         assert effect.deviation == pytest.approx(effect.variance**0.5)
     variances = [effect.variance for effect in found]
     assert variances == sorted(variances, reverse=True)
-    assert len(found) == len(DOMAIN)
-    for own, other in zip(found, attribute_effects(saved[name]), strict=True):
-        assert own.variance == pytest.approx(other.variance, rel=1e-5, abs=1e-9)
 
 
 def test_an_attribute_that_no_tree_reads_has_no_effect():
     found = {e.attribute: e.variance for e in attribute_effects(MODELS["rules"], DOMAIN)}
-    reads = set(
-        MODELS["rules"].questions.feature[MODELS["rules"].hypotheses.split.ravel()].tolist()
-    )
-    unread = [name for number, name in enumerate(DOMAIN) if number not in reads]
+    asked = MODELS["rules"].questions.feature[MODELS["rules"].hypotheses.split.ravel()].tolist()
+    unread = [name for number, name in enumerate(DOMAIN) if number not in asked]
     assert unread
     assert all(found[name] == 0 for name in unread)
 
 
 @pytest.mark.parametrize("name", ["oblivious", "halfspace"])
-def test_drawn_rows_estimate_effects_and_tell_their_error(name, monkeypatch):
-    exact = {e.attribute: e.variance for e in attribute_effects(MODELS[name], DOMAIN)}
+def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
+    model = MODELS[name]
+    exact = {e.attribute: e.variance for e in attribute_effects(model, DOMAIN)}
+    means = partial_dependence(model, "rank", DOMAIN)
     monkeypatch.setattr(effects, "WHOLE", 0)
-    first, second = (attribute_effects(MODELS[name], DOMAIN) for _ in range(2))
+    first, second = (attribute_effects(model, DOMAIN, draws=200) for _ in range(2))
     assert first == second
     for effect in first:
-        assert abs(effect.variance - exact[effect.attribute]) < 5 * effect.error + 1e-12
-    largest = first[0]
-    assert 2 * largest.variance - exact[largest.attribute] > 5 * largest.error  # rejects a factor 2
+        assert abs(effect.variance - exact[effect.attribute]) < 5 * effect.error + 1e-9
+        assert effect.error < effect.variance / 4 + 1e-9
 
-
-def test_drawn_rows_estimate_means_and_tell_their_error():
-    model = MODELS["halfspace"]
-    exact = partial_dependence(model, "rank", DOMAIN)
     found = partial_dependence(model, "rank", DOMAIN, draws=40)  # of 60
     assert np.all(found.error > 0)
-    assert np.all(np.abs(found.values - exact.values) < 5 * found.error)
+    assert np.all(np.abs(found.values - means.values) < 5 * found.error)
     assert np.all(found.error < np.ptp(asked(model)) / 10)
     pair = partial_dependence(model, ("rank", "job"), DOMAIN, draws=2)
     assert pair.values.shape == pair.error.shape == (3, 4)
 
 
 def test_a_hypercube_has_each_cell_equally_often():
-    rows = effects._hypercube(np.random.default_rng(0), [2, 3, 256], 768)
+    rows = effects._hypercube([2, 3, 256], 768)
     for column, cells in enumerate((2, 3, 256)):
         assert np.unique(np.bincount(rows[:, column], minlength=cells)).tolist() == [768 // cells]
 
 
-def test_parts_of_boxes_add_up(monkeypatch):
-    whole = partial_dependence(MODELS["forest"], ("age", "job"), DOMAIN).values
-    monkeypatch.setattr(boxes, "_LARGEST", 60)
-    parts = partial_dependence(MODELS["forest"], ("age", "job"), DOMAIN).values
-    np.testing.assert_allclose(parts, whole, atol=1e-12)
-
-
-def test_leaves_may_have_an_axis_of_classes():
-    trees, _ = boxes.of_model(MODELS["bdpe"], DOMAIN, "score")
-    several = trees._replace(leaf=np.stack([trees.leaf, -2 * trees.leaf], axis=-1))
-    for chosen in ([0], [0, 2]):
-        one, two = (boxes.means(each, 0.0, CELLS, chosen) for each in (trees, several))
-        np.testing.assert_allclose(two, np.stack([one, -2 * one], axis=-1), atol=1e-12)
-
-
 def test_hypotheses_of_ones_own_have_shapes_and_effects():
-    """They are scored, as a file of sums over leaves knows nothing of them."""
     kind = MODELS["bdpe"].recipe.learner.hypotheses
 
     def doubled(tree, table):
@@ -149,21 +123,3 @@ def test_hypotheses_of_ones_own_have_shapes_and_effects():
     intercept = float(MODELS["bdpe"].intercept)
     found = partial_dependence(own, "age", DOMAIN).values
     np.testing.assert_allclose(found - intercept, 2 * (usual - intercept), atol=1e-5)
-
-
-def test_codes_have_shapes_and_no_words():
-    model = random_model(MADE["forest"](), 4, DOMAIN, codes=True)
-    assert not same(model.questions, dpbt.domains.questions(DOMAIN))
-    found = partial_dependence(model, "job", DOMAIN).values
-    np.testing.assert_allclose(found, mean_by([1], asked(model)), atol=2e-6)
-    with pytest.raises(ValueError, match="as codes have no words"):
-        dpbt.plot.tree(model, DOMAIN)
-
-
-def test_nodes_without_a_split_send_rows_left():
-    model = MODELS["bdpe"]
-    split = np.array(model.hypotheses.split)
-    split[:, :2] = UNSPLIT
-    unsplit = dataclasses.replace(model, hypotheses=model.hypotheses._replace(split=split))
-    found = partial_dependence(unsplit, ("age", "member"), DOMAIN).values
-    np.testing.assert_allclose(found, mean_by([0, 3], asked(unsplit)), atol=2e-6)

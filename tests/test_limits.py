@@ -10,11 +10,10 @@ from dpbt import recipes
 from dpbt.__main__ import main
 from dpbt.cli import errors
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.recipes import named
 from dpbt.sklearn import PrivateBoostingClassifier
 
 DOMAIN = {"a": Numeric(0, 1), "b": Boolean()}
-MAKERS = {**named.BOOSTING, **named.FORESTS}
+MAKERS = recipes.named()
 
 
 def options(name, **changes):

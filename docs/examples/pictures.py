@@ -1,10 +1,9 @@
-"""Pictures of two private models of a made-up table; docs/pictures.md shows them.
+"""Pictures of a private model of a made-up table; docs/pictures.md shows them.
 
 Run it with `python docs/examples/pictures.py FOLDER`. It writes PNG files there,
 and `model.json` into the current folder.
 """
 
-import csv
 import sys
 from pathlib import Path
 
@@ -51,35 +50,22 @@ table = dpbt.table(domain, columns, truth + rng.logistic(0, 1, ROWS) > 0.5)
 
 # A key of research, so that the pictures are the same in every run.
 key = jax.random.key(0)
-recipe = dpbt.recipes.bdpe(epsilon=1.0, rows=ROWS, rounds=4, depth=3, criterion="gini")
-readable = dpbt.fit(key, table, recipe)
-accurate = dpbt.fit(key, table, dpbt.recipes.auto(epsilon=1.0, rows=ROWS, domain=domain))
+recipe = dpbt.recipes.auto(epsilon=1.0, rows=ROWS, domain=domain)
+model = dpbt.fit(key, table, recipe)
 print(dpbt.ledger(recipe))
 
-accurate.save("model.json", domain=domain)
+model.save("model.json", domain=domain)
 
-dpbt.plot.tree(readable, domain, round=0)
-save("picture_tree.png")
-
-dpbt.plot.tree(accurate, domain, round=0)
-save("picture_oblivious_tree.png")
-
-dpbt.plot.attributes(accurate, domain)
+dpbt.plot.attributes(model, domain)
 save("picture_attributes.png")
 
 panels = plt.subplots(2, 2, figsize=(9, 6), sharey=True, layout="constrained")[1].flat
 for name, ax in zip(("age", "income", "hours", "job"), panels, strict=True):
-    dpbt.plot.shape(accurate, domain, name, ax=ax)
+    dpbt.plot.shape(model, domain, name, ax=ax)
 save("picture_shapes.png")
 
-dpbt.plot.shape(accurate, domain, ("age", "income"))
+dpbt.plot.shape(model, domain, ("age", "income"))
 save("picture_pair.png")
 
-for effect in dpbt.effects.attribute_effects(accurate, domain):
+for effect in dpbt.effects.attribute_effects(model, domain):
     print(f"{effect.attribute:10}{effect.deviation:6.2f}")
-
-# Results as `python -m experiments frontier` saves them. A colon marks a part of `auto` changed.
-with open(Path(__file__).parents[1] / "frontier.csv", newline="") as file:
-    results = [line for line in csv.DictReader(file) if ":" not in line["method"]]
-dpbt.plot.frontier(results, measure="auroc", dataset="adult", delta=0.0)
-save("picture_frontier.png")

@@ -10,6 +10,7 @@ from dpbt.cli import options as kinds
 from dpbt.cli.errors import InputError, of_input
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
+from dpbt.public import BOOSTED, FORESTS
 from dpbt.release.model import Model
 
 if TYPE_CHECKING:
@@ -17,19 +18,7 @@ if TYPE_CHECKING:
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy.filter import Filter
 
-RECIPES = (
-    "auto",
-    "bdpe",
-    "oblivious_boost",
-    "lazybb_rules",
-    "lazybb_trees",
-    "halfspace_boost",
-    "random_forest",
-    "rf_l",
-    "rf_e",
-)
-"""The names of `recipes.named`, which needs JAX."""
-
+RECIPES = (*BOOSTED, *FORESTS)
 RELATIONS = ("add_remove", "replace_one")
 
 
@@ -150,12 +139,11 @@ def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> 
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    from dpbt import tuning  # needs JAX
-    from dpbt.recipes import named
+    from dpbt import recipes, tuning  # need JAX
 
     tuned = options.recipe == TUNED
     around = functools.partial(tuning.around_auto, tuning.selection())
-    build: Any = around if tuned else {**named.BOOSTING, **named.FORESTS}[options.recipe]
+    build: Any = around if tuned else recipes.named()[options.recipe]
     known = inspect.signature(build).parameters
     chosen: dict[str, Any] = {"domain": domain} if "domain" in known else {}
     for name in ("rounds", "depth", "monotone"):

@@ -32,8 +32,8 @@ from dpbt.recipes.building import (
     build,
     checked_request,
     checked_rows,
+    setting,
 )
-from dpbt.recipes.settings import setting
 from dpbt.validate import floats, shown
 from dpbt.weighting import uniform
 

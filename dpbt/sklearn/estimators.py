@@ -6,11 +6,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
+from dpbt import recipes
 from dpbt.base import Recipe
 from dpbt.data.declarations import Answers, answers_of, range_of
 from dpbt.data.domains import Label
 from dpbt.data.targets import in_units
-from dpbt.recipes import named
+from dpbt.public import FORESTS
 from dpbt.release import model as models
 from dpbt.release.about import about
 from dpbt.sklearn.base import PrivateEstimator
@@ -187,7 +188,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         random_state: None draws a release key.
     """
 
-    _recipes = named.FORESTS
+    _recipes = recipes.named(FORESTS)
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 
-from dpbt import tuning
+from dpbt import recipes, tuning
 from dpbt.base import REPLACE_ONE, Array, Recipe, Table
 from dpbt.data import owner, tables
 from dpbt.data.declarations import Answers, Reading
@@ -19,14 +19,14 @@ from dpbt.data.domains import Label, WeightColumn
 from dpbt.data.frames import Rows, names_of
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import keys
-from dpbt.recipes import named
+from dpbt.public import BOOSTED
 from dpbt.validate import shown
 
 TUNED = "tuned"
 """The name of a choice among recipes, which `fit` pays for."""
 
 BOOSTING: Mapping[str, Callable[..., Any]] = {
-    **named.BOOSTING,
+    **recipes.named(BOOSTED),
     TUNED: functools.partial(tuning.around_auto, tuning.selection()),
 }
 """Recipes that boosting estimators know by name, and the candidates of a choice."""

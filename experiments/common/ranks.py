@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dpbt.analysis.frontier import pure_alone, taking_part
 from experiments.common.results import Line
 
 
@@ -30,6 +29,30 @@ class Standings(NamedTuple):
 
     of: dict[str, Standing]
     datasets: int
+
+
+def taking_part(lines: Sequence[Line], delta: float) -> list[Line]:
+    """The private lines that hold at a delta: its own, and those of methods that are pure alone.
+
+    A pure guarantee is one at every delta.
+
+    Args:
+        lines: with columns method, epsilon and delta.
+        delta: of the guarantee.
+    """
+    own = pure_alone(lines)
+    return [
+        line
+        for line in lines
+        if line["epsilon"] is not None and line["delta"] == (0 if line["method"] in own else delta)
+    ]
+
+
+def pure_alone(lines: Sequence[Line]) -> set[str]:
+    """Methods that were measured at delta = 0 and at no other."""
+    private = [line for line in lines if line["epsilon"] is not None]
+    approximate = {line["method"] for line in private if line["delta"] > 0}
+    return {line["method"] for line in private} - approximate
 
 
 def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str) -> Standings:

@@ -43,15 +43,15 @@ def replaced(recipe, program, unprotected=()):
     return dataclasses.replace(recipe, learner=learner)
 
 
-def grow(draw, table, weights, budget, public, alpha_rule):
+def grow(draw, table, weights, budget, public, alpha_of=None):
     """The splits of a tight tree by M-alpha, with alpha from any rule; the leaves' class weights
     (private).
     """
-    depth, objective = len(budget.settings.alpha), alpha_rule is not greedy_tree.public_alpha
+    depth, objective = len(budget.settings.alpha), alpha_of is not None
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
     kind = greedy_tree.Kind(depth, family, family, objective, ADD_REMOVE, noise)
-    price = greedy_tree._price(kind)._replace(bound=sensitivity.perspective_bound)
-    return greedy_tree.grow(draw, table, weights, budget, public, kind, alpha_rule, price)
+    price = greedy_tree.price(ADD_REMOVE)._replace(bound=sensitivity.perspective_bound)
+    return greedy_tree.grow(draw, table, weights, budget, public, kind, alpha_of, price)
 
 
 LEAF = {"sensitivity": GRID, "moves": 1, "theorem": "a row is in one leaf"}
@@ -63,7 +63,7 @@ def planted(alpha_rule, **settings):
     """A tight tree whose alphas come from `alpha_rule`; leaves as they should be."""
 
     def program(draw, table, weights, budget, public):
-        leaves = grow(draw, table, weights, budget, public, alpha_rule)
+        leaves = grow(draw, table, weights, budget, public, alpha_rule())
         draw("leaf", mechanisms.discrete_laplace, leaves, **LEAF)
 
     return replaced(recipes.bdpe(alpha=1.0, **settings), program, ("alpha is private",))
@@ -129,7 +129,7 @@ def test_beta_from_private_counts_is_caught():
     recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=1, depth=1, alpha=1.0)
 
     def program(draw, table, weights, budget, public):
-        leaves = grow(draw, table, weights, budget, public, greedy_tree.public_alpha)
+        leaves = grow(draw, table, weights, budget, public)
         draw("leaf", mechanisms.discrete_laplace, leaves, **LEAF)
         edge = jnp.sum(leaves[:, 1] - leaves[:, 0]).astype(jnp.float32)
         draw("beta", mechanisms.laplace, edge, **{**BARE, "sensitivity": 0.0})

@@ -14,7 +14,7 @@ from dpbt.data import blocks, cells, convert, frames
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.targets import Labels
 from dpbt.learners import halfspace, oblivious_hypotheses, random_tree, trees
-from dpbt.learners.hypotheses.kind import Rows
+from dpbt.learners.hypotheses import Rows
 from dpbt.privacy.boundary import Site
 from dpbt.privacy.draws import Request, Total
 from dpbt.privacy.mechanisms import discrete_laplace

@@ -23,8 +23,7 @@ from dpbt.base import (
     dtype_and_rank,
 )
 from dpbt.data import questions
-from dpbt.learners.hypotheses.kind import Of
-from dpbt.learners.hypotheses.oblivious import ObliviousTree
+from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.public import without_values
 
@@ -219,11 +218,12 @@ def hypothesis_class(
         example=example,
         check=functools.partial(_check_table, attributes),
         prepare=prepare,
-        predict=Of("oblivious trees", functools.partial(predict, attributes)),
+        predict=functools.partial(predict, attributes),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         response=response,
         partition=Partition(
             structure, functools.partial(place, attributes), lambda found: found[0].feature
         ),
+        kind=OBLIVIOUS,
     )

@@ -4,8 +4,7 @@ import numpy as np
 
 from dpbt.data.domains import Domain, questions
 from dpbt.data.kinds import Numeric
-from dpbt.learners.hypotheses.kind import Heap
-from dpbt.learners.hypotheses.words import DIGITS
+from dpbt.learners.words import DIGITS
 from dpbt.release.about import ask_the_same
 from dpbt.release.model import Model, model_of
 
@@ -30,8 +29,9 @@ def explain(model: Model, domain: Domain | None = None) -> str:
         raise ValueError(f"the hypotheses of {about.name} have no words")
     known = domain_of(model, domain)
     check_words(model, known)
-    heap = heap_of(model, known)
-    words = about.kind.explain(model.on_host(), heap, known, about.target, about.classes)
+    assert model.questions is not None  # as `domain_of` says
+    named = about.target, about.classes
+    words = about.kind.explain(model.on_host(), model.questions, known, *named)
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         return f"every row starts with {_start(model)}\n{words}"
     return words
@@ -46,15 +46,6 @@ def _start(model: Model) -> str:
         return f"{float(start):+.{DIGITS}f}"
     scores = zip(model.about.classes or range(len(start)), start, strict=True)
     return ", ".join(f"{word} {float(score):+.{DIGITS}f}" for word, score in scores)
-
-
-def heap_of(model: Model, domain: Domain) -> Heap | None:
-    """The hypotheses of a model as trees; None if they are none."""
-    kind = model.about.kind
-    if kind.heap is None:
-        return None
-    assert model.questions is not None  # as `domain_of` says
-    return kind.heap(model.on_host(), model.questions, domain)
 
 
 def domain_of(model: Model, domain: Domain | None = None) -> Domain:

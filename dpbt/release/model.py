@@ -29,8 +29,7 @@ from dpbt.arithmetic import Array, namespace
 from dpbt.data import domains
 from dpbt.data.cells import tried
 from dpbt.data.domains import Domain
-from dpbt.learners.hypotheses import KINDS
-from dpbt.learners.hypotheses.kind import Hypotheses
+from dpbt.learners.hypotheses import KINDS, Hypotheses
 from dpbt.public import Questions
 from dpbt.release import file, scoring
 from dpbt.release.about import About, Arrays, Kept, about

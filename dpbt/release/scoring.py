@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbt.arithmetic import Array, fold, namespace
 from dpbt.data.blocks import BlockTable
-from dpbt.learners.hypotheses.kind import Hypotheses, Kind, Rows
+from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
 from dpbt.public import Questions, of_bits
 from dpbt.release.about import Arrays, ask_the_same
 

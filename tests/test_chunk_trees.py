@@ -12,7 +12,7 @@ import dpbt
 from dpbt import losses, recipes, weighting
 from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS_IN_BLOCKS, Noise, Prologue, View
 from dpbt.data import convert
-from dpbt.learners import greedy_tree, one_rule
+from dpbt.learners import greedy_tree, lazybb
 from dpbt.learners import trees as layouts
 from dpbt.privacy import boundary, mechanisms, pricing, totals, tracing
 from dpbt.training import blocks as in_blocks
@@ -35,7 +35,7 @@ def trees(rows=700, **more):
 
 
 def rules(rows=700, **more):
-    learner = one_rule.one_rule(ADD_REMOVE)
+    learner = lazybb.one_rule(ADD_REMOVE)
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **more}, rows=rows)
 
 

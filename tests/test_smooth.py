@@ -12,7 +12,7 @@ from dpbt import boosting, losses, recipes
 from dpbt.base import GRID, MAX_ROWS, REPLACE_ONE, UNSPLIT, Table
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import of_splits, splits_of
-from dpbt.learners import greedy_tree, halfspace, one_rule, random_tree, top_down_tree
+from dpbt.learners import greedy_tree, halfspace, lazybb, random_tree
 from dpbt.privacy import accounting, boundary, mechanisms, slickness
 from dpbt.recipes.published.smooth import halfspace_settings
 from dpbt.training import fit as training_fit
@@ -167,9 +167,9 @@ def test_zcdp_by_bounded_range_buys_less_noise_than_advanced_composition():
 @pytest.mark.parametrize(
     "learner",
     [
-        one_rule.one_rule,
+        lazybb.one_rule,
         halfspace.halfspace,
-        lambda relation: top_down_tree.top_down_tree(3, 2, losses.square, relation),
+        lambda relation: lazybb.top_down_tree(3, 2, losses.square, relation),
         lambda relation: random_tree.random_tree(2, relation, mechanisms.discrete_laplace),
         lambda relation: greedy_tree.greedy_tree(2, losses.m_alpha, losses.m_alpha, True, relation),
     ],
@@ -230,7 +230,7 @@ def test_any_learner_can_be_lazily_boosted(small_table):
     """`custom` with the one-rule learner, and its budget or an epsilon, is `lazybb_rules`."""
     recipe = recipes.lazybb_rules(epsilon=5, rows=77, rounds=6, relation="replace_one")
     smooth = {"weight_update": recipe.weight_update, "weighting": recipe.weighting}
-    learner = one_rule.one_rule(REPLACE_ONE)
+    learner = lazybb.one_rule(REPLACE_ONE)
     expected = dpbt.fit(jax.random.key(0), small_table, recipe).releases["rule"]
     for by in ({"params": recipe.params}, {"epsilon": 5}):
         again = recipes.custom(learner, rows=77, rounds=6, **by, **smooth)
@@ -250,7 +250,7 @@ def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_ref
     with pytest.raises(ValueError, match="depends on its own row alone"):
         recipes.custom(trees.learner, params=trees.params, **smooth)
     with pytest.raises(ValueError, match="the learner's sensitivities are under"):
-        recipes.custom(one_rule.one_rule(REPLACE_ONE), params=recipe.params, **smooth)
+        recipes.custom(lazybb.one_rule(REPLACE_ONE), params=recipe.params, **smooth)
     top_down = recipes.lazybb_trees(epsilon=5, rows=77, rounds=6, relation="add_remove")
     with pytest.raises(ValueError, match="assume a total weight"):
         recipes.custom(top_down.learner, params=top_down.params, **settings)

@@ -15,7 +15,7 @@ import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.base import GRID, UNSPLIT
 from dpbt.data.questions import of_splits, splits_of
-from dpbt.learners import top_down_tree
+from dpbt.learners import lazybb
 from dpbt.privacy import boundary, mechanisms, slickness, variates
 from tests import reference_smooth
 from tests.tables import random_table
@@ -227,10 +227,7 @@ def test_the_range_over_all_candidates_holds(criterion, seed):
 def test_the_range_is_below_eight_for_gini_and_near_it():
     for mass, least in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
         assert least <= float(slickness.improvement_range(losses.square, mass)) <= 8
-    assert (
-        float(top_down_tree.tight_range(losses.square, 1000))
-        <= top_down_tree.PUBLISHED_RANGE + 0.01
-    )
+    assert float(lazybb.tight_range(losses.square, 1000)) <= lazybb.PUBLISHED_SPLIT_RANGE + 0.01
 
 
 @each
@@ -241,9 +238,7 @@ def test_the_allowance_covers_improvements_of_many_rows(criterion):
     products = (totals[:, :, None] * rng.random((200, 2, 9)) ** 8).astype(int)
     with variates.double_precision():
         arguments = jnp.asarray(products, jnp.int32), jnp.asarray(totals, jnp.int32)
-        found = np.asarray(
-            jax.jit(functools.partial(top_down_tree.improvements, criterion))(*arguments)
-        )
+        found = np.asarray(jax.jit(functools.partial(lazybb.improvements, criterion))(*arguments))
     left = totals[:, :, None] - products
     for k in range(200):
         whole = exact_perspective(criterion, totals[k])

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses
 from dpbt.base import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
-from dpbt.learners import halfspace, one_rule, top_down_tree
+from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
 from dpbt.recipes.building import (
@@ -83,7 +83,7 @@ def lazybb_rules(
     )
     numbers = _numbers(request, density, learning_rate)
     one_of("selection", selection, _SELECTIONS)
-    learner = one_rule.one_rule(request.relation, calibration, _SELECTIONS[selection])
+    learner = lazybb.one_rule(request.relation, calibration, _SELECTIONS[selection])
 
     allow = either_accountant if request.tight else functools.partial(composed, draws=1)
     parts = _parts(request, learner, numbers, "lazybb_rules", selection)
@@ -155,16 +155,14 @@ def lazybb_trees(
 
     by_splits = functools.partial(_by_splits, split_fraction=(1 - label_fraction) / kind.splits)
     published = functools.partial(composed, draws=kind.splits, labels=True)
-    learner = top_down_tree.top_down_tree(*kind)
+    learner = lazybb.top_down_tree(*kind)
     setting = f"{kind.splits}, {kind.criterion.name}"
     parts = _parts(request, learner, numbers, "lazybb_trees", setting)
-    fractions = top_down_tree.fractions(label_fraction)
+    fractions = lazybb.fractions(label_fraction)
     return build(request, parts, fractions, allow=by_splits if request.tight else published)
 
 
-def _kind(
-    request: Request, splits: int, depth: int, criterion: ProperLoss | str
-) -> top_down_tree.Kind:
+def _kind(request: Request, splits: int, depth: int, criterion: ProperLoss | str) -> lazybb.TopDown:
     """The static part of top-down trees, checked.
 
     Raises:
@@ -181,7 +179,7 @@ def _kind(
             'criterion must be a single loss here, such as "gini", '
             f"got the family {shown(criterion)}"
         )
-    return top_down_tree.Kind(splits, depth, family(1.0), request.relation, request.calibration)
+    return lazybb.TopDown(splits, depth, family(1.0), request.relation, request.calibration)
 
 
 def _numbers(request: Request, density: ArrayLike, learning_rate: ArrayLike) -> LazyNumbers:

@@ -8,7 +8,7 @@ import pytest
 from dpbt import losses, mechanisms
 from dpbt.base import ADD_REMOVE, GRID, MAX_ROWS, Noise, Public, View
 from dpbt.data.questions import of_splits
-from dpbt.learners import trees
+from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, variates
 from tests.test_top_down import exact_perspective
 

@@ -443,7 +443,7 @@ MUTANTS = [
         "dpbt/privacy/sensitivity.py",
         "Sensitivity(moved, math.sqrt(moved))",
         "Sensitivity(math.sqrt(moved), math.sqrt(moved))",
-        (oblivious("histograms_are_priced_in_the_norm_of_the_mechanism"),),
+        (oblivious("no_neighbour_moves_a_draw_beyond_its_sensitivity"),),
     ),
     Mutant(
         "columns of a table are not counted",

@@ -190,14 +190,6 @@ def test_probabilities_are_those_of_float64(name, loss):
     assert np.all((found >= 0) & (found <= 1))
 
 
-@each_with_probabilities
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 3.5])
-def test_probabilities_increase_with_the_score(name, loss, scale):
-    """Strictly, where they differ by more than float32 rounds."""
-    z = np.linspace(-scale, scale, 101, dtype=np.float32)
-    assert np.all(np.diff(np.asarray(probability_of(loss)(jnp.asarray(z)))) > 0)
-
-
 @pytest.mark.parametrize("alpha", [0.1, 1.0])
 def test_small_probabilities_stay_distinct(alpha):
     z = -np.geomspace(1, 1e9, 200).astype(np.float32)[::-1]
@@ -226,16 +218,3 @@ def test_a_probability_tells_scores_apart_at_a_number_as_alpha(small_table):
     low, high = (np.unique(found[scores == score]) for score in np.unique(scores))
     assert low.size == high.size == 1
     assert low < 0.5 < high
-
-
-def test_a_family_is_told_by_what_it_declares_and_not_by_its_name():
-    """A recipe takes alpha = 1 for the link where the loss at alpha has a kink."""
-
-    def named(alpha):
-        return losses.m_alpha(alpha)._replace(name="my own")
-
-    mine = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5], criterion=named)
-    own = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5])
-    np.testing.assert_array_equal(mine.params.settings.link_alpha, [1.0, 0.5])
-    np.testing.assert_array_equal(own.params.settings.link_alpha, [1.0, 0.5])
-    assert (mine.setting, own.setting) == ("my own", "alpha")

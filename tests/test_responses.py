@@ -17,7 +17,6 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import oblivious_leaves, oblivious_tree, score_line, target_histogram
 from dpbt.privacy import grid, mechanisms, pricing
 from dpbt.sweeps import definition
-from tests.noise import with_terms
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -80,13 +79,6 @@ def test_a_label_is_read_by_itself():
     np.testing.assert_allclose(labels[there], [13 / 40, 1, 0, 11 / 40, 1])
     back = targets.in_units(RANGE, labels[there])
     np.testing.assert_allclose(back, [3, 30, -10, 1, 30], rtol=1e-6)
-
-
-def test_groups_and_other_values_are_classes():
-    target = Nominal(("a", "b", "c"), groups={"ab": ("a", "b")}, other="c")
-    labels, there = read(target, ["b", "c", "?", "z", None])
-    assert there.all()
-    np.testing.assert_array_equal(labels, [0, 1, 1, 1, 1])
 
 
 # Residuals, by plain loops.
@@ -389,28 +381,6 @@ def test_a_weight_beyond_the_bound_is_clipped_in_the_loop():
         np.testing.assert_array_equal(found, [most, most, most, 0, 0, most])
 
 
-@pytest.mark.slow
-def test_a_row_of_weight_0_counts_nowhere_and_full_weights_change_nothing():
-    """In greedy trees, oblivious trees and random trees; and with a prologue and an epilogue."""
-    columns, rng = columns_of(ROWS), np.random.default_rng(1)
-    labels = rng.random(ROWS) < 0.5
-    plain = dpbt.table(DOMAIN, columns, labels)
-    gone = np.arange(ROWS) >= 5
-    absent = plain._replace(present=jnp.asarray(gone))
-    zeros = plain._replace(weight=jnp.asarray(gone, jnp.float32))
-    ones = plain._replace(weight=jnp.ones(ROWS, jnp.float32))
-    shares = {"marginals_fraction": 0.2, "scores_fraction": 0.2}
-    for recipe in (
-        recipes.bdpe(epsilon=3.0, rows=ROWS, rounds=2, depth=2),
-        recipes.oblivious_boost(epsilon=3.0, rows=ROWS, rounds=2, depth=2, domain=DOMAIN, **shares),
-        recipes.random_forest(epsilon=3.0, rows=ROWS, rounds=2, depth=2),
-    ):
-        keys = jax.random.key(0), jax.random.key(1)
-        fits = [dpbt.fit(keys[0], one, recipe, keys[1]) for one in (absent, zeros, plain, ones)]
-        for one, other in (fits[:2], fits[2:]):
-            jax.tree.map(np.testing.assert_array_equal, one.transcript, other.transcript)
-
-
 # What is refused.
 
 
@@ -550,13 +520,6 @@ def test_a_re_weighter_of_longer_residuals_costs_no_more():
     assert all(ratio <= 1 + 2e-3 for ratio in found.step_ratio.values())
 
 
-def test_pairs_of_learners_and_re_weighters_of_other_responses_are_refused():
-    recipe = recipe_of(CLASSES)
-    for weight_update in (weighting.uniform, weighting.residuals(one_of_classes(4), "l1")):
-        with pytest.raises(ValueError, match="weighs rows for"):
-            dataclasses.replace(recipe, weight_update=weight_update)
-
-
 def test_targets_have_noise_of_their_own():
     """Two ranges, or two lists of classes, under one key; and so have constraints."""
     key, own_key = jax.random.key(0), jax.jit(boosting.own_key)
@@ -577,12 +540,6 @@ def test_finite_bits_are_paid_for_each_sum_that_a_row_moves():
 
     for count in (3, 10, 200):
         assert gap(Nominal(tuple(map(str, range(count))))) == min(count, GRID)
-
-
-def test_a_target_that_is_not_the_learner_s_is_refused():
-    for target in (None, RANGE, Nominal(("a", "b"))):
-        with pytest.raises(ValueError, match="the target declares"):
-            with_terms(recipe_of(CLASSES), target=target)
 
 
 def test_tiny_labels_and_weights_raise_nothing():

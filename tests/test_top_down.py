@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.base import GRID, UNSPLIT
-from dpbt.data.questions import of_splits, splits_of
+from dpbt.data.questions import splits_of
 from dpbt.learners import lazybb
 from dpbt.privacy import boundary, mechanisms, slickness, variates
 from tests import reference_smooth
@@ -144,27 +144,6 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
         for leaf in leaves:
             first = (leaf.heap - (2**leaf.level - 1)) << (depth - leaf.level)
             margins[leaf.rows] += np.where(label[leaf.rows], 1, -1) * (2 * int(drawn[first]) - 1)
-
-
-@pytest.mark.slow
-def test_without_privacy_it_splits_where_it_helps_and_respects_the_depth_cap():
-    """XOR of two splits under a third that is useless; three internal nodes are enough, all within
-    depth 2.
-    """
-    rng = np.random.default_rng(0)
-    splits = rng.random((400, 3)) < np.array([0.5, 0.4, 0.5])
-    label = (splits[:, 1] & splits[:, 2]) | (~splits[:, 1] & ~splits[:, 2])
-    table = of_splits(splits, label, np.ones(400, bool))
-    recipe = recipes.lazybb_trees(epsilon=np.inf, rows=400, rounds=1, splits=3, depth=2)
-    model = dpbt.fit(jax.random.key(0), table, recipe)
-    assert np.all(np.asarray(dpbt.predict(model, splits)) == label)
-    deep = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=7, depth=3)
-    noisy = dpbt.fit(jax.random.key(1), table, deep)
-    assert int(jnp.sum(noisy.hypotheses.split == UNSPLIT)) == 0
-    some = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=4, depth=3)
-    assert (
-        int(jnp.sum(dpbt.fit(jax.random.key(1), table, some).hypotheses.split != UNSPLIT)) == 20 * 4
-    )
 
 
 def gini(w1, w0):

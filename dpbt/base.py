@@ -198,14 +198,13 @@ class HypothesisClass(NamedTuple):
         prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
             `present` and, if rows may have weights, `weight`.
         predict: (hypothesis, prepared) -> f32[N], or f32[K, N] with several classes: what the
-            hypothesis adds to the score of each row.
+            hypothesis adds to the score of each row. One that is an `Of` a kind of
+            `learners.hypotheses` is saved and put in words, too.
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
         response: what is predicted of a row.
         partition: how what is public in a round parts the rows, if anything does.
-        kind: the `learners.hypotheses.Kind` that they are of, by which models are saved and put in
-            words; None for hypotheses that only their learner knows.
     """
 
     example: Callable[[], Table]
@@ -216,7 +215,6 @@ class HypothesisClass(NamedTuple):
     scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
     response: Response = BINARY
     partition: Partition | None = None
-    kind: Any = None
 
     place = property(lambda self: self.partition and self.partition.place)
     reads = property(lambda self: self.partition and self.partition.reads)

@@ -53,7 +53,7 @@ def random_model(recipe, depth, domain, exact=False, codes=False):
     asked = domains.questions(domain, codes=codes)
     inner, leaves = 2**depth - 1, 2**depth
     axes = response_of(recipe.target).axes
-    match recipe.learner.hypotheses.kind.name:
+    match recipe.learner.hypotheses.predict.kind.name:
         case "trees":
             split = rng.integers(0, len(asked.feature), (rounds, inner), np.int32)
             found = Tree(split, rng.normal(0, 0.5, (rounds, leaves)))

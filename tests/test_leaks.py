@@ -16,7 +16,14 @@ from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
-from dpbt.learners import greedy_tree, oblivious_hypotheses, oblivious_tree, score_line, trees
+from dpbt.learners import (
+    greedy_tree,
+    oblivious_prologue,
+    oblivious_questions,
+    oblivious_tree,
+    score_line,
+    trees,
+)
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.grid import whole_rows
 from dpbt.recipes.published.greedy_tree import private_objective
@@ -216,7 +223,7 @@ def without_the_clip():
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         kind = oblivious_kind()
         tree, _ = oblivious_tree.structure(kind, budget, public)
-        leaf = oblivious_hypotheses.leaves_of(kind.attributes, tree, rows.cells[:1])
+        leaf = oblivious_questions.leaves_of(kind.attributes, tree, rows.cells[:1])
         sums = jnp.zeros(2**kind.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", kind.noise, sums, **LEAF)
 
@@ -246,7 +253,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, budget, public):
         cells = rows.cells[:1]
-        exact = whole_rows(oblivious_tree._histograms(kind, cells, rows.target, weights))
+        exact = whole_rows(oblivious_prologue.histograms(kind, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
         oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
@@ -277,7 +284,7 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, budget, public):
-        found = jnp.cumsum(score_line.counts(rows, scores), axis=0)
+        found = jnp.cumsum(whole_rows(score_line.parts(rows, scores)), axis=0)
         draw(score_line.SITE, mechanisms.discrete_laplace, found, **{**LEAF, "sensitivity": 1.0})
 
     recipe = oblivious(scores_fraction=0.5)

@@ -15,10 +15,10 @@ from dpbt.base import ADD_REMOVE, CELLS, GRID, NUMBER, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import (
-    oblivious_hypotheses,
+    hypotheses,
+    oblivious_prologue,
     oblivious_questions,
     oblivious_tree,
-    target_histogram,
 )
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import grid, mechanisms, sensitivity
@@ -161,7 +161,7 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     kind = KIND._replace(relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
     bounds = (
-        oblivious_tree.histogram_sensitivity(kind),
+        oblivious_prologue.histogram_sensitivity(kind),
         oblivious_tree.sum_sensitivity(kind),
         noise.bound(sensitivity.histograms(relation)),
     )
@@ -300,9 +300,9 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     asked, _ = asked_of(attributes, 6, depth)
     cells = np.random.default_rng(1).integers(0, CELLS, (len(attributes), 300), np.uint8)
-    route = jax.jit(functools.partial(oblivious_hypotheses.leaves_of, attributes))
+    route = jax.jit(functools.partial(oblivious_questions.leaves_of, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
-        tree = oblivious_hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
+        tree = hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
         np.testing.assert_array_equal(route(tree, jnp.asarray(cells)), looked_up(tree, cells))
 
 
@@ -451,7 +451,7 @@ def test_the_histogram_of_a_number_is_read_before_the_rounds_alone():
     program = jax.make_jaxpr(dpbt.boost)(jax.random.key(0), table, recipe)
     scans = [eqn for eqn in program.eqns if eqn.primitive.name == "scan"]
     (rounds,) = (eqn for eqn in scans if eqn.params["length"] == recipe.capacity)
-    fit = f"128,{len(target_histogram._SPREADS)}"
+    fit = f"128,{len(oblivious_prologue._SPREADS)}"
     assert fit in str(program)
     assert fit not in str(rounds.params["jaxpr"])
 

@@ -14,7 +14,7 @@ from dpbt.analysis import audit
 from dpbt.base import GRID, NUMBER, Weighted, one_of_classes
 from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import oblivious_leaves, oblivious_tree, score_line, target_histogram
+from dpbt.learners import oblivious_prologue, oblivious_tree, score_line
 from dpbt.privacy import grid, mechanisms, pricing
 from dpbt.sweeps import definition
 
@@ -180,9 +180,8 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
     response = targets.response_of(TARGETS[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
-    kind = oblivious_tree.checked_kind(
-        attributes, 2, dpbt.base.relation(relation), noise, (1,), False, False, 0.0, response
-    )
+    under = dpbt.base.relation(relation)
+    kind = oblivious_tree.Kind(attributes, 2, (1,), False, False, 0.0, under, noise, response)
     order = 1 if noise is mechanisms.discrete_laplace else 2
     directions = np.array(list(itertools.product((-1, -0.5, 0, 0.5, 1), repeat=3))[:62])
     directions = np.concatenate([directions, -directions])
@@ -272,7 +271,7 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
     """Against all pairs of leaves; -1 turns the order round."""
     rng = np.random.default_rng(0)
     bits = np.array(list(itertools.product((0, 1), repeat=4)))
-    make = jax.jit(oblivious_leaves.monotone)
+    make = jax.jit(oblivious_tree.monotone)
     for direction in ([1, 0, 0, 0], [1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, -1, 0, 0]):
         signs = np.array(direction)
         leaf = rng.normal(size=16).astype(np.float32)
@@ -474,9 +473,9 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
     table = dpbt.Table(
         jnp.zeros((20_000, 1)), jnp.asarray(labels, jnp.uint8), jnp.ones(20_000, bool)
     )
-    count, fitted = jax.jit(score_line.counts), jax.jit(score_line.temperature)
+    count, fitted = jax.jit(score_line.parts), jax.jit(score_line.temperature)
     for factor in (1.0, 2.0):
-        counts = count(table, jnp.asarray(factor * true, jnp.float32))
+        counts = count(table, jnp.asarray(factor * true, jnp.float32)) // GRID
         slope, start = fitted(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
         assert float(slope) == pytest.approx(1 / factor, rel=0.15)
         np.testing.assert_allclose(start, slope)
@@ -485,10 +484,10 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
 def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
     """Through noise, in ranges far wider than the numbers; without counts the prior remains."""
     rng = np.random.default_rng(0)
-    fitted = jax.jit(target_histogram.fitted)
+    fitted = jax.jit(oblivious_prologue.fitted)
     for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
         numbers = jnp.asarray(np.clip(rng.normal(center, spread, 4000), 0, 1), jnp.float32)
-        counts = target_histogram.counts(numbers, jnp.full(4000, GRID), 64) // GRID
+        counts = oblivious_prologue.target_counts(numbers, jnp.full(4000, GRID), 64) // GRID
         assert int(counts.sum()) == 4000
         for noise in (0.1, 20.0):
             noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)

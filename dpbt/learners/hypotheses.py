@@ -72,6 +72,22 @@ class Kind(NamedTuple):
     ) = None
 
 
+class Of(NamedTuple):
+    """How hypotheses of a kind predict rows that a learner has laid out in its own way.
+
+    Attributes:
+        kind: it predicts the same of rows that it reads itself.
+        predict: (hypothesis, prepared) -> f32[N] or f32[K, N].
+    """
+
+    kind: Kind
+    predict: Callable[[Any, Any], Any]
+
+    def __call__(self, hypothesis: Any, prepared: Any) -> Any:
+        """What a hypothesis adds to the score of each row."""
+        return self.predict(hypothesis, prepared)
+
+
 def _check_heap(inner: Array, leaf: Array) -> None:
     """Refuse arrays that are not complete trees.
 

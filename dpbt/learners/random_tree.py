@@ -33,7 +33,7 @@ from dpbt.base import (
 )
 from dpbt.data import questions
 from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import TreeGroup
+from dpbt.learners.hypotheses import Of, TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.public import without_values
@@ -169,9 +169,8 @@ TREE_GROUPS = HypothesisClass(
     example=questions.example,
     check=questions.check,
     prepare=prepare,
-    predict=lambda group, rows: hypotheses.votes(group, rows.position),
+    predict=Of(hypotheses.TREE_GROUPS, lambda group, rows: hypotheses.votes(group, rows.position)),
     bound=lambda group: jnp.sum(group.grown),
-    kind=hypotheses.TREE_GROUPS,
 )
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
 

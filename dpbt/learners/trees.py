@@ -32,7 +32,7 @@ from dpbt.base import (
 )
 from dpbt.data import questions
 from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import ONE_HOT_NODES, Cells, depth
+from dpbt.learners.hypotheses import ONE_HOT_NODES, Cells, Of, depth
 from dpbt.learners.hypotheses import descend as descend
 from dpbt.learners.hypotheses import node_dtype as node_dtype
 from dpbt.learners.hypotheses import satisfied as satisfied
@@ -273,9 +273,8 @@ TREES = HypothesisClass(
     example=questions.example,
     check=check,
     prepare=prepare,
-    predict=lambda tree, table: hypotheses.predict(tree, table.asked),
+    predict=Of(hypotheses.TREES, lambda tree, table: hypotheses.predict(tree, table.asked)),
     bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
-    kind=hypotheses.TREES,
 )
 """Trees of any depth over public splits."""
 

@@ -168,7 +168,8 @@ def _check_reweighting(weight_update: WeightUpdate, weighting: Weighting) -> Non
             f"got {shown(weighting)}"
         )
     for field, value in zip(getattr(weighting, "_fields", ()), weighting, strict=True):
-        floats(f"{field} of weighting", value)
+        if value is not None:
+            floats(f"{field} of weighting", value)
 
 
 def _check_budget(params: Params) -> None:

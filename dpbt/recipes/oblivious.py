@@ -27,7 +27,7 @@ from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target
-from dpbt.learners import oblivious_tree, score_line, target_histogram
+from dpbt.learners import oblivious_tree, score_line
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import Parts, build, checked_request, checked_rows, deltas, epsilons
@@ -148,17 +148,20 @@ def oblivious_boost(
         closing = within("target_fraction", target_fraction, "(0, 1)")
     _check_rest(opening + closing)
     constraints = _directions(domain, monotone)
-    kind = oblivious_tree.checked_kind(
-        attributes_of(domain),
-        depth,
-        request.relation,
-        mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace,
-        attributes_per_tree,
-        *once,
-        smoothing,
-        response,
-        constraints,
-        target_bins,
+    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
+    kind = oblivious_tree.checked(
+        oblivious_tree.Kind(
+            attributes_of(domain),
+            depth,
+            attributes_per_tree,
+            *once,
+            smoothing,
+            request.relation,
+            noise,
+            response,
+            constraints,
+            target_bins,
+        )
     )
     params = functools.partial(
         oblivious_tree.params,
@@ -171,7 +174,7 @@ def oblivious_boost(
     if kind.marginals:
         fractions["histogram"] = opening
     if np.any(closing > 0):
-        fractions[target_histogram.SITE if response == NUMBER else score_line.SITE] = closing
+        fractions[oblivious_tree.TARGET_SITE if response == NUMBER else score_line.SITE] = closing
 
     words = "oblivious_boost", f"{kind.depth} questions a tree"
     weighing = _weighing(kind, clip)

@@ -11,7 +11,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target
 from dpbt.formats import LedgerRecord
-from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
+from dpbt.learners.hypotheses import Hypotheses, Kind, Of, Rows
 from dpbt.public import Questions
 from dpbt.release.answers import NO_CLASSES, PROBABILITIES, kinks, no_link
 
@@ -78,7 +78,8 @@ class Arrays(NamedTuple):
 def about(recipe: "Recipe") -> About:
     """What is public about the models of a recipe."""
     hypotheses, target = recipe.learner.hypotheses, recipe.target
-    kind = hypotheses.kind or _own_kind(hypotheses)
+    own = hypotheses.predict
+    kind = own.kind if isinstance(own, Of) else _own_kind(hypotheses)
     classes = target.names if isinstance(target, Nominal) else None
     return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
 

@@ -382,16 +382,7 @@ MUTANTS = [
         "dpbt/data/files.py",
         "next(csv.reader([text], strict=True, skipinitialspace=True), None)",
         "next(csv.reader([text], strict=False, skipinitialspace=True), None)",
-        ("tests/test_files.py::test_malformed_lines_are_rows_without_values",),
-    ),
-    Mutant(
-        "fingerprints without a key",
-        "dpbt/sweeps/fingerprints.py",
-        'digest = hmac.new(secret, digestmod="sha256")',
-        'digest = hmac.new(bytes(32), digestmod="sha256")',
-        (
-            "tests/test_fingerprints.py::test_fingerprints_tell_words_arrays_types_shapes_and_secrets_apart",
-        ),
+        ("tests/test_files.py::test_only_the_header_is_refused",),
     ),
     Mutant(
         "no heading on private results",
@@ -468,14 +459,14 @@ MUTANTS = [
     ),
     Mutant(
         "absent rows are in the histograms",
-        "dpbt/learners/oblivious_tree.py",
+        "dpbt/learners/oblivious_prologue.py",
         "    part = weights.astype(jnp.int32)",
         "    part = jnp.full(target.shape, GRID, jnp.int32)",
         (oblivious("without_noise_all_draws_are_those_of_plain_loops"),),
     ),
     Mutant(
         "tags have six digits of the smoothing",
-        "dpbt/learners/oblivious_tree.py",
+        "dpbt/learners/oblivious_questions.py",
         "{self.smoothing!r}",
         "{self.smoothing:g}",
         (oblivious("static_parts_and_seeds_have_noise_of_their_own"),),

@@ -40,8 +40,8 @@ FAULTS = [
     Mutant(
         "a damaged result that counts as done",
         "dpbt/sweeps/storage.py",
-        "                path.unlink()\n",
-        "",
+        "        self._lines = [line for line in lines if _intact(line)]",
+        "        self._lines = lines",
         (fault("a_result_that_is_cut_off_or_damaged_is_found_and_fitted_again"),),
     ),
     Mutant(
@@ -103,7 +103,7 @@ FAULTS = [
     Mutant(
         "a file that changes while it is read",
         "dpbt/data/convert.py",
-        "    if state() != before:",
+        "    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):",
         "    if False:",
         (damage("a_file_that_changes_while_it_is_read_is_refused"),),
     ),
@@ -112,7 +112,7 @@ FAULTS = [
         "dpbt/storage.py",
         "(_MARK + pattern):\n        left.unlink(missing_ok=True)",
         "(_MARK + pattern):\n        pass",
-        (killed("a_run_that_was_killed_ends_with_the_same_files"),),
+        (killed("a_sweep_that_was_killed_ends_with_the_same_files"),),
     ),
     Mutant(
         "a key that a kill leaves unnamed",
@@ -122,20 +122,10 @@ FAULTS = [
         (killed("a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_key"),),
     ),
     Mutant(
-        "batches that are cut by the caller's settings",
-        "dpbt/sweeps/runner.py",
-        "_run_structure(this, this.threads if alone else 1, pieces)",
-        "_run_structure(this, 1 if _has_own_settings() else this.threads, pieces)",
-        (
-            "tests/test_sweep_programs.py::"
-            "test_a_caller_with_settings_of_jax_goes_on_with_a_folder_of_one_without",
-        ),
-    ),
-    Mutant(
         "a round on chunks that compiles a key's block again",
         "dpbt/privacy/keys.py",
         "jax.lax.fori_loop(0, _ROUNDS, _round, start)",
         "jax.lax.fori_loop(0, _ROUNDS, lambda i, state: _round(i, state), start)",
-        ("tests/test_chunks.py::test_later_rounds_compile_nothing",),
+        ("tests/test_block_fits.py::test_later_rounds_compile_nothing",),
     ),
 ]

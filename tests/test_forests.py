@@ -13,7 +13,7 @@ from dpbt import boosting, recipes
 from dpbt.base import GRID, Table
 from dpbt.data.tables import take
 from dpbt.privacy import boundary, mechanisms, pricing
-from dpbt.release import answers as prediction
+from dpbt.release import scoring as prediction
 from tests.conftest import random_table
 from tests.noise import scales
 from tests.tables import allowing

@@ -15,7 +15,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.learners import hypotheses, random_tree
-from dpbt.release import answers as prediction
+from dpbt.release import scoring as prediction
 from experiments import __main__ as command_line
 from experiments.common import data, forest_bounds, structures
 from experiments.papers.bojarski_2014 import grid as grids

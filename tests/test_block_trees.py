@@ -18,7 +18,7 @@ from dpbt.privacy import boundary, mechanisms, pricing, totals, tracing
 from dpbt.training import blocks as in_blocks
 from dpbt.training import memory, passes
 from dpbt.training.memory import MemoryPlan, plan_for
-from tests.test_chunks import (
+from tests.test_block_fits import (
     GIB,
     KEY,
     KilledError,
@@ -358,5 +358,5 @@ def test_recipes_of_custom_learners_have_rows_for_chunks():
     numbers = weighting.LazyNumbers(np.float32(0.2), np.float32(0.1))
     with pytest.raises(ValueError, match="at most 16777216"):
         rules(10**8, weight_update=weighting.lazy_bregman(), weighting=numbers)
-    with pytest.raises(ValueError, match=f"at most {MAX_ROWS_IN_BLOCKS}"):
+    with pytest.raises(ValueError, match=rf"in \[1, {MAX_ROWS_IN_BLOCKS}\]"):
         trees(2 * MAX_ROWS_IN_BLOCKS)

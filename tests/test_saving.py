@@ -337,7 +337,7 @@ def test_a_file_holds_no_key_no_transcript_and_no_rows(tmp_path):
     key = dpbt.fresh_key()
     recipe = recipes.random_forest(epsilon=1.0, rows=60, rounds=3, depth=2, disjoint=True)
     table = table_of(raw_rows(7, 57))
-    model = dpbt.fit(key, table, recipe, dpbt.fresh_key(), keep_withheld=True)
+    model = dpbt.fit(key, table, recipe, dpbt.fresh_key())
     model.save(tmp_path / "m.json", domain=DOMAIN)
     text = (tmp_path / "m.json").read_text()
     content = json.loads(text)

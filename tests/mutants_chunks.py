@@ -4,15 +4,15 @@ from mutation import Mutant
 
 
 def chunks(name: str) -> str:
-    return f"tests/test_chunks.py::test_{name}"
+    return f"tests/test_block_fits.py::test_{name}"
 
 
 def forests(name: str) -> str:
-    return f"tests/test_chunk_forests.py::test_{name}"
+    return f"tests/test_block_forests.py::test_{name}"
 
 
 def trees(name: str) -> str:
-    return f"tests/test_chunk_trees.py::test_{name}"
+    return f"tests/test_block_trees.py::test_{name}"
 
 
 def level(name: str) -> str:
@@ -24,7 +24,7 @@ def together(name: str) -> str:
 
 
 def commands(name: str) -> str:
-    return f"tests/test_chunk_commands.py::test_{name}"
+    return f"tests/test_block_commands.py::test_{name}"
 
 
 CHUNKS = [
@@ -82,7 +82,7 @@ CHUNKS = [
         "dpbt/training/memory.py",
         "_MAX_SCORES // classes",
         "_MAX_SCORES",
-        ("tests/test_chunks.py::test_scores_of_several_classes_bound_the_blocks",),
+        ("tests/test_block_fits.py::test_scores_of_several_classes_bound_the_blocks",),
     ),
     Mutant(
         "trees of one pass with the sums of the first",
@@ -131,7 +131,7 @@ CHUNKS = [
         "dpbt/privacy/totals.py",
         "lambda part: np.asarray(part).astype(np.int64), dict(second)",
         "lambda part: np.asarray(part).astype(np.int32).astype(np.int64) % 2**31, dict(second)",
-        ("tests/test_chunk_sums.py::test_sums_over_parts_add_up_to_those_of_the_table",),
+        ("tests/test_block_sums.py::test_sums_over_parts_add_up_to_those_of_the_table",),
     ),
     Mutant(
         "large totals without noise",

@@ -1,4 +1,4 @@
-"""Folders of blocks: the rows of memory, damage that is found, and a kill that starts over."""
+"""Folders of blocks: the rows of memory, and damage that is found."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import dpbt
 from dpbt.base import MAX_ROWS
 from dpbt.data import blocks, convert, owner
 from dpbt.data.domains import Label, WeightColumn
-from tests.test_chunks import DECLARED, DOMAIN, columns, labels, pair
+from tests.test_block_fits import DECLARED, DOMAIN, columns, labels, pair
 
 
 def cells_of(table):
@@ -70,7 +70,7 @@ def write_parquet(path, cells, given, weight):
 
 
 @pytest.mark.parametrize(("write", "name"), [(write_csv, "a.csv"), (write_parquet, "a.parquet")])
-def test_files_give_the_rows_and_the_report_of_memory(tmp_path, monkeypatch, write, name):
+def test_files_give_the_rows_of_memory_and_a_report(tmp_path, monkeypatch, write, name):
     monkeypatch.setattr(convert, "READ_ROWS", 37)
     cells = columns(300)
     cells["income"][:] = 0.51
@@ -82,9 +82,7 @@ def test_files_give_the_rows_and_the_report_of_memory(tmp_path, monkeypatch, wri
         tmp_path / name, DOMAIN, LABEL, tmp_path / "t", rows_per_block=64, capacity=310
     )
     assert_same_rows(table, found)
-    report = owner.report_of_blocks(found, LABEL)
-    in_memory = owner.report(DOMAIN, LABEL, [{**cells, "label": given, "weight": weight}])
-    assert str(report) == str(in_memory)
+    report = owner.report(DOMAIN, LABEL, [{**cells, "label": given, "weight": weight}])
     assert report.rows == 300
     assert report.constant == ("income",)
     assert report.unread["age"] == np.isnan(cells["age"]).sum()
@@ -92,35 +90,28 @@ def test_files_give_the_rows_and_the_report_of_memory(tmp_path, monkeypatch, wri
     assert report.unread["weight"] == 60
 
 
-class StoppedError(Exception):
-    pass
-
-
-def parts(rows, stop=None):
-    """Rows in parts of 50; the iteration stops with an error after some of them."""
-    cells, given = columns(rows), labels(columns(rows), "two")
-    for start in range(0, rows, 50):
-        if start == stop:
-            raise StoppedError
-        here = slice(start, start + 50)
-        yield convert.RawRows({name: cells[name][here] for name in cells}, given[here])
-
-
-def test_a_conversion_that_was_stopped_starts_over_with_any_rows(tmp_path):
-    folder, options = tmp_path / "t", dict(DECLARED["two"], rows_per_block=64)
-    with pytest.raises(StoppedError):
-        convert.convert(parts(400, stop=350), DOMAIN, folder, **options)
-    assert 1 <= len(list(folder.glob("block-*"))) <= 5
-    (folder / ".dpbt-block-000005-abcdabcd").write_bytes(b"left by a kill")
-    with pytest.raises(ValueError, match=r"no table in blocks, as it has no manifest\.json"):
-        blocks.open_folder(folder)
-    found = convert.convert(parts(100), DOMAIN, folder, **options, capacity=110)
+def test_a_conversion_that_fails_leaves_nothing_and_one_that_was_killed_no_table(tmp_path):
     cells = columns(100)
-    table = dpbt.table(DOMAIN, cells, labels(cells, "two"), capacity=110, **DECLARED["two"])
-    assert_same_rows(table, found)
-    assert len(list(folder.iterdir())) == 3
-    with pytest.raises(ValueError, match="has a table already"):
-        convert.convert(parts(100), DOMAIN, folder, **options)
+    given = labels(cells, "two")
+    folder, options = tmp_path / "t", dict(DECLARED["two"], rows_per_block=64)
+
+    def parts(many):
+        for _ in range(many):
+            yield convert.RawRows(cells, given)
+        if many > 1:
+            assert len(list(folder.iterdir())) > 1
+            with pytest.raises(ValueError, match="t: exists; give a new folder"):
+                convert.convert(parts(1), DOMAIN, folder, **options)
+            shutil.copytree(folder, tmp_path / "killed")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert.convert(parts(50), DOMAIN, folder, **options)
+    assert not folder.exists()
+    with pytest.raises(ValueError, match=r"no table in blocks, as it has no manifest\.json"):
+        blocks.open_folder(tmp_path / "killed")
+    found = convert.convert(parts(1), DOMAIN, folder, **options, capacity=110)
+    assert_same_rows(dpbt.table(DOMAIN, cells, given, capacity=110, **DECLARED["two"]), found)
 
 
 def test_what_a_conversion_refuses(tmp_path):
@@ -131,10 +122,6 @@ def test_what_a_conversion_refuses(tmp_path):
         rows = [convert.RawRows(cells, given)] if rows is None else rows
         return convert.convert(rows, DOMAIN, tmp_path / folder, **{**DECLARED["two"], **more})
 
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").write_text("mine")
-    with pytest.raises(ValueError, match="other files"):
-        made("full")
     with pytest.raises(ValueError, match="more rows than the capacity of 50") as told:
         made(capacity=50)
     assert "51" not in str(told.value)
@@ -180,7 +167,6 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
         ({"capacity": 2**40}, "the blocks are not those of its capacity"),
         ({"classes": 3}, "malformed entry"),
         ({"weighted": "no"}, "malformed entry"),
-        ({"missing": [1]}, "the counts are not those of its columns"),
         ({"domain": []}, "malformed entry"),
         ({"domain": {}}, "at least one column"),
         ({"domain": {"x": {"type": "number"}}}, "column 'x': type must be one of"),

@@ -232,36 +232,10 @@ def test_a_fit_that_is_killed_leaves_a_whole_model_that_was_paid_for_or_none(tmp
         assert spent > 0 or not there
 
 
-def blocks_of(rows, meanwhile=lambda: None):
-    """Made-up rows in two parts; `meanwhile` is called between them."""
-    _, columns, labels = worker.random_cells(5, rows)
-    for half in (slice(0, rows // 2), slice(rows // 2, rows)):
-        own = {name: column[half] for name, column in columns.items()}
-        yield convert.RawRows(own, labels[half])
-        meanwhile()
-
-
-def test_two_conversions_to_one_folder_and_what_a_kill_left(tmp_path):
-    domain, _, _ = worker.random_cells(5, 1)
-    folder, refused = tmp_path / "table", []
-
-    def another():
-        with pytest.raises(ValueError, match="another run is at work in"):
-            convert.convert(blocks_of(600), domain, folder)
-        refused.append(True)
-
-    folder.mkdir()
-    (folder / ".dpbt-block-000000-abcd").write_bytes(b"left by a kill")
-    table = convert.convert(blocks_of(600, another), domain, folder)
-    assert table.capacity == 600
-    assert refused
-    assert sorted(os.listdir(folder)) == ["block-000000", "manifest.json"]
-
-
 def test_two_fits_on_one_checkpoint(tmp_path):
     """The second would release the same rounds; the first goes on."""
-    domain, _, _ = worker.random_cells(5, 1)
-    table = convert.convert(blocks_of(1200), domain, tmp_path / "table")
+    domain, columns, labels = worker.random_cells(5, 1200)
+    table = convert.convert_columns(domain, columns, labels, tmp_path / "table")
     key, recipe, refused = jax.random.key(4), worker.rounds_of(domain), []
 
     def another(state):

@@ -12,7 +12,7 @@ import dpbt
 from dpbt import storage
 from dpbt.sweeps import fingerprints
 from dpbt.sweeps import storage as sweep_storage
-from tests.test_chunk_commands import FIT, FOREST, files, interrupted, model, run
+from tests.test_block_commands import FIT, FOREST, files, interrupted, model, run
 
 __all__ = ["files", "model"]  # fixtures
 

@@ -19,9 +19,9 @@ import pytest
 
 import dpbt
 from tests import moments
-from tests.test_chunk_commands import ROOT, fill
+from tests.test_block_commands import ROOT, fill
 
-COUNTS = {"convert": 20, "fit": 18, "sweep": 20}
+COUNTS = {"fit": 18, "sweep": 20}
 """How many moments each has at least."""
 
 BY_THE_SYSTEM = re.compile(r"os.rmdir|os.remove of [0-9]")
@@ -112,16 +112,12 @@ def test_a_copy_is_what_a_kill_leaves(killed, what):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["convert", "sweep"])
-def test_a_run_that_was_killed_ends_with_the_same_files(killed, what, monkeypatch):
-    run = killed(what)
+def test_a_sweep_that_was_killed_ends_with_the_same_files(killed, monkeypatch):
+    run = killed("sweep")
     monkeypatch.chdir(run.folder)
     for copy in run.copies:
         run.put(copy)
-        if Path("rows.chunks/manifest.json").exists():  # a whole table is not written again
-            Path("rows.chunks/.running").unlink(missing_ok=True)  # a lock that holds off nobody
-        else:
-            assert moments.run(what, 1) == 0, copy.name
+        assert moments.run("sweep", 1) == 0, copy.name
         assert content(run.folder) == content(run.whole), copy.name
 
 

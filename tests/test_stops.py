@@ -14,9 +14,9 @@ from dpbt.data.convert import convert_columns
 from dpbt.training import blocks as in_blocks
 from dpbt.training import processes
 from dpbt.training.checkpoint import RUN, Checkpoint, under_key
-from tests import test_chunks as chunk_tests
+from tests import test_block_fits as fits
 from tests import worker
-from tests.test_chunk_commands import FIT, convert, files, interrupted, refused, run
+from tests.test_block_commands import FIT, convert, files, interrupted, refused, run
 
 __all__ = ["files"]  # a fixture
 
@@ -172,16 +172,16 @@ def test_a_key_that_others_could_have_written_is_refused(stopped, capsys):
 
 def test_a_filter_pays_once_for_a_run_that_goes_on(tmp_path):
     """And nothing for what is refused."""
-    key = chunk_tests.KEY
-    _, found = chunk_tests.pair(tmp_path / "t", "two")
-    recipe, kept = chunk_tests.recipe_for("two", 700), tmp_path / "kept"
+    key = fits.KEY
+    _, found = fits.pair(tmp_path / "t", "two")
+    recipe, kept = fits.recipe_for("two", 700), tmp_path / "kept"
     budget = dpbt.Filter(9, 1e-5, rows=700)
     whole = found.path(1).read_bytes()
     found.path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(ValueError, match="changed or damaged"):
         dpbt.fit(key, found, recipe, checkpoint=kept, filter=budget)
     with pytest.raises(ValueError, match="recipe for 1000"):
-        dpbt.fit(key, found, chunk_tests.recipe_for("two", 1000), filter=budget)
+        dpbt.fit(key, found, fits.recipe_for("two", 1000), filter=budget)
     assert budget.spent == 0
     found.path(1).write_bytes(whole)
 
@@ -193,16 +193,16 @@ def test_a_filter_pays_once_for_a_run_that_goes_on(tmp_path):
         dpbt.fit(key, found, recipe, checkpoint=kept, progress=stop, filter=budget)
     spent = budget.spent
     assert spent > 0
-    _, others = chunk_tests.pair(tmp_path / "u", "two", 650)
+    _, others = fits.pair(tmp_path / "u", "two", 650)
     for table, other in (
         (found, recipe),
         (others, recipe),
-        (found, chunk_tests.recipe_for("two", 700, seed=3)),
+        (found, fits.recipe_for("two", 700, seed=3)),
     ):
         for again in range(2):  # the folder of a refused run is no proof of a payment
             with pytest.raises(ValueError, match="a key of its own"):
                 dpbt.fit(key, table, other, checkpoint=tmp_path / "other", filter=budget)
             assert not list((tmp_path / "other").iterdir()), again
     again = dpbt.fit(key, found, recipe, checkpoint=kept, filter=budget)
-    chunk_tests.assert_same(dpbt.fit(key, found, recipe), again)
+    fits.assert_same(dpbt.fit(key, found, recipe), again)
     assert budget.spent == spent

@@ -19,7 +19,7 @@ from dpbt.release.scoring import BLOCK_ROWS
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "a CSV file with a header, a Parquet file, or a folder that `convert` wrote"
+    words = "a CSV file with a header, or a Parquet file"
     parser.add_argument("file", metavar="ROWS", help=words)
     words = "the public domain and the label, as JSON"
     parser.add_argument("--domain", metavar="FILE", required=True, help=words)
@@ -42,18 +42,16 @@ def run(options: argparse.Namespace) -> None:
 
 
 def report(file: str, domain: Domain, label: Label) -> OwnerReport:
-    """The report of the owner on a file of rows, or on a folder of chunks.
+    """The report of the owner on a file of rows.
 
     Raises:
-        InputError: for what is neither, and for a folder of another domain.
+        InputError: for what is none.
         OSError: if it cannot be read.
     """
     from dpbt.data import files, owner
 
     if Path(file).is_dir():
-        table = inputs.opened(file, domain, label)
-        with of_input():
-            return owner.report_of_blocks(table, label)
+        raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
     with of_input(file):
         blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS)
         return owner.report(domain, label, blocks)
@@ -69,10 +67,11 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
 def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:
     """On a terminal, show the owner what is doubtful in the rows, and ask whether to go on.
 
-    With `yes`, without a terminal, or from a pipe no row is read, and nothing depends on any.
+    With `yes`, without a terminal, or from a pipe no row is read, and nothing depends on any. A
+    folder of blocks was checked before it was converted.
 
     Args:
-        file: of the rows, or a folder of chunks.
+        file: of the rows, or a folder of blocks.
         domain: the public domain.
         label: of the rows.
         yes: go on without a question.
@@ -83,7 +82,7 @@ def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:
         OSError: as `report`.
     """
     asked = output.is_terminal(sys.stdin, sys.stderr) and not yes
-    if not asked or not (Path(file).is_file() or Path(file).is_dir()):  # a pipe is read once
+    if not asked or not Path(file).is_file():  # a pipe is read once
         return
     found = report(file, domain, label)
     if not found.doubtful:

@@ -1,8 +1,7 @@
-"""Write a file of rows to a folder of chunks, for tables that are larger than memory.
+"""Write a file of rows to a folder of blocks, for tables that are larger than memory.
 
 Each row is read by itself, and no cell is an error, as in `fit`. The folder is as private as the
-rows, and only its owner may read it. `fit` then takes the folder in place of the file. A conversion
-that was stopped goes on where it was, if the same command is run again.
+rows, and only its owner may read it. `fit` then takes the folder in place of the file.
 """
 
 import argparse
@@ -17,11 +16,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "the public domain and the label, as JSON; `domain template` writes one to fill in"
     parser.add_argument("domain", metavar="DOMAIN", help=words)
     parser.add_argument("file", metavar="ROWS", help="a CSV file with a header, or a Parquet file")
-    words = "the folder of the chunks; it must not exist, or have the beginning of this conversion"
+    words = "the folder of the blocks; it must not exist"
     parser.add_argument("folder", metavar="FOLDER", help=words)
     words = "a public bound on the number of rows; without it their number is public"
     parser.add_argument("--capacity", type=kinds.whole(1), metavar="N", help=words)
-    words = "how many rows a chunk has (%(default)s)"
+    words = "how many rows a block has (%(default)s)"
     options = {"type": kinds.whole(1), "default": 2**20, "metavar": "K", "help": words}
     parser.add_argument("--rows-per-block", **options)
     check.add_yes(parser)

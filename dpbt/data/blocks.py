@@ -4,9 +4,8 @@ A folder holds one table, encoded as `dpbt.table` encodes it. `convert` writes i
 fit reads it in passes. The folder is as private as the rows: only its owner may read it (mode
 0700). It has these files:
 
-- `manifest.json`: the public declarations, the blocks with the SHA-256 of each, what the owner may
-  know of the rows, and a checksum of its own. It is written last, so a folder without it is no
-  table yet.
+- `manifest.json`: the public declarations, the blocks with the SHA-256 of each, and a checksum of
+  its own. It is written last, so a folder without it is no table yet.
 - `block-000000` and so on: the rows of a block, one array after the other: cells u8[F, n], target,
   present and, where rows have weights, weight f32[n]. Each column lies in one piece, so a pass
   reads those columns alone that it asks.
@@ -47,7 +46,6 @@ ROWS_PER_BLOCK = 2**20
 """How many rows a block has by default."""
 
 _Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
-_Count = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class Block(NamedTuple):
@@ -78,9 +76,6 @@ class Manifest(msgspec.Struct):
         capacity: N, how many rows the table has room for.
         rows_per_block: how many rows each block has, but for the last.
         blocks: the files; private.
-        rows: how many rows were read; private, and so is what follows.
-        missing: of each column, of the label and of weights, how many cells have no value.
-        constant: of each of them, whether all values lie in one cell.
         checksum: of all of this.
     """
 
@@ -95,9 +90,6 @@ class Manifest(msgspec.Struct):
     capacity: Annotated[int, Meta(ge=1, le=MAX_ROWS_IN_BLOCKS)]
     rows_per_block: Annotated[int, Meta(ge=1, le=MAX_ROWS)]
     blocks: list[Block]
-    rows: _Count
-    missing: list[_Count]
-    constant: list[bool]
     checksum: str = ""
 
     def __repr__(self) -> str:
@@ -121,11 +113,9 @@ class Rows(NamedTuple):
 
     __repr__ = without_values
 
-    def first(self, rows: int) -> "Rows":
-        """The first rows, where they are."""
-        cells, target, present, weight = self
-        weight = None if weight is None else weight[:rows]
-        return Rows(cells[:, :rows], target[:rows], present[:rows], weight)
+    def slice(self, start: int, stop: int | None = None) -> "Rows":
+        """Some of the rows, where they are."""
+        return Rows._make(None if array is None else array[..., start:stop] for array in self)
 
 
 def room(features: int, rows: int, dtype: str, weighted: bool) -> Rows:
@@ -274,7 +264,7 @@ class BlockTable:
             for first in range(0, block.rows, rows):
                 count = min(rows, block.rows - first)
                 self.read(number, first, count, kept)
-                yield kept.first(count)
+                yield kept.slice(0, count)
 
     def verify(self, number: int) -> None:
         """Check that the file of a block is the one that was written, and note its state.
@@ -348,8 +338,6 @@ def open_folder(folder: str | Path) -> BlockTable:
         each = manifest.rows_per_block
         if len(rows) != -(-capacity // each) or rows != sizes(capacity, each):
             raise ValueError("the blocks are not those of its capacity")
-        if not len(domain) < len(manifest.missing) == len(manifest.constant) <= len(domain) + 2:
-            raise ValueError("the counts are not those of its columns")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     return BlockTable(folder, manifest, domain, target, capacity)

@@ -1,44 +1,61 @@
 """Writing a table to a folder of blocks, once, from a file, from arrays or from your own reader.
 
 Each row is encoded by itself, as `dpbt.table` does it: the same rows give the same cells. Only some
-rows are in memory at a time. A conversion that was stopped is begun again from its first row.
+rows are in memory at a time. A conversion that fails leaves nothing, and one that is killed leaves
+a folder without a manifest, which is no table.
 """
 
 import collections
-import functools
+import contextlib
 import hashlib
 import itertools
 import json
 import os
-import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from dpbt import storage
 from dpbt.data import blocks, domains
 from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
 from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import blocks_of_file
-from dpbt.data.owner import Counts, RawRows, encoded, raw_rows
 from dpbt.data.targets import Labels, Target, classes_of
 from dpbt.formats import checksum
-from dpbt.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS
-from dpbt.storage import write_whole
+from dpbt.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
+from dpbt.storage import naming, write_whole
 from dpbt.validate import as_path, whole
-
-__all__ = ["RawRows", "convert", "convert_columns", "convert_file"]
 
 READ_ROWS = 2**16
 """How many rows are encoded at a time."""
 
-Progress = Callable[[int], None]
-"""Called with how many rows were read so far, which is private."""
+
+class RawRows(NamedTuple):
+    """Some rows of a source, as `dpbt.table` takes them.
+
+    Attributes:
+        columns: for every column of the domain n cells.
+        labels: n cells.
+        sample_weight: n weights, or None.
+    """
+
+    columns: Columns
+    labels: RawColumn
+    sample_weight: RawColumn | None = None
+
+    __repr__ = without_values
+
+
+def raw_rows(label: Label, columns: Columns) -> RawRows:
+    """Rows by columns, of which some are those of the label."""
+    if absent := [name for name in label.columns if name not in columns]:
+        raise ValueError(f"the data lacks columns {absent} of the label")
+    return RawRows(columns, *(columns[name] for name in label.columns))
 
 
 def convert_file(
@@ -51,7 +68,7 @@ def convert_file(
         domain: the public domain.
         label: the label's column, its classes or its range, and the column of weights.
         folder: of the table in blocks.
-        **options: capacity, rows_per_block and progress of `convert`.
+        **options: capacity and rows_per_block of `convert`.
 
     Raises:
         ValueError: as `convert` and `files.read_columns`, and for a file that changed meanwhile.
@@ -64,15 +81,11 @@ def convert_file(
 
 def _rows_of_file(path: Path, domain: Domain, label: Label) -> Iterator[RawRows]:
     """The rows of a file; ValueError at the end, if it was changed meanwhile."""
-
-    def state() -> tuple[int, int]:
-        found = os.stat(path)
-        return found.st_size, found.st_mtime_ns
-
-    before = state()
+    before = os.stat(path)
     for columns in blocks_of_file(path, (*domain, *label.columns), READ_ROWS):
         yield raw_rows(label, columns)
-    if state() != before:
+    after = os.stat(path)
+    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
         raise ValueError(f"{path}: changed while it was read; convert it again")
 
 
@@ -125,19 +138,17 @@ def convert(
     class_weight: Mapping[Any, float] | None = None,
     capacity: int | None = None,
     rows_per_block: int = blocks.ROWS_PER_BLOCK,
-    progress: Progress | None = None,
 ) -> BlockTable:
     """Write a table in blocks, which a fit reads in passes.
 
     Row n of it is a function of row n of the source alone, and equal to that of `dpbt.table`. The
-    folder is as private as the rows. A new folder has mode 0700, and all files have mode 0600.
-    Every file is written under another name, put on the disk, and renamed, the manifest last. What
-    a conversion left that was stopped is deleted, and all is written again.
+    folder is as private as the rows: it has mode 0700, and all files have mode 0600. The manifest
+    is written last. After an error the folder is gone.
 
     Args:
         rows: the rows in their order, in parts of any size.
         domain: the public domain.
-        folder: a folder that does not exist, is empty, or has the beginning of a conversion.
+        folder: a folder that does not exist.
         negative: the word of the negative class, as `dpbt.table`.
         positive: the word of the positive class, as `dpbt.table`.
         target: the declared classes or range, as `dpbt.table`.
@@ -146,12 +157,10 @@ def convert(
         capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
             number of rows stays private. With None the number of rows is public.
         rows_per_block: how many rows a file has, at most `base.MAX_ROWS`.
-        progress: called now and then with the number of rows that were read. It is private.
 
     Raises:
-        ValueError: for a folder that has other files or a whole table, or that another conversion
-            is at work in. For more rows than the capacity, and as `dpbt.table`. No cell is an
-            error.
+        ValueError: for a folder that exists, for more rows than the capacity, and as `dpbt.table`.
+            No cell is an error.
         OSError: if a file cannot be read or written.
     """
     # Check what is public.
@@ -162,29 +171,29 @@ def convert(
     domains.check(domain)
     labels = Labels.declared(negative, positive, target, max_weight, class_weight)
     classes = classes_of(negative, positive, target)
-    encode = functools.partial(encoded, domain, labels)
+
+    def encode(given: RawRows) -> Rows:
+        return _encoded(domain, labels, given)
+
     nothing = encode(RawRows({name: [] for name in domain}, []))
 
     # Read what is private, each row by itself.
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with storage.held(folder):
-        _begin(folder)
-        counts, weighted, files = None, False, []
-
-        def read() -> Iterator[Rows]:
-            nonlocal counts
-            for found, counted in _ahead(encode, rows):
-                if counts is not None and len(counts.missing) != len(counted.missing):
-                    raise ValueError("all parts of the rows must have weights, or none")
-                counts = counted if counts is None else counts.joined(counted)
-                if progress is not None:
-                    progress(counts.rows)
-                yield found
-
-        for block in _in_blocks(read(), nothing[0], each, capacity):
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise ValueError(
+            f"{folder}: exists; give a new folder, or delete it if it has no {blocks.MANIFEST} "
+            "because a conversion was killed"
+        ) from None
+    with contextlib.ExitStack() as failed:
+        failed.callback(shutil.rmtree, folder)
+        parts = _bounded(_ahead(encode, rows), nothing, capacity)
+        files, weighted = [], False
+        for block in _in_blocks(parts, each):
             files.append(_write(folder, len(files), block))
             weighted = block.weight is not None
-        counts = nothing[1] if counts is None else counts
+        if not files:
+            raise ValueError("a table needs a row, or a capacity")
         manifest = Manifest(
             format=blocks.FORMAT,
             format_version=blocks.VERSION,
@@ -199,41 +208,27 @@ def convert(
             capacity=sum(file.rows for file in files),
             rows_per_block=each,
             blocks=files,
-            rows=counts.rows,
-            missing=counts.missing.tolist(),
-            constant=counts.constant,
         )
         content = msgspec.to_builtins(manifest)
         content["checksum"] = checksum(content)
         text = json.dumps(content, indent=1).encode("ascii")
         path = folder / blocks.MANIFEST
         write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
+        failed.pop_all()
     return blocks.open_folder(folder)
 
 
-def _begin(folder: Path) -> None:
-    """Let a folder be empty, of which a conversion that was stopped may have left some blocks.
-
-    Raises:
-        ValueError: for a folder with a whole table or with other files.
-        OSError: if it cannot be written.
-    """
-    if (folder / blocks.MANIFEST).exists():
-        raise ValueError(f"{folder}: the folder has a table already; give a new one")
-    found = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    if not all(re.fullmatch(f"{blocks.PREFIX}[0-9]{{6,}}", path.name) for path in found):
-        raise ValueError(f"{folder}: the folder has other files; give a new one")
-    for path in found:
-        path.unlink()
-    storage.remove_all_left(folder, "*")
+def _encoded(domain: Domain, labels: Labels, given: RawRows) -> Rows:
+    """Rows as `dpbt.table` encodes them, each by itself; ValueError as `dpbt.table`."""
+    read = domains.read_columns(domain, given.columns)
+    cells = np.stack([kind.read(read[name])[0] for name, kind in domain.items()])
+    return Rows(cells, *labels.read(given.labels, given.sample_weight, cells.shape[1]))
 
 
-def _ahead(
-    encode: Callable[[RawRows], tuple[Rows, Counts]], rows: Iterable[RawRows]
-) -> Iterator[tuple[Rows, Counts]]:
+def _ahead(encode: Callable[[RawRows], Rows], rows: Iterable[RawRows]) -> Iterator[Rows]:
     """The encoded rows in their order; some are encoded while others are read or written."""
     threads = os.cpu_count() or 1
-    waiting: collections.deque[Future[tuple[Rows, Counts]]] = collections.deque()
+    waiting: collections.deque[Future[Rows]] = collections.deque()
     with ThreadPoolExecutor(threads) as pool:
         for part in rows:
             waiting.append(pool.submit(encode, part))
@@ -243,56 +238,54 @@ def _ahead(
             yield waiting.popleft().result()
 
 
-def _in_blocks(
-    parts: Iterable[Rows], like: Rows, each: int, capacity: int | None
-) -> Iterator[Rows]:
-    """The rows in blocks of `each`, with absent rows up to the capacity.
-
-    A block is valid until the next one is made.
+def _bounded(parts: Iterator[Rows], nothing: Rows, capacity: int | None) -> Iterator[Rows]:
+    """The rows, and after them absent rows up to the capacity.
 
     Args:
         parts: the rows.
-        like: no rows of the same kind.
-        each: how many rows a block has, but for the last.
+        nothing: no rows of the same kind, where there is no part.
         capacity: how many rows all have; None for as many as there are.
 
     Raises:
-        ValueError: for more rows than the capacity, and for a table without a row and without a
-            capacity.
+        ValueError: for more rows than the capacity, or than a table may have, and if some parts
+            have weights and others none.
     """
-    block, filled, total = None, 0, 0
-    for part in itertools.chain(parts, [like]):
-        count = len(part.present)
-        total += count
-        if capacity is not None and total > capacity:
+    most, total = capacity or MAX_ROWS_IN_BLOCKS, 0
+    first = next(parts, nothing)
+    for part in itertools.chain([first], parts):
+        total += len(part.present)
+        if total > most:
             raise ValueError(
-                f"there are more rows than the capacity of {capacity}; convert them again with a "
+                f"there are more rows than the capacity of {most}; convert them again with a "
                 "larger one"
             )
-        if block is None:
-            width, dtype = min(each, capacity or each), str(part.target.dtype)
-            block = blocks.room(len(part.cells), width, dtype, part.weight is not None)
-        start = 0
-        while start < count:
-            stop = min(count, start + each - filled)
-            for mine, given in zip(block, part, strict=True):
-                if mine is not None and given is not None:
-                    mine[..., filled : filled + stop - start] = given[..., start:stop]
-            start, filled = stop, filled + stop - start
-            if filled == each:
-                yield block
-                filled = 0
+        if (part.weight is None) != (first.weight is None):
+            raise ValueError("all parts of the rows must have weights, or none")
+        yield part
+    for start in range(total, capacity or 0, READ_ROWS):
+        count, dtype = min(READ_ROWS, most - start), str(first.target.dtype)
+        yield blocks.room(len(first.cells), count, dtype, first.weight is not None)
 
-    capacity = total if capacity is None else capacity
-    if not 1 <= capacity <= MAX_ROWS_IN_BLOCKS:
-        raise ValueError(f"a table needs a row, or a capacity; at most {MAX_ROWS_IN_BLOCKS} rows")
-    assert block is not None
-    for rows in blocks.sizes(capacity, each)[total // each :]:
-        for array in block:
-            if array is not None:
-                array[..., filled:] = 0
-        yield block.first(rows)
-        filled = 0
+
+def _in_blocks(parts: Iterable[Rows], each: int) -> Iterator[Rows]:
+    """The rows in blocks of `each`, but for the last."""
+    held: list[Rows] = []
+    count = 0
+    for part in parts:
+        while count + len(part.present) >= each:
+            yield _joined([*held, part.slice(0, each - count)])
+            part, held, count = part.slice(each - count), [], 0
+        if len(part.present):
+            held.append(part)
+            count += len(part.present)
+    if held:
+        yield _joined(held)
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    """All rows of some parts."""
+    fields = (list(field) for field in zip(*parts, strict=True))
+    return Rows._make(None if f[0] is None else np.concatenate(f, axis=-1) for f in fields)
 
 
 def _write(folder: Path, number: int, rows: Rows) -> Block:
@@ -301,16 +294,16 @@ def _write(folder: Path, number: int, rows: Rows) -> Block:
     Raises:
         OSError: if the disk does not take it.
     """
-    arrays = [np.ascontiguousarray(array) for array in rows if array is not None]
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(array.data.cast("B"))
-
-    def write(path: Path) -> None:
-        with open(path, "wb") as file:
-            for array in arrays:
-                file.write(array.data.cast("B"))
-
-    write_whole(folder / blocks.block_name(number), write, mode=0o600, durable=True)
+    path, digest = folder / blocks.block_name(number), hashlib.sha256()
+    with naming(path), open(path, "xb", opener=_private) as file:
+        for array in rows:
+            if array is not None:
+                content = np.ascontiguousarray(array).data.cast("B")
+                digest.update(content)
+                file.write(content)
     count = len(rows.present)
     return Block(count, int(np.count_nonzero(rows.present)), digest.hexdigest())
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

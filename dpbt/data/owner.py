@@ -5,17 +5,16 @@ owner alone. To stop, or to change a declaration, after reading one is outside e
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+import itertools
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from dpbt.data import domains
-from dpbt.data.blocks import BlockTable, Rows
-from dpbt.data.cells import RawColumn
+from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.targets import Labels
-from dpbt.public import CELLS, without_values
+from dpbt.public import CELLS
 
 OWNER = "private, not covered by the ledger: how the declaration reads the rows"
 
@@ -73,67 +72,6 @@ class OwnerReport:
         return f"OwnerReport(label={self.label!r}, counts not shown)"
 
 
-class RawRows(NamedTuple):
-    """Some rows of a source, as `dpbt.table` takes them.
-
-    Attributes:
-        columns: for every column of the domain n cells.
-        labels: n cells.
-        sample_weight: n weights, or None.
-    """
-
-    columns: Columns
-    labels: RawColumn
-    sample_weight: RawColumn | None = None
-
-    __repr__ = without_values
-
-
-class Counts(NamedTuple):
-    """What is counted of rows, for each column, for the label and, if there are any, for weights.
-
-    Attributes:
-        rows: how many there are.
-        missing: i64[C]: how many of the cells have no value.
-        seen: bool[C, CELLS]: whether a value lies in a cell; of numbers beside columns, in a tenth.
-    """
-
-    rows: int
-    missing: np.ndarray
-    seen: np.ndarray
-
-    __repr__ = without_values
-
-    def joined(self, other: "Counts") -> "Counts":
-        """Those of two tables."""
-        return Counts(self.rows + other.rows, self.missing + other.missing, self.seen | other.seen)
-
-    @property
-    def constant(self) -> list[bool]:
-        """Whether all values lie in one cell."""
-        return (self.seen.sum(axis=1) == 1).tolist()
-
-
-def encoded(domain: Domain, labels: Labels, given: RawRows) -> tuple[Rows, Counts]:
-    """Rows as `dpbt.table` encodes them, each by itself, and what is counted of them.
-
-    Raises:
-        ValueError: as `dpbt.table`.
-    """
-    read = domains.read_columns(domain, given.columns)
-    pairs = [kind.read(read[name]) for name, kind in domain.items()]
-    count = len(pairs[0][0])
-    target, present, weight = labels.read(given.labels, given.sample_weight, count)
-    rows = Rows(np.stack([cells for cells, _ in pairs]), target, present, weight)
-
-    pairs.append((_tenths(target), ~present))
-    if given.sample_weight is not None and weight is not None:
-        pairs.append((_tenths(weight), weight == 0))
-    missing = np.array([np.count_nonzero(none) for _, none in pairs])
-    seen = [np.bincount(cells[~none], minlength=CELLS) > 0 for cells, none in pairs]
-    return rows, Counts(count, missing, np.stack(seen))
-
-
 def _tenths(values: np.ndarray) -> np.ndarray:
     """u8[N]: classes as they are, and the tenth of [0, 1] that a number lies in."""
     number = values.dtype.kind == "f"
@@ -151,32 +89,32 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
     Raises:
         ValueError: as `domains.encode`.
     """
-    labels = Labels.declared(**label.options)
-    nothing: Columns = {name: [] for name in (*domain, *label.columns)}
-    counts = encoded(domain, labels, raw_rows(label, nothing))[1]
-    for block in blocks:
-        counts = counts.joined(encoded(domain, labels, raw_rows(label, block))[1])
-    return _reported(domain, label, counts.rows, counts.missing.tolist(), counts.constant)
+    names = (*domain, *label.columns)
+    rows = 0
+    missing = np.zeros(len(names), int)
+    seen = np.zeros((len(names), CELLS), bool)  # whether a value lies in a cell
+    for block in itertools.chain([{name: [] for name in names}], blocks):
+        pairs = _read(domain, label, block)
+        rows += len(pairs[0][0])
+        missing += [np.count_nonzero(none) for _, none in pairs]
+        seen |= np.stack([np.bincount(cells[~none], minlength=CELLS) > 0 for cells, none in pairs])
 
-
-def raw_rows(label: Label, columns: Columns) -> RawRows:
-    """Rows by columns, of which some are those of the label."""
-    if absent := [name for name in label.columns if name not in columns]:
-        raise ValueError(f"the data lacks columns {absent} of the label")
-    return RawRows(columns, *(columns[name] for name in label.columns))
-
-
-def report_of_blocks(table: BlockTable, label: Label) -> OwnerReport:
-    """How the rows of a table in blocks were read when they were converted."""
-    found = table.manifest
-    return _reported(table.domain, label, found.rows, found.missing, found.constant)
-
-
-def _reported(
-    domain: Domain, label: Label, rows: int, missing: Sequence[int], constant: Sequence[bool]
-) -> OwnerReport:
-    """The report of counts."""
-    names = (*domain, *label.columns)[: len(missing)]
-    unread = dict(zip(names, missing, strict=True))
-    alike = tuple(name for name, one in zip(names, constant, strict=True) if one)
+    unread = dict(zip(names, missing.tolist(), strict=True))
+    alike = tuple(name for name, each in zip(names, seen, strict=True) if each.sum() == 1)
     return OwnerReport(rows, unread, alike, label.column)
+
+
+def _read(domain: Domain, label: Label, columns: Columns) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(cells, which have no value) of each column, of the label and of weights, as a table reads.
+
+    Classes are cells of their own, and numbers beside columns are read in tenths.
+    """
+    given = raw_rows(label, columns)
+    read = domains.read_columns(domain, given.columns)
+    pairs = [kind.read(read[name]) for name, kind in domain.items()]
+    labels = Labels.declared(**label.options)
+    target, present, weight = labels.read(given.labels, given.sample_weight, len(pairs[0][0]))
+    pairs.append((_tenths(target), ~present))
+    if given.sample_weight is not None and weight is not None:
+        pairs.append((_tenths(weight), weight == 0))
+    return pairs

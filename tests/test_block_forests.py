@@ -14,7 +14,7 @@ from dpbt.privacy import boundary, mechanisms, totals
 from dpbt.training import blocks as in_blocks
 from dpbt.training import passes, processes
 from dpbt.training.memory import MemoryPlan, plan_for
-from tests.test_chunks import (
+from tests.test_block_fits import (
     GIB,
     KEY,
     KilledError,

@@ -373,8 +373,8 @@ MUTANTS = [
     Mutant(
         "a label of neither class is an error",
         "dpbt/data/targets.py",
-        "                return cell == 1, ~missing",
-        "                assert not missing.any()\n                return cell == 1, ~missing",
+        "        return cell == 1, ~missing",
+        "        assert not missing.any()\n        return cell == 1, ~missing",
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),
     Mutant(

@@ -39,7 +39,7 @@ RESPONSES = [
     Mutant(
         "weights above max_weight",
         "dpbt/data/targets.py",
-        "clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.max_weight)",
+        "clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.weight.most)",
         "clipped = np.nan_to_num(given, nan=0.0)",
         (responses("weights_are_read_by_row_and_bounded"),),
     ),

@@ -16,7 +16,6 @@ import experiments
 import paper_figures
 from dpbt.base import Table
 from dpbt.data.domains import Label
-from dpbt.data.files import Rows
 from dpbt.privacy.accounting import Ledger
 from dpbt.sklearn import PrivateBoostingClassifier
 from tests.pages import PAGES
@@ -31,7 +30,6 @@ VARIABLES = {
     "loaded": dpbt.Model,
     "model": dpbt.Model,
     "budget": dpbt.Filter,
-    "rows": Rows,
     "table": Table,
 }
 """Variables of the docs, and what they hold."""

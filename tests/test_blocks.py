@@ -169,7 +169,7 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
         ({"weighted": "no"}, "malformed entry"),
         ({"domain": []}, "malformed entry"),
         ({"domain": {}}, "at least one column"),
-        ({"domain": {"x": {"type": "number"}}}, "column 'x': type must be one of"),
+        ({"domain": {"x": {"type": "number"}}}, "column 'x': Invalid value"),
         ({"target": {"type": "boolean"}}, "target must be"),
         ({"blocks": [[100, 7, "zqxcell"]]}, r"malformed entry: .*blocks\[0\]\[2\]"),
         ({"blocks": [[100, "zqxcell", "0" * 64]]}, r"malformed entry: .*blocks\[0\]\[1\]"),

@@ -8,7 +8,7 @@ kept as JSON by the names of its attributes.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,7 +19,8 @@ from dpbt.public import CELLS, NUMBER, Response, one_of_classes
 from dpbt.validate import flag, one_of, shown, whole, within
 
 if TYPE_CHECKING:
-    Word, Real = str, float
+    Word: TypeAlias = str
+    Real: TypeAlias = float
 else:
     Word, Real = str | int | float, int | float
 """Declared values: numbers become words in the making of a column, and integers stay integers."""
@@ -46,7 +47,6 @@ class _Kind(
     msgspec.Struct,
     frozen=True,
     forbid_unknown_fields=True,
-    omit_defaults=True,
     tag_field="type",
     tag=str.lower,
 ):
@@ -58,7 +58,7 @@ class _Kind(
             msgspec.structs.force_setattr(self, name, value)
 
 
-class Numeric(_Kind):
+class Numeric(_Kind, frozen=True):
     """Numbers in [low, high], cut into intervals at public thresholds.
 
     The thresholds are the declared `cuts`, or those of a grid of `bins` intervals. There is a split
@@ -178,7 +178,7 @@ class Numeric(_Kind):
             return np.nan_to_num(part, nan=0.0).astype(np.float32), np.isnan(number)
 
 
-class Nominal(_Kind):
+class Nominal(_Kind, frozen=True):
     """One of the listed values: a split "x = value" for each, or "x >= value" if `ordered`.
 
     Values of one group share a cell, which has the name of the group. A value of no group has a
@@ -284,7 +284,7 @@ class Nominal(_Kind):
         return of_code[np.maximum(code, -1)], missing  # a negative code is that of no listed value
 
 
-class Boolean(_Kind):
+class Boolean(_Kind, frozen=True):
     """True or false: one split, "x".
 
     Python and NumPy Booleans are themselves. Any other cell is true if it reads as the word `true`,
@@ -378,7 +378,8 @@ def column_from_json(name: str, entry: Any) -> Column:
 
 def column_to_json(column: Column) -> dict[str, Any]:
     """The JSON object of a column, which `column_from_json` reads."""
-    return msgspec.to_builtins(column)
+    entries = msgspec.to_builtins(column).items()
+    return {name: value for name, value in entries if value or value == 0}
 
 
 def _missing(name: str, cell: int) -> Split:

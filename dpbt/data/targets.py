@@ -15,7 +15,7 @@ import numpy as np
 from dpbt.arithmetic import Array, namespace
 from dpbt.data import cells
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of, read_numbers
-from dpbt.data.kinds import Boolean, Nominal, Numeric, Word
+from dpbt.data.kinds import Boolean, Nominal, Numeric, Real, Word
 from dpbt.public import BINARY, Response
 from dpbt.validate import positive, shown
 
@@ -75,7 +75,10 @@ class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of weights of rows, and the public bound on them."""
 
     column: str
-    most: float
+    most: Real
+
+    def __post_init__(self):
+        msgspec.structs.force_setattr(self, "most", _positive("max_weight", self.most))
 
 
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,8 +111,6 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"Label: column must be a name, got {shown(list(self.columns))}")
         if len(set(self.columns)) < len(self.columns):
             raise ValueError(f"Label: {self.column!r} must not hold both labels and weights")
-        if self.weight is not None:
-            _positive("Label: the most that a row weighs", self.weight.most)
         if self.target is not None:
             check(self.target)
             if self.positive is not None or self.negative is not None:
@@ -120,9 +121,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             msgspec.structs.force_setattr(self, name, word)
 
     @classmethod
-    def of(
-        cls, negative: Any, positive: Any, target: Target | None, max_weight: float | None
-    ) -> Self:
+    def of(cls, negative: Any, positive: Any, target: Target | None, max_weight: Any) -> Self:
         """A label of two columns without a name; arguments as `dpbt.table` has them.
 
         Raises:
@@ -131,7 +130,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         weight = None if max_weight is None else WeightColumn("sample_weight", max_weight)
         if target is not None and negative is False and positive is True:
             negative = positive = None  # they were not given
-        return cls("labels", positive, negative, target, weight)
+        words: Any = {"positive": positive, "negative": negative}
+        return cls("labels", target=target, weight=weight, **words)
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -185,8 +185,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         "which is never read off the weights; larger ones are clipped to it"
                     )
                 given = read_numbers(_column("sample_weight", sample_weight, rows))
-                most = float(self.weight.most)
-                weight = np.clip(np.nan_to_num(given, nan=0.0), 0.0, most) / most
+                clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.weight.most)
+                weight = clipped / self.weight.most
             if of_class is not None:
                 weight = weight * of_class[target.astype(np.int64)]
             return target, present, weight.astype(np.float32)

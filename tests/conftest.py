@@ -42,14 +42,6 @@ aborted.
 _finished = itertools.count(1)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def secret_of_the_tests(tmp_path_factory):
-    """A secret of this session's own, for its subprocesses too."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPBT_SECRET", str(tmp_path_factory.mktemp("state") / "fingerprint.key"))
-        yield
-
-
 @pytest.fixture(autouse=True)
 def forget_programs():
     """Now and then, after a test, drop compiled programs before they are too many; the disk cache

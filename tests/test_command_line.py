@@ -480,7 +480,7 @@ def audited(here, monkeypatch):
     def audit(key, near, recipe, transcripts):
         seen.near.append(near)
         loss = seen.loss
-        return audits.Audit(1.0, loss, {"leaf": loss}, {}, 60, transcripts, (0, 0), {})
+        return audits.Audit(1.0, loss, {"leaf": loss}, {}, 60, transcripts, {})
 
     monkeypatch.setattr(audits, "audit", audit)
     return seen

@@ -12,8 +12,8 @@ from scipy.stats import norm
 from dpbt import losses, recipes
 from dpbt.learners import random_tree
 from dpbt.privacy import sensitivity
-from dpbt.recipes.published.smooth import halfspace_settings
 from experiments.common import forest_bounds
+from experiments.papers.bun_2020 import settings as bun_settings
 from tests.reference_smooth import capped_scaling
 
 ROOT = Path(__file__).parent.parent
@@ -188,7 +188,7 @@ def test_the_proof_of_lemma_25_ends_in_twice_the_lemma():
 def test_no_constant_bounds_the_whole_noise_vector_of_lemma_29():
     """sigma sqrt(d) is above tau / 8 from 30 coordinates on, at c = sqrt(2)."""
     tau = 0.2
-    noise = halfspace_settings(0.1, 0.05, tau).noise
+    noise = bun_settings.halfspace_settings(0.1, 0.05, tau).noise
     assert noise * math.sqrt(20) < tau / 8 < noise * math.sqrt(40)
     lengths = np.linalg.norm(np.random.default_rng(0).normal(0, noise, (1000, 200)), axis=1)
     assert lengths.min() > tau / 8

@@ -78,7 +78,7 @@ def test_no_small_table_breaks_the_tight_claim(relation):
             jax.random.key(0), recipe, rows=12, splits=3, restarts=8, sweeps=60, sites=sites
         )
         assert least < ratio <= 1.002
-    with pytest.raises(ValueError, match="no sites"):
+    with pytest.raises(ValueError, match="sites must name sites"):
         audit.search(jax.random.key(0), recipe, rows=12, splits=3, sites=["split_9"])
 
 
@@ -155,7 +155,7 @@ def test_bounds_fitted_from_data_are_caught():
         return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(present), asked)
 
     recipe = recipes.bdpe(epsilon=2.0, rows=41, rounds=1, depth=1, alpha=0.0)
-    boost, score = jax.jit(dpbt.boost), jax.jit(boosting.transcript_log_prob)
+    boost, score = jax.jit(dpbt.boost), jax.jit(lambda *args: boosting.replay(*args).log_prob)
     loss = {}
     for fitted in (False, True):
         with_row, without = table(x, fitted), table(x[:-1], fitted)
@@ -436,7 +436,6 @@ def test_odd_input_of_audits_is_refused_in_one_line():
     for act, words in (
         (lambda: audit.neighbours(None, "add_remove"), "expected a table"),
         (lambda: audit.neighbours(table, "remove"), "relation must be one of"),
-        (lambda: audit.neighbours(table, "add_remove", row[0]), "must be a pair of arrays"),
         (lambda: audit.neighbours(table, "add_remove", (1, 2)), "candidates must be uint8"),
         (lambda: audit.neighbours(table, "replace_one", row, [(9, 0)]), "pairs must hold"),
         (lambda: audit.neighbours(table, "replace_one", row, [(0, 1)]), "pairs must hold"),
@@ -449,8 +448,6 @@ def test_odd_input_of_audits_is_refused_in_one_line():
         (lambda: audit.label_flips(None), "expected a table"),
         (lambda: audit.audit(key, near, recipe, 0), "transcripts must be an integer of at least 1"),
         (lambda: audit.audit(key, near, recipe, 1.5), "transcripts must be an integer"),
-        (lambda: audit.audit(key, None, recipe, 1), "near must be Neighbours.*got NoneType"),
-        (lambda: audit.audit(key, table, recipe, 1), "near must be Neighbours.*got Table"),
         (lambda: audit.audit(key, near, several, 1), "one setting"),
         (lambda: audit.audit(key, near, None, 1), "expected a recipe.*got NoneType"),
         (lambda: audit.audit(0, near, recipe, 1), "key must be a typed key"),
@@ -463,7 +460,7 @@ def test_odd_input_of_audits_is_refused_in_one_line():
         (search(rows=0), "rows must be an integer of at least 1"),
         (search(rows=8), r"rows must be in 1\.\.7, got 8"),
         (search(restarts=0), "restarts must be an integer"),
-        (search(sites=[]), "sites must name a site"),
+        (search(sites=[]), "sites must name sites"),
     ):
         with pytest.raises(ValueError, match=words):
             act()

@@ -16,7 +16,7 @@ from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_leaves, oblivious_tree, score_line, target_histogram
 from dpbt.privacy import grid, mechanisms, pricing
-from dpbt.sweeps import definition
+from dpbt.sweeps import plan
 from tests.noise import with_terms
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
@@ -318,14 +318,8 @@ def test_scores_keep_monotone_constraints(target):
 
 
 def test_constraints_that_cannot_be_kept_are_refused():
-    for monotone, words in (
-        ({"weight": 1}, "no column"),
-        ({"kind": 1}, "no order"),
-        ({"size": 2}, "must be 1 or -1"),
-        ({"size": True}, "must be 1 or -1"),
-        ([1, 0, 0], "must map names"),
-    ):
-        with pytest.raises(ValueError, match=words):
+    for monotone in ({"weight": 1}, {"kind": 1}, {"size": 2}, [1, 0, 0]):
+        with pytest.raises(ValueError, match="monotone must map columns that have an order"):
             recipe_of(RANGE, monotone=monotone)
     with pytest.raises(ValueError, match="several classes have one each"):
         recipe_of(CLASSES, monotone={"size": 1})
@@ -431,7 +425,7 @@ def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
     everyone = np.ones((1, ROWS), bool)
     for table in (read["number"], weighted):
         with pytest.raises(ValueError, match="two classes, and rows without weights"):
-            definition.checked_tasks(definition.Task("t", table, everyone, everyone, {}))
+            plan.checked_tasks(plan.Task("t", table, everyone, everyone, {}))
 
 
 def test_a_table_of_another_declared_target_is_refused_before_a_fit():

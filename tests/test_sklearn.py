@@ -110,7 +110,7 @@ REFUSED = [
     ({"rows": None}, "rows must be stated.*never read off X"),
     ({"domain": None}, "dpbt.domains.template.*never read it off the rows"),
     ({"epsilon": -1.0}, "epsilon must be greater than 0"),
-    ({"rows": 10.5}, "rows must be whole numbers"),
+    ({"rows": 10.5}, "rows must be a whole number in"),
     ({"rows": 20}, "X has more rows than rows=20"),
     ({"relation": "replace_one"}, "room for fewer than rows=64"),
     ({"relation": "near"}, "relation must be one of"),

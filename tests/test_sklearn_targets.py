@@ -166,7 +166,7 @@ REFUSED = [
     (number(recipe="other"), "recipe must be one of .*'halfspace_boost', 'tuned'"),
     (forest(recipe="tuned"), r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]"),
     (several(monotone={"a": 1}), "several classes"),
-    (two(monotone={"c": 1}), "monotone names 'c', which is no column"),
+    (two(monotone={"c": 1}), "monotone must map columns that have an order"),
     (two(max_rows_per_user=0), "max_rows_per_user"),
     (
         two(recipe=lambda epsilon, delta, rows, relation: 1, max_rows_per_user=2),

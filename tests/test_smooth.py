@@ -14,9 +14,9 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.questions import of_splits, splits_of
 from dpbt.learners import greedy_tree, halfspace, one_rule, random_tree, top_down_tree
 from dpbt.privacy import accounting, boundary, mechanisms, slickness
-from dpbt.recipes.published.smooth import halfspace_settings
 from dpbt.training import fit as training_fit
 from experiments.common import smooth_bounds
+from experiments.papers.bun_2020 import settings as bun_2020
 from tests import reference_smooth
 from tests.noise import scales
 from tests.tables import allowing, random_features, random_table
@@ -423,14 +423,16 @@ def test_hs_stl_learns_a_halfspace_with_a_margin():
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     features = features[np.abs(features[:, 0]) > 0.4].astype(np.float32)
     label, rows = features[:, 0] > 0, 2000
-    settings = halfspace_settings(alpha=0.4, beta=0.1, tau=0.4)
-    recipe = recipes.hs_stl(alpha=0.4, beta=0.1, tau=0.4, rows=rows)
+    settings = bun_2020.halfspace_settings(alpha=0.4, beta=0.1, tau=0.4)
+    noise, *others = settings
+    given = dict(zip(("rounds", "density", "learning_rate"), others, strict=True))
+    recipe = recipes.halfspace_boost(rows=rows, noise_scale=noise, **given)
     assert recipe.capacity == settings.rounds == int(np.ceil(1024 * np.log(10) / 0.16))
     table = Table(jnp.asarray(features[:rows]), jnp.asarray(label[:rows]), jnp.ones(rows, bool))
     model = dpbt.fit(jax.random.key(0), table, recipe)
     assert np.mean(np.asarray(dpbt.predict(model, features[rows:])) != label[rows:]) < 0.4
     rho = dpbt.ledger(recipe).rho
-    assert smooth_bounds.halfspace_rows_for(settings, rho, 2) == pytest.approx(rows, abs=2)
+    assert bun_2020.halfspace_rows_for(settings, rho, 2) == pytest.approx(rows, abs=2)
 
 
 def test_calculators():

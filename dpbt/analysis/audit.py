@@ -7,36 +7,180 @@ float32, so a loss is exact up to about 1e-4.
 """
 
 import dataclasses
-import functools
 import itertools
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.analysis.neighbours import Neighbours, label_flips, neighbours, whole_domain
-from dpbt.base import ADD_REMOVE, AnyArray, Array, Recipe, Relation, Table, Transcript
+from dpbt.base import (
+    ADD_REMOVE,
+    NUMBER,
+    REPLACE_ONE,
+    AnyArray,
+    Array,
+    Recipe,
+    Relation,
+    Table,
+    Transcript,
+    without_values,
+)
+from dpbt.base import relation as to_relation
+from dpbt.data import domains
+from dpbt.data.domains import Domain
 from dpbt.data.questions import of_splits, same
+from dpbt.data.targets import Target, response_of
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
-from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
-from dpbt.training.boosting import boost, step_divergences, transcript_log_prob
-from dpbt.training.checks import check_run
+from dpbt.training.boosting import boost, replay, step_divergences
+from dpbt.training.checks import check_run, check_table
 from dpbt.validate import positive, whole
 
-__all__ = [
-    "Audit",
-    "Neighbours",
-    "audit",
-    "label_flips",
-    "neighbours",
-    "pair_loss",
-    "search",
-    "whole_domain",
-]
+
+class Neighbours(NamedTuple):
+    """Neighbours of a table, as masks over one extended table.
+
+    Attributes:
+        table: the extended table. Its own `present` is the audited table's, and candidates are
+            absent in it.
+        present: bool[B, N + C], one mask for each neighbour.
+    """
+
+    table: Table
+    present: np.ndarray
+
+    __repr__ = without_values
+
+
+def neighbours(
+    table: Table,
+    relation: str | Relation,
+    candidates: tuple[np.ndarray, np.ndarray] | None = None,
+    pairs: Sequence[tuple[int, int]] | None = None,
+) -> Neighbours:
+    """Every removal and addition (add/remove), or every replacement (replace-one).
+
+    Args:
+        table: N rows; only present ones can be removed or replaced.
+        relation: the neighbouring relation.
+        candidates: cells [C, F] and target [C], of the table's types, of the rows that may be
+            added, or may replace a row. Without candidates there are only removals. `whole_domain`
+            lists every row of a public domain. In a table of weights they have the largest.
+        pairs: under replace-one, pairs of a row and the candidate that replaces it. By default
+            every present row is replaced by every candidate.
+
+    Raises:
+        ValueError: if there are no neighbours (replacements without candidates, an empty table), or
+            the candidates or the pairs do not fit the table.
+    """
+    check_table(table)
+    relation = to_relation(relation)
+    rows, features = table.cells.shape
+    if candidates is None:
+        candidates = np.zeros((0, features), table.cells.dtype), np.zeros(0, table.target.dtype)
+    extended = _extended(table, *map(np.asarray, candidates))
+    here, count = np.flatnonzero(np.asarray(table.present)), len(candidates[0])
+
+    if relation is ADD_REMOVE:
+        moves = [(i,) for i in (*here, *range(rows, rows + count))]
+    else:
+        chosen = itertools.product(here, range(count)) if pairs is None else pairs
+        moves = [(i, rows + j) for i, j in chosen]
+        if not {i for i, _ in moves} <= set(here) or any(
+            not rows <= j < rows + count for _, j in moves
+        ):
+            raise ValueError("pairs must hold the number of a present row and that of a candidate")
+    if not moves:
+        raise ValueError(
+            "the table has no neighbours: no present row, or no candidate to put in its place"
+        )
+
+    masks = np.repeat(np.asarray(extended.present)[None], len(moves), axis=0)
+    for mask, move in zip(masks, moves, strict=True):
+        mask[list(move)] ^= True
+    return Neighbours(extended, masks)
+
+
+def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table:
+    """The table, followed by the candidate rows, which are absent.
+
+    Raises:
+        ValueError: if the candidates do not fit the table.
+    """
+    cells, target = np.asarray(table.cells), np.asarray(table.target)
+    types = candidates.dtype == cells.dtype and labels.dtype == target.dtype
+    count = len(labels) if labels.ndim == 1 else -1
+    if not types or candidates.shape != (count, cells.shape[1]):
+        raise ValueError(
+            f"candidates must be {cells.dtype}[C, {cells.shape[1]}] and {target.dtype}[C], "
+            f"got {candidates.dtype}{candidates.shape}, {labels.shape}"
+        )
+
+    def followed(rows: AnyArray, more: np.ndarray) -> Array:
+        return jnp.asarray(np.concatenate([rows, more]))
+
+    weight = table.weight
+    return table._replace(
+        cells=followed(cells, candidates),
+        target=followed(target, labels),
+        present=followed(table.present, np.zeros(count, bool)),
+        weight=None if weight is None else followed(weight, np.ones(count, np.float32)),
+    )
+
+
+def whole_domain(
+    domain: Domain, limit: int = 10_000, target: Target | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every row that a public domain admits, with every label: cells u8[C, F] and target [C].
+
+    Args:
+        domain: the public domain.
+        limit: the most rows.
+        target: the declared classes or range; None for two classes. Of a range both ends are
+            listed, and its middle.
+
+    Raises:
+        ValueError: if there are more than `limit`, and as `domains.check` and `targets.check`.
+    """
+    domains.check(domain)
+    labels = labels_of(target)
+    counts = [column.cells for column in domain.values()]
+    rows = len(labels) * math.prod(counts)
+    if rows > limit:
+        raise ValueError(f"the domain admits {rows} rows, more than the limit of {limit}")
+    cells = np.array(list(itertools.product(*map(range, counts))), np.uint8)
+    return np.tile(cells, (len(labels), 1)), np.repeat(labels, len(cells))
+
+
+def labels_of(target: Target | None) -> np.ndarray:
+    """Labels that neighbours may have, as `Table.target`: all classes, or three numbers."""
+    response = response_of(target)
+    if response == NUMBER:
+        return np.array([0.0, 0.5, 1.0], np.float32)
+    return np.arange(response.classes).astype(response.dtype)
+
+
+def label_flips(table: Table) -> Neighbours:
+    """The replacements of each present row by the same row with the opposite label.
+
+    It needs no domain.
+
+    Raises:
+        ValueError: for a table of anything but two classes, and as `neighbours`.
+    """
+    check_table(table)
+    if np.asarray(table.target).dtype != bool:
+        raise ValueError("labels are flipped between two classes, and the table has others")
+    here = np.flatnonzero(np.asarray(table.present))
+    candidates = np.asarray(table.cells)[here], ~np.asarray(table.target)[here]
+    return neighbours(table, REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)])
+
+
+# Losses of recorded transcripts.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +195,6 @@ class Audit:
         by_mechanism: the same by mechanism.
         neighbours: how many neighbours there were.
         transcripts: how many transcripts there were.
-        worst: (transcript, neighbour) of the largest loss.
         step_ratio: by site, the largest ratio of a step's worst-case loss over its outputs to that
             step's claim. For a recipe with a delta it is the square root of the ratio of zCDP
             costs. Empty if it was not asked for.
@@ -63,126 +206,7 @@ class Audit:
     by_mechanism: dict[str, float]
     neighbours: int
     transcripts: int
-    worst: tuple[int, int]
     step_ratio: dict[str, float]
-
-
-@jax.jit
-def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
-    """The transcripts of runs under R keys."""
-
-    def record(key: Array) -> Transcript:
-        noise_key, public_key = pair(key)
-        return boost(noise_key, table, recipe, public_key).transcript
-
-    return jax.lax.map(record, keys)
-
-
-_MASKS = Table(cells=None, target=None, present=0)  # type: ignore[arg-type]
-"""The axes of neighbours that are masks over one table."""
-
-
-@functools.partial(jax.jit, static_argnames=("axes", "steps"))
-def _compared(
-    transcripts: Transcript, table: Table, others: Table, recipe: Recipe, axes: Any, steps: bool
-) -> tuple[dict[str, Array], dict[str, Array], dict[str, StepLoss]]:
-    """Each transcript on a table and on B others.
-
-    Args:
-        transcripts: R of them.
-        table: N rows.
-        others: tables of as many rows.
-        recipe: one setting.
-        axes: of the others, as `jax.vmap` takes them.
-        steps: whether to find the worst case of steps.
-
-    Returns:
-        By site: the log densities of each round on the table, f32[R, T], and on the others,
-        f32[R, B, T]. Also the worst StepLoss of f32[] over rounds, transcripts and others.
-    """
-
-    def compare(transcript: Transcript) -> tuple:
-        def against(other: Table) -> tuple:
-            worst = step_divergences(transcript, table, other, recipe) if steps else {}
-            return transcript_log_prob(transcript, other, recipe), worst
-
-        there, worst = jax.vmap(against, in_axes=(axes,))(others)
-        return transcript_log_prob(transcript, table, recipe), there, jax.tree.map(jnp.max, worst)
-
-    here, there, worst = jax.lax.map(compare, transcripts)
-    return here, there, jax.tree.map(jnp.max, worst)
-
-
-def _losses(here: dict[str, Array], there: dict[str, Array]) -> dict[str, np.ndarray]:
-    """Site -> f64[R, B]: log p(transcript | table) - log p(transcript | other).
-
-    Raises:
-        ValueError: if one is not a number.
-    """
-    found = {}
-    for site in here:
-        on_table, on_others = (np.asarray(each[site], np.float64) for each in (here, there))
-        loss = on_table[:, None] - on_others
-        found[site] = loss.sum(axis=tuple(range(2, loss.ndim)))  # a prologue has no rounds
-    _check_numbers(list(found.values()))
-    return found
-
-
-def _check_numbers(found: Any) -> None:
-    """Check that there is no NaN among what was found.
-
-    Raises:
-        ValueError: if there is one.
-    """
-    if np.isnan(np.asarray(found, np.float64)).any():
-        raise ValueError("a log density is not a number; the audit cannot judge this recipe")
-
-
-def _check_bound(recipe: Recipe, masks: Iterable[AnyArray]) -> None:
-    """Check that the recipe is for as many rows as there are in each table.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    if max(int(np.sum(mask)) for mask in masks) > float(recipe.rows):
-        raise ValueError(
-            f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
-        )
-
-
-def _step_claims(recipe: Recipe) -> dict[str, float]:
-    """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho."""
-    book = ledger(recipe)
-    if book.delta == 0:
-        return {line.site: line.event.count * line.epsilon for line in book.lines}
-    return {line.site: float(np.sqrt(line.event.count * line.rho)) for line in book.lines}
-
-
-def _ratio(step: StepLoss, claim: np.float32 | float, recipe: Recipe) -> Array:
-    """A step's loss, an epsilon or the square root of a rho, by its claim.
-
-    It is 0 where public randomness claims nothing and costs nothing.
-    """
-    cost = jnp.where(jnp.asarray(recipe.delta) == 0, step.pure, jnp.sqrt(step.rho))
-    return jnp.where(cost == 0, 0.0, cost / claim)
-
-
-def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> list[np.ndarray]:
-    """Masks in equal batches that fit the memory budget; the last is filled up with a mask."""
-    rows, features = near.table.cells.shape
-    questions = near.table.questions
-    splits = features if questions is None else len(questions.feature)
-    key = jax.random.key(0)
-    hypotheses = jax.eval_shape(boost, key, near.table, recipe, key)[1]
-    leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
-    mask_bytes = 4 * leaves * (2 * rows + 6 * splits)
-
-    masks = near.present
-    size = int(np.clip(memory_mb * 2**20 / mask_bytes, 1, len(masks)))
-    count = -(-len(masks) // size)
-    size = -(-len(masks) // count)
-    filling = np.repeat(masks[:1], count * size - len(masks), axis=0)
-    return np.split(np.concatenate([masks, filling]), count)
 
 
 def audit(
@@ -210,49 +234,30 @@ def audit(
         ValueError: if an argument is of another kind, `rows` is smaller than the largest neighbour,
             or a log density is NaN.
     """
-    keys.check(key)
-    if not isinstance(near, Neighbours):
-        raise ValueError(
-            f"near must be Neighbours, as audit.neighbours makes them, got {type(near).__name__}"
-        )
-    check_run(near.table, recipe)
-    whole("transcripts", transcripts)
     positive("memory_mb", memory_mb)
-    _check_bound(recipe, [near.table.present, *near.present])
-
-    # Record, then score every transcript on every neighbour.
-    recorded = _releases(jax.random.split(key, transcripts), near.table, recipe)
-    claims = _step_claims(recipe)
-    losses, ratios = [], dict.fromkeys(claims, 0.0) if steps else {}
-    for masks in _batches(near, recipe, memory_mb):
-        others = near.table._replace(present=jnp.asarray(masks))
-        *densities, worst = _compared(recorded, near.table, others, recipe, _MASKS, steps)
-        losses.append(_losses(*densities))
-        for site, step in worst.items():
-            ratio = _ratio(step, claims[site], recipe)
-            ratios[site] = float(np.maximum(ratios[site], ratio))
-    _check_numbers(list(ratios.values()))
-    count = len(near.present)
-    loss = {s: np.concatenate([part[s] for part in losses], axis=1)[:, :count] for s in losses[0]}
+    recorded = _recorded(key, near.table, recipe, transcripts, near.present)
+    claims = _claims(recipe) if steps else {}
+    masks = _batches(near, recipe, memory_mb)
+    found = _compared(recorded, near.table, near.table, masks, recipe, claims)
+    loss, ratios = _numbers(found)
 
     # The largest loss, and what it is made of.
-    total = np.abs(sum(loss.values()))
-    worst = np.unravel_index(int(np.argmax(total)), total.shape)
     book = ledger(recipe)
-    by_site = {site: float(values[worst]) for site, values in loss.items()}
+    total = np.abs(sum(loss.values()))
+    place = np.unravel_index(np.argmax(total), total.shape)
+    by_site = {site: float(values[place]) for site, values in loss.items()}
     names = {line.site: line.mechanism.name for line in book.lines}
-    by_mechanism: dict[str, float] = {}
-    for site, value in by_site.items():
-        by_mechanism[names[site]] = by_mechanism.get(names[site], 0.0) + value
     return Audit(
         claimed_epsilon=book.epsilon,
-        largest_loss=float(total[worst]),
+        largest_loss=float(total[place]),
         by_site=by_site,
-        by_mechanism=by_mechanism,
-        neighbours=count,
+        by_mechanism={
+            name: sum(value for site, value in by_site.items() if names[site] == name)
+            for name in names.values()
+        },
+        neighbours=len(near.present),
         transcripts=transcripts,
-        worst=(int(worst[0]), int(worst[1])),
-        step_ratio=ratios,
+        step_ratio={site: float(ratio) for site, ratio in ratios.items()},
     )
 
 
@@ -274,10 +279,8 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
         ValueError: if an argument is of another kind, the tables have different shapes or
             questions or more rows than `rows`, or a log density is not a number.
     """
-    keys.check(key)
     for each in (table, other):
         check_run(each, recipe)
-    whole("transcripts", transcripts)
     table, other = jax.tree.map(jnp.asarray, (table, other))
     if table.cells.shape != other.cells.shape:
         raise ValueError("the tables must have one shape")
@@ -285,39 +288,150 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     alike = ours is theirs if ours is None or theirs is None else same(ours, theirs)
     if not alike:
         raise ValueError("the tables must have the same questions")
-    _check_bound(recipe, [table.present, other.present])
-    releases = _releases(jax.random.split(key, transcripts), table, recipe)
-    others = jax.tree.map(lambda rows: rows[None], other)
-    here, there, _ = _compared(releases, table, others, recipe, 0, False)
-    return float(np.abs(sum(_losses(here, there).values())).max())
+    recorded = _recorded(key, table, recipe, transcripts, [other.present])
+    found = _compared(recorded, table, other, other.present[None, None], recipe, {})
+    loss, _ = _numbers(found)
+    return float(np.abs(sum(loss.values())).max())
+
+
+def _recorded(
+    key: Array, table: Table, recipe: Recipe, transcripts: int, masks: Iterable[AnyArray]
+) -> Transcript:
+    """R transcripts of runs on a table, after a check of all arguments.
+
+    Raises:
+        ValueError: if an argument is of another kind, or the table or one of the masks has more
+            rows than the recipe is for.
+    """
+    keys.check(key)
+    check_run(table, recipe)
+    whole("transcripts", transcripts)
+    if max(int(np.sum(mask)) for mask in (table.present, *masks)) > float(recipe.rows):
+        raise ValueError(
+            f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
+        )
+    return _releases(jax.random.split(key, transcripts), table, recipe)
 
 
 @jax.jit
-def _worst_steps(
-    key: Array,
-    splits: Array,
-    target: Array,
-    present: Array,
-    masks: Array,
-    claims: dict[str, np.float32],
-    recipe: Recipe,
-) -> Array:
-    """f32[R]: the largest ratio, over neighbours of each table, of a step's loss to its claim."""
+def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
+    """The transcripts of runs under R keys."""
 
-    def worst(splits: Array, target: Array, present: Array) -> Array:
-        table = of_splits(splits, target, present)
+    def record(key: Array) -> Transcript:
         noise_key, public_key = pair(key)
-        release = boost(noise_key, table, recipe, public_key).transcript
+        return boost(noise_key, table, recipe, public_key).transcript
 
-        def against(flip: Array) -> Array:
-            neighbour = table._replace(present=present ^ flip)
-            by_site = step_divergences(release, table, neighbour, recipe)
-            ratios = [_ratio(by_site[site], claims[site], recipe) for site in sorted(claims)]
-            return jnp.max(jnp.stack(list(map(jnp.max, ratios))))
+    return jax.lax.map(record, keys)
 
-        return jnp.max(jax.vmap(against)(masks))
 
-    return jax.vmap(worst)(splits, target, present)
+def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> np.ndarray:
+    """bool[batches, size, N]: masks in equal batches that fit the memory; some may occur twice."""
+    rows, features = near.table.cells.shape
+    questions = near.table.questions
+    splits = features if questions is None else len(questions.feature)
+    key = jax.random.key(0)
+    hypotheses = jax.eval_shape(boost, key, near.table, recipe, key)[1]
+    leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
+    mask_bytes = 4 * leaves * (2 * rows + 6 * splits)
+
+    size = int(np.clip(memory_mb * 2**20 / mask_bytes, 1, len(near.present)))
+    batches = -(-len(near.present) // size)
+    size = -(-len(near.present) // batches)
+    return np.resize(near.present, (batches, size, rows))
+
+
+@jax.jit
+def _compared(
+    transcripts: Transcript,
+    table: Table,
+    other: Table,
+    masks: AnyArray,
+    recipe: Recipe,
+    claims: dict[str, np.float32],
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Each transcript on a table, and on another with B masks.
+
+    Args:
+        transcripts: R of them.
+        table: N rows.
+        other: N rows.
+        masks: bool[batches, size, N]: which rows of the other table are present.
+        recipe: one setting.
+        claims: of the steps whose worst case is found, by site.
+
+    Returns:
+        Site -> f32[R, B]: log p(transcript | table) - log p(transcript | other). And by site the
+        largest ratio of a step's loss to its claim.
+    """
+
+    def compare(transcript: Transcript) -> tuple:
+        here = replay(transcript, table, recipe).log_prob
+
+        def against(mask: Array) -> tuple:
+            neighbour = other._replace(present=mask)
+            there = replay(transcript, neighbour, recipe).log_prob
+            losses = {site: jnp.sum(here[site] - there[site]) for site in here}
+            return losses, _ratios(transcript, table, neighbour, recipe, claims)
+
+        losses, ratios = jax.lax.map(jax.vmap(against), masks)
+        return jax.tree.map(jnp.ravel, losses), jax.tree.map(jnp.max, ratios)
+
+    losses, ratios = jax.lax.map(compare, transcripts)
+    return losses, jax.tree.map(jnp.max, ratios)
+
+
+def _claims(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[str, np.float32]:
+    """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho.
+
+    Raises:
+        ValueError: for a site that the ledger does not have, or no site.
+    """
+    book, claims = ledger(recipe), {}
+    for line in book.lines:
+        count = line.event.count
+        claim = count * line.epsilon if book.delta == 0 else np.sqrt(count * line.rho)
+        claims[line.site] = np.float32(claim)
+    chosen = set(claims if sites is None else sites)
+    if not chosen or chosen - set(claims):
+        raise ValueError(f"sites must name sites of {sorted(claims)}, got {sorted(chosen)}")
+    return {site: claim for site, claim in claims.items() if site in chosen}
+
+
+def _ratios(
+    transcript: Transcript,
+    table: Table,
+    neighbour: Table,
+    recipe: Recipe,
+    claims: dict[str, np.float32],
+) -> dict[str, Array]:
+    """Site -> f32[], the largest ratio over rounds of a step's loss to its claim.
+
+    It is 0 where public randomness claims nothing and costs nothing.
+    """
+    if not claims:
+        return {}
+    steps, pure = step_divergences(transcript, table, neighbour, recipe), recipe.delta == 0
+
+    def ratio(site: str) -> Array:
+        cost = jnp.where(pure, steps[site].pure, jnp.sqrt(steps[site].rho))
+        return jnp.max(jnp.where(cost == 0, 0.0, cost / claims[site]))
+
+    return {site: ratio(site) for site in claims}
+
+
+def _numbers(found: Any) -> Any:
+    """What was found, as arrays of NumPy.
+
+    Raises:
+        ValueError: if there is a NaN.
+    """
+    found = jax.tree.map(np.asarray, found)
+    if any(np.isnan(each).any() for each in jax.tree.leaves(found)):
+        raise ValueError("a log density is not a number; the audit cannot judge this recipe")
+    return found
+
+
+# The search for a table that breaks a claim.
 
 
 def search(
@@ -356,7 +470,7 @@ def search(
         The largest ratio found, and its table.
     """
     keys.check(key)
-    claims = _judged(recipe, sites)
+    claims = _claims(recipe, sites)
     sizes = {"rows": rows, "splits": splits, "restarts": restarts, "sweeps": sweeps}
     for name, value in sizes.items():
         whole(name, value)
@@ -364,24 +478,27 @@ def search(
     if not least <= rows <= float(recipe.rows):
         raise ValueError(f"rows must be in {least}..{float(recipe.rows):g}, got {rows}")
 
-    masks = jnp.asarray(_flips(rows, recipe.relation))
+    # The entries of `present` to flip; under replace-one, odd rows may come for even ones.
+    flips, even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
+    if recipe.relation is not ADD_REMOVE:
+        flips = (flips[even][:, None] ^ flips[~even]).reshape(-1, rows)
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
+    def valid(present: np.ndarray) -> np.ndarray:
+        return present if recipe.relation is ADD_REMOVE else np.tile(even, (restarts, 1))
+
     def score(tables: Sequence[np.ndarray]) -> np.ndarray:
-        arrays = (jnp.asarray(array) for array in tables)
-        ratios = np.asarray(_worst_steps(key, *arrays, masks, claims, recipe))
-        _check_numbers(ratios)
-        return ratios
+        return _numbers(_worst_steps(key, *tables, flips, claims, recipe))
 
     best = [
         rng.random((restarts, rows, splits)) < 0.5,
         rng.random((restarts, rows)) < rng.uniform(0.02, 0.98, (restarts, 1)),
-        _valid(rng.random((restarts, rows)) < 0.8, recipe.relation),
+        valid(rng.random((restarts, rows)) < 0.8),
     ]
     best_score = score(best)
     for _ in range(sweeps):
         proposal = [array ^ (rng.random(array.shape) < 1.5 / array[0].size) for array in best]
-        proposal[2] = _valid(proposal[2], recipe.relation)
+        proposal[2] = valid(proposal[2])
         proposed = score(proposal)
         better = proposed > best_score
         for array, change in zip(best, proposal, strict=True):
@@ -392,36 +509,28 @@ def search(
     return float(best_score[winner]), of_splits(*(array[winner] for array in best))
 
 
-def _judged(recipe: Recipe, sites: Sequence[str] | None) -> dict[str, np.float32]:
-    """Site -> the claim of one step, for the given sites, or for all.
+@jax.jit
+def _worst_steps(
+    key: Array,
+    splits: Any,
+    target: Any,
+    present: Any,
+    flips: Any,
+    claims: dict[str, np.float32],
+    recipe: Recipe,
+) -> Array:
+    """f32[R]: the largest ratio, over neighbours of each table, of a step's loss to its claim."""
 
-    Raises:
-        ValueError: for a site that the ledger does not have, or no site.
-    """
-    claims = _step_claims(recipe)
-    if sites is not None and not sites:
-        raise ValueError(f"sites must name a site of {sorted(claims)}, or be None for all")
-    if unknown := set(sites or ()) - set(claims):
-        raise ValueError(f"the ledger has no sites {sorted(unknown)}; it has {sorted(claims)}")
-    chosen = claims if sites is None else sites
-    return {site: np.float32(claim) for site, claim in claims.items() if site in chosen}
+    def worst(splits: Array, target: Array, present: Array) -> Array:
+        table = of_splits(splits, target, present)
+        noise_key, public_key = pair(key)
+        release = boost(noise_key, table, recipe, public_key).transcript
 
+        def against(flip: Array) -> Array:
+            neighbour = table._replace(present=present ^ flip)
+            found = _ratios(release, table, neighbour, recipe, claims)
+            return jnp.max(jnp.stack(list(found.values())))
 
-def _flips(rows: int, relation: Relation) -> np.ndarray:
-    """bool[B, N]: the entries of `present` to flip for each neighbour.
+        return jnp.max(jax.vmap(against)(flips))
 
-    Under replace-one, even rows are in the table and odd rows may replace them.
-    """
-    eye, even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
-    if relation is ADD_REMOVE:
-        return eye
-    pairs = itertools.product(np.flatnonzero(even), np.flatnonzero(~even))
-    return np.array([eye[i] ^ eye[j] for i, j in pairs])
-
-
-def _valid(present: np.ndarray, relation: Relation) -> np.ndarray:
-    """bool[..., N]: the masks, made such that `_flips` turns them into masks of neighbours."""
-    if relation is ADD_REMOVE:
-        return present
-    even = np.arange(present.shape[-1]) % 2 == 0
-    return np.broadcast_to(even, present.shape).copy()
+    return jax.vmap(worst)(splits, target, present)

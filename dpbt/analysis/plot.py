@@ -20,8 +20,7 @@ import numpy as np
 from dpbt.analysis.effects import attribute_effects, partial_dependence
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
-from dpbt.release.explain import domain_of
-from dpbt.release.model import Model
+from dpbt.release.model import Model, domain_of
 from dpbt.validate import shown, whole
 
 if TYPE_CHECKING:
@@ -40,11 +39,7 @@ _GAP = 0.5
 
 
 def attributes(
-    model: Model,
-    domain: Domain | None = None,
-    *,
-    most: int = 20,
-    ax: Axes | None = None,
+    model: Model, domain: Domain | None = None, *, most: int = 20, ax: Axes | None = None
 ) -> Axes:
     """Draw how much the score depends on each attribute, the largest on top.
 

@@ -6,6 +6,7 @@ would itself not be private. Exit status 1 means a loss above the claim of a pur
 """
 
 import argparse
+from typing import Any
 
 import dpbt
 from dpbt.cli import inputs, output
@@ -71,29 +72,18 @@ def run(options: argparse.Namespace) -> int:
 
 def _neighbours(domain: Domain, label: Label, rows: int, options: argparse.Namespace):
     """Neighbours of a table of random cells with random labels, and weights if rows have them."""
-    import jax
-    import jax.numpy as jnp
     import numpy as np
-
-    from dpbt.analysis.neighbours import labels_of
 
     rng = np.random.default_rng(options.seed)
     more = max(1, options.neighbours // 2)
     counts = [column.cells for column in domain.values()]
     cells = rng.integers(0, counts, (rows + more, len(counts))).astype(np.uint8)
-    target = rng.choice(labels_of(label.target), rows + more)
-    questions = jax.tree.map(jnp.asarray, domains.questions(domain))
-    here = jnp.ones(rows, bool)
-    weight = None
-    if label.weight is not None:
-        weight = jnp.asarray(rng.random(rows), jnp.float32)
-    made_up = jnp.asarray(cells[:rows]), jnp.asarray(target[:rows])
-    table = dpbt.Table(*made_up, here, questions, weight)
-    candidates = cells[rows:], target[rows:]
-    if options.relation == "replace_one":
-        count = options.neighbours
-        pairs = [(number % rows, number % more) for number in range(count)]
-        return dpbt.audit.neighbours(table, options.relation, candidates, pairs)
-    near = dpbt.audit.neighbours(table, options.relation, candidates)
+    target = rng.choice(dpbt.audit.labels_of(label.target), rows + more)
+    weight = None if label.weight is None else rng.random(rows).astype(np.float32)
+    here, questions = np.ones(rows, bool), domains.questions(domain)
+    arrays: Any = (cells[:rows], target[:rows], here, questions, weight)
+    table = dpbt.Table(*arrays)
+    pairs = [(number % rows, number % more) for number in range(options.neighbours)]
+    near = dpbt.audit.neighbours(table, options.relation, (cells[rows:], target[rows:]), pairs)
     room = near.present.sum(axis=1) <= options.rows
     return near._replace(present=near.present[room][-options.neighbours :])

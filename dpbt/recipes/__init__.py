@@ -5,19 +5,17 @@ from collections.abc import Callable, Iterable
 
 from dpbt.base import Recipe
 from dpbt.public import BOOSTED, FORESTS
-from dpbt.recipes.building import setting
-from dpbt.recipes.custom import custom
+from dpbt.recipes.building import custom, setting
 from dpbt.recipes.forest import random_forest, rf_e, rf_l
 from dpbt.recipes.greedy import bdpe
 from dpbt.recipes.oblivious import auto, oblivious_boost
-from dpbt.recipes.smooth import halfspace_boost, hs_stl, lazybb_rules, lazybb_trees
+from dpbt.recipes.smooth import halfspace_boost, lazybb_rules, lazybb_trees
 
 __all__ = [
     "auto",
     "bdpe",
     "custom",
     "halfspace_boost",
-    "hs_stl",
     "lazybb_rules",
     "lazybb_trees",
     "named",

@@ -8,6 +8,7 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,10 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt.base import (
+    ADD_REMOVE,
     MAX_ROWS,
     MAX_ROWS_IN_BLOCKS,
     LossFamily,
     Params,
+    ProperLoss,
     Public,
     Recipe,
     Relation,
@@ -31,10 +34,26 @@ from dpbt.base import (
 )
 from dpbt.base import relation as to_relation
 from dpbt.data.targets import Target
+from dpbt.losses import as_family, check_loss
 from dpbt.privacy import accounting, boundary, pricing
 from dpbt.privacy.draws import group_of
 from dpbt.privacy.mechanism import ROUNDING, Allowance
-from dpbt.validate import floats, one_of, positive, shown, warn_of_delta, whole, wholes
+from dpbt.validate import floats, one_of, positive, shown, warn_of_delta, whole, wholes, within
+from dpbt.weighting import uniform
+
+MAX_EPSILON = 1e6
+"""The largest finite epsilon of any recipe."""
+
+MAX_OF_EPSILON, MAX_OF_DELTA = 0.005, 0.01
+"""The most that the samplers' finite bits may cost, as a share of the budget."""
+
+MAX_DELTA = 1e-6
+"""The most delta that finite bits may cost a pure guarantee.
+
+For epsilon up to 10 they cost below 1e-15.
+"""
+
+# The arguments that recipes share.
 
 
 def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
@@ -42,36 +61,22 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
 
     Args:
         rows: one number or several.
-        most: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be read in chunks.
+        most: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be read in blocks.
 
     Raises:
         ValueError: naming `rows` and what was given; also for a number above MAX_ROWS that float32
             does not hold, with the next one that it does.
     """
-    numbers = positive("rows", rows, finite=True)
-    if np.any(numbers != np.floor(numbers)):
-        raise ValueError(f"rows must be whole numbers, got {shown(numbers)}")
-    if np.any(numbers > most):
+    numbers = within("rows", rows, f"[1, {most}]", whole=True)
+    uneven = numbers[numbers != numbers.astype(np.float32)]
+    if uneven.size:
+        held = np.float32(uneven[0])
+        above = held if held > uneven[0] else np.nextafter(held, np.float32(np.inf))
         raise ValueError(
-            f"rows must be at most {most}, which {_LIMITS[most]} hold, got {shown(numbers)}"
-        )
-    uneven = numbers != numbers.astype(np.float32)
-    if np.any(uneven):
-        first = numbers[uneven].flat[0]
-        above = np.nextafter(np.float32(first), np.float32(np.inf))
-        next_one = np.float32(first) if np.float32(first) > first else above
-        raise ValueError(
-            f"rows above {MAX_ROWS} must be numbers that float32 holds: use {int(next_one)} "
-            f"in place of {int(first)}, and a table of this capacity"
+            f"rows above {MAX_ROWS} must be numbers that float32 holds: use {int(above)} "
+            f"in place of {int(uneven[0])}, and a table of this capacity"
         )
     return numbers
-
-
-_LIMITS = {MAX_ROWS: "int32 sums of weights", MAX_ROWS_IN_BLOCKS: "sums of float64"}
-
-
-MAX_EPSILON = 1e6
-"""The largest finite epsilon of any recipe."""
 
 
 def epsilons(epsilon: ArrayLike) -> np.ndarray:
@@ -96,8 +101,7 @@ def deltas(delta: ArrayLike) -> np.ndarray:
         ValueError: unless it is 0 for every setting, or in (0, 1) for every setting.
     """
     numbers = floats("delta", delta)
-    mixed = np.any(numbers > 0) and not np.all(numbers > 0)
-    if mixed or not np.all((numbers >= 0) & (numbers < 1)):
+    if np.any(numbers != 0) and not np.all((numbers > 0) & (numbers < 1)):
         raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {shown(numbers)}")
     return numbers
 
@@ -107,8 +111,7 @@ def is_single(family: LossFamily) -> bool:
     return family(0.25) is family(0.75)
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """The arguments that all recipes share, checked.
 
     Attributes:
@@ -127,7 +130,7 @@ class Request:
     rounds: np.ndarray
     calibration: str
     relation: Relation
-    max_rows_per_user: int = 1
+    max_rows_per_user: int
 
     @property
     def tight(self) -> bool:
@@ -142,16 +145,7 @@ class Request:
     @property
     def shape(self) -> tuple[int, ...]:
         """The axes of settings."""
-        return np.broadcast_shapes(
-            self.epsilon.shape, self.delta.shape, self.rows.shape, self.rounds.shape
-        )
-
-    def public(self, weighting: Weighting) -> Public:
-        """The public numbers that a budget is calibrated for, as `Recipe.public` has them."""
-        return Public(self.rows, np.float32(1), weighting, {})
-
-
-CALIBRATIONS = ("tight", "published")
+        return np.broadcast_shapes(*map(np.shape, self[:4]))
 
 
 def checked_request(
@@ -161,7 +155,7 @@ def checked_request(
     rounds: ArrayLike,
     calibration: str,
     relation: str | Relation,
-    max_rows_per_user: int = 1,
+    max_rows_per_user: int,
     max_rows: int = MAX_ROWS,
 ) -> Request:
     """Check the arguments that all recipes share.
@@ -179,15 +173,15 @@ def checked_request(
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    one_of("calibration", calibration, CALIBRATIONS)
+    one_of("calibration", calibration, ("tight", "published"))
     request = Request(
-        epsilon=epsilons(epsilon),
-        delta=deltas(delta),
-        rows=checked_rows(rows, max_rows),
-        rounds=wholes("rounds", rounds),
-        calibration=calibration,
-        relation=to_relation(relation),
-        max_rows_per_user=whole("max_rows_per_user", max_rows_per_user),
+        epsilons(epsilon),
+        deltas(delta),
+        checked_rows(rows, max_rows),
+        wholes("rounds", rounds),
+        calibration,
+        to_relation(relation),
+        whole("max_rows_per_user", max_rows_per_user),
     )
     try:
         _ = request.shape
@@ -210,57 +204,29 @@ def no_published_delta(request: Request) -> None:
         )
 
 
-class Parts(NamedTuple):
-    """The parts of a recipe beside its budget, and their names in tables.
+# The budget as an allowance.
 
-    Attributes:
-        learner: the weak learner.
-        weight_update: the weight update.
-        weighting: the numbers of the weight update.
-        name: the name of the algorithm.
-        setting: a word for its options, for tables.
-        target: the declared classes or range; None for two classes.
+
+def one_accountant(request: Request, *, either: bool = False, gaussian: bool = False) -> Allowance:
+    """The whole budget: an epsilon for a pure guarantee, a rho of zCDP for one with a delta.
+
+    Args:
+        request: the checked arguments.
+        either: for recipes with one draw in a round, or with one accountant for all draws of a
+            round: with a delta, an epsilon as well as a rho.
+        gaussian: for recipes whose draws are all Gaussian: rho = mu^2 / 2, and mu by GDP, which
+            composes them exactly. Through zCDP the noise would be 5 to 8 % larger.
     """
-
-    learner: WeakLearner
-    weight_update: WeightUpdate
-    weighting: Weighting
-    name: str
-    setting: str
-    target: Target | None = None
-
-
-MakeParams = Callable[[Mapping[str, Any], Public], Any]
-"""(noise multipliers by site, public) -> the learner's numbers."""
-
-Allow = Callable[[Request], Allowance]
-"""request -> the most that all rounds may cost together."""
-
-
-def one_accountant(request: Request) -> Allowance:
-    """The whole budget: an epsilon for a pure guarantee, a rho of zCDP for one with a delta."""
     zero = np.zeros(request.shape)
+    if gaussian:
+        return Allowance(zero, zero + accounting.gdp_mu(request.epsilon, request.delta) ** 2 / 2)
     if not request.approximate:
         return Allowance(request.epsilon, zero)
-    return Allowance(zero, accounting.zcdp_rho(request.epsilon, request.delta))
+    rho = accounting.zcdp_rho(request.epsilon, request.delta)
+    return Allowance(request.epsilon if either else zero, rho)
 
 
-def either_accountant(request: Request) -> Allowance:
-    """The whole budget as an epsilon, and for a guarantee with a delta also as a rho of zCDP.
-
-    It is for recipes with one draw in a round, or with one accountant for all draws of a round.
-    """
-    return one_accountant(request)._replace(epsilon=request.epsilon)
-
-
-def gaussian_accountant(request: Request) -> Allowance:
-    """The whole budget of a recipe whose draws are all Gaussian: rho = mu^2 / 2, mu by GDP.
-
-    GDP composes Gaussian draws exactly. Through zCDP the noise would be 5 to 8 % larger.
-    """
-    zero = np.zeros(request.shape)
-    mu = np.broadcast_to(accounting.gdp_mu(request.epsilon, request.delta), request.shape)
-    return Allowance(zero, mu**2 / 2)
+either_accountant = functools.partial(one_accountant, either=True)
 
 
 def for_people(allowance: Allowance, max_rows_per_user: int) -> Allowance:
@@ -275,165 +241,156 @@ def for_people(allowance: Allowance, max_rows_per_user: int) -> Allowance:
     )
 
 
-class PaidDraw(NamedTuple):
-    """A draw that costs something, and how often all rounds together pay for it.
-
-    Attributes:
-        ask: what is static of it.
-        group: the name of its fraction of the budget.
-        siblings: how many draws share that fraction.
-        times: f64[...], how often it is made.
-    """
-
-    ask: boundary.Request
-    group: str
-    siblings: int
-    times: np.ndarray
+# From a request to a recipe.
 
 
-def _draws(draft: Recipe, fractions: Mapping[str, Any]) -> list[PaidDraw]:
-    """The draws of a recipe that share its budget.
+def draft(
+    request: Request,
+    learner: WeakLearner,
+    weight_update: WeightUpdate,
+    weighting: Weighting,
+    name: str,
+    setting: str,
+    target: Target | None = None,
+) -> Recipe:
+    """A recipe without the numbers of its learner.
 
     Args:
-        draft: the recipe, with any noise.
-        fractions: the fraction of each site.
+        request: the checked arguments.
+        learner: the weak learner.
+        weight_update: the weight update.
+        weighting: the numbers of the weight update.
+        name: the name of the algorithm.
+        setting: a word for its options, for tables.
+        target: the declared classes or range; None for two classes.
 
     Raises:
-        ValueError: for a fraction without a site, and as `pricing.sites`.
+        ValueError: as `Recipe`.
     """
-    single = jax.tree.map(lambda leaf: leaf.flat[0], draft)
-    rounds = np.asarray(draft.rounds, np.float64)
-    found = [
-        (ask, group_of(ask.site, fractions), rounds if part == "rounds" else np.ones(()))
-        for part in draft.learner.parts
-        for ask in pricing.sites(single, part)
-        if ask.mechanism.price.reads_rows and not ask.own_scale
-    ]
-    siblings = collections.Counter(group for _, group, _ in found)
-    if unused := sorted(set(fractions) - set(siblings)):
-        raise ValueError(f"{draft.learner.tag} draws nothing at {unused}, which have fractions")
-    return [PaidDraw(ask, group, siblings[group], times) for ask, group, times in found]
+    delta, people = np.asarray(request.delta), request.max_rows_per_user
+    rows = request.rows.astype(np.float32)
+    return Recipe(
+        (),
+        _single_precision(weighting),
+        Terms(rows, delta, request.relation, people, target),
+        request.rounds,
+        learner,
+        weight_update,
+        capacity=int(np.max(request.rounds)),
+        words=Words(name, request.calibration, setting),
+    )
 
 
-def _noise(
-    request: Request, allow: Allow, fractions: Mapping[str, Any], made: Sequence[PaidDraw]
-) -> dict[str, np.ndarray]:
-    """The noise multiplier of each site; draws of one fraction and as many payments share one."""
-    allowance = for_people(allow(request), request.max_rows_per_user)
-    noise: dict[str, np.ndarray] = {}
-    for ask, group, siblings, times in made:
-        payments = siblings * times * float(ask.pays)
-        part = allowance.part(np.asarray(fractions[group], np.float64) / payments)
-        alike = len({each.ask.pays for each in made if each.group == group}) == 1
-        noise[group if alike else ask.site] = ask.mechanism.multiplier(part)
-    return noise
+def _single_precision(numbers: Any) -> Any:
+    """A pytree of numbers as float32.
+
+    Raises:
+        ValueError: naming the one that is no number.
+    """
+
+    def rounded(path: Any, number: Any) -> np.ndarray:
+        return floats(_name(path), number).astype(np.float32)
+
+    return jax.tree_util.tree_map_with_path(rounded, numbers)
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=" ")
 
 
 def build(
     request: Request,
-    parts: Parts,
+    drafted: Recipe,
     fractions: Mapping[str, Any] | None = None,
-    params: MakeParams | None = None,
-    allow: Allow = one_accountant,
+    params: Callable[[Mapping[str, Any], Public], Params] | None = None,
+    allow: Callable[[Request], Allowance] = one_accountant,
 ) -> Recipe:
     """Build a recipe: pay for finite bits out of the request, and share the rest among the draws.
 
     Args:
         request: the checked arguments.
-        parts: the other parts of the recipe.
+        drafted: the recipe without the numbers of its learner.
         fractions: the fraction of the budget of each site; the learner's own by default.
-        params: the learner's numbers by the noise; the learner's own by default.
-        allow: the rest as an allowance, unless all draws are Gaussian: `gaussian_accountant`.
+        params: (noise multipliers by site, public) -> the learner's numbers; the learner's own by
+            default.
+        allow: the most that all rounds may cost together, unless all draws are Gaussian.
 
     Raises:
         ValueError: if a number of the budget does not fit float32, or finite bits cost too much
             of the request. Also for a site without a fraction, and as `boundary.check_fractions`.
     """
-    fractions = dict(parts.learner.fractions) if fractions is None else fractions
+    fractions = dict(drafted.learner.fractions if fractions is None else fractions)
     boundary.check_fractions(fractions)
-    params = params or parts.learner.params
-    public = request.public(parts.weighting)
+    params = params or drafted.learner.params
+    public = drafted.public()._replace(rows=request.rows)
     noiseless = params(dict.fromkeys(fractions, np.ones(())), public)
-    made = _draws(_recipe(request, parts, noiseless), fractions)
+    made = _draws(_filled(drafted, noiseless), fractions)
 
     # Gaussian draws alone are composed by GDP.
     gaussian = all(each.ask.mechanism.price.gaussian for each in made)
     if request.approximate and request.tight and gaussian:
-        allow = gaussian_accountant
+        allow = functools.partial(one_accountant, gaussian=True)
 
     # What finite bits cost depends on the noise, so the whole request is shared first.
     first = _noise(request, allow, fractions, made)
     remaining = after_samplers(request, made, first)
     noise = _noise(remaining, allow, fractions, made)
-    return assemble(request, parts, params(noise, public))
+    return assemble(drafted, params(noise, public), np.isfinite(request.epsilon))
 
 
-def assemble(request: Request, parts: Parts, params: Params) -> Recipe:
-    """Make the recipe of calibrated numbers.
+class PaidDraw(NamedTuple):
+    """A draw that costs something.
+
+    Attributes:
+        ask: what is static of it.
+        group: the name of its fraction of the budget.
+        times: f64[...], how often all rounds together make it.
+    """
+
+    ask: boundary.Request
+    group: str
+    times: np.ndarray
+
+
+def _draws(recipe: Recipe, fractions: Mapping[str, Any]) -> list[PaidDraw]:
+    """The draws of a recipe that share its budget.
 
     Args:
-        request: the checked arguments.
-        parts: the other parts of the recipe.
-        params: a NamedTuple of numbers.
+        recipe: with any noise.
+        fractions: the fraction of each site.
 
     Raises:
-        ValueError: as `check_float32`.
+        ValueError: for a fraction without a site, and as `pricing.sites`.
     """
-    recipe = _recipe(request, parts, params)
-    check_float32(recipe, np.isfinite(request.epsilon))
-    return recipe
+    single = jax.tree.map(lambda leaf: leaf.flat[0], recipe)
+    rounds = np.asarray(recipe.rounds, np.float64)
+    found = [
+        PaidDraw(ask, group_of(ask.site, fractions), rounds if part == "rounds" else np.ones(()))
+        for part in recipe.learner.parts
+        for ask in pricing.sites(single, part)
+        if ask.mechanism.price.reads_rows and not ask.own_scale
+    ]
+    if unused := sorted(set(fractions) - {each.group for each in found}):
+        raise ValueError(f"{recipe.learner.tag} draws nothing at {unused}, which have fractions")
+    return found
 
 
-def _recipe(request: Request, parts: Parts, params: Params) -> Recipe:
-    """The recipe of some numbers, with all axes of settings."""
-    public = request.public(parts.weighting)
-    params, public = _spread(params, public, request.shape)
-    shape = np.shape(public.rows)
-    terms = Terms(
-        public.rows,
-        np.broadcast_to(request.delta, shape),
-        request.relation,
-        request.max_rows_per_user,
-        parts.target,
-    )
-    return Recipe(
-        params,
-        public.weighting,
-        terms,
-        np.broadcast_to(request.rounds, shape),
-        parts.learner,
-        parts.weight_update,
-        capacity=int(np.max(request.rounds)),
-        words=Words(parts.name, request.calibration, parts.setting),
-    )
-
-
-def _spread(params: Params, public: Public, shape: tuple[int, ...]) -> tuple[Params, Public]:
-    """The learner's and the public numbers as float32 with all axes of settings.
-
-    Args:
-        params: numbers, a pytree.
-        public: its `weighting` is a NamedTuple of numbers, or an empty tuple.
-        shape: the axes of settings of the request.
-    """
-    numbers = params, public.weighting
-    shape = np.broadcast_shapes(shape, *map(np.shape, jax.tree.leaves(numbers)))
-
-    def wide(value: Any) -> np.ndarray:
-        return np.broadcast_to(np.asarray(value, np.float32), shape)
-
-    params, weighting = jax.tree.map(wide, numbers)
-    return params, public._replace(rows=wide(public.rows), weighting=weighting)
-
-
-MAX_OF_EPSILON, MAX_OF_DELTA = 0.005, 0.01
-"""The most that the samplers' finite bits may cost, as a share of the budget."""
-
-MAX_DELTA = 1e-6
-"""The most delta that finite bits may cost a pure guarantee.
-
-For epsilon up to 10 they cost below 1e-15.
-"""
+def _noise(
+    request: Request,
+    allow: Callable[[Request], Allowance],
+    fractions: Mapping[str, Any],
+    made: Sequence[PaidDraw],
+) -> dict[str, np.ndarray]:
+    """The noise multiplier of each site; draws of one fraction and as many payments share one."""
+    allowance = for_people(allow(request), request.max_rows_per_user)
+    siblings = collections.Counter(each.group for each in made)
+    noise: dict[str, np.ndarray] = {}
+    for ask, group, times in made:
+        payments = siblings[group] * times * float(ask.pays)
+        part = allowance.part(np.asarray(fractions[group], np.float64) / payments)
+        alike = len({each.ask.pays for each in made if each.group == group}) == 1
+        noise[group if alike else ask.site] = ask.mechanism.multiplier(part)
+    return noise
 
 
 def after_samplers(
@@ -453,43 +410,19 @@ def after_samplers(
             the request, or more than `MAX_DELTA` for a pure guarantee.
     """
     # The costs of all rounds, and of what takes place once.
-    gap, tail = np.zeros(()), np.zeros(())
-    for ask, _, _, times in made:
+    gap, tail, people = np.zeros(()), np.zeros(()), request.max_rows_per_user
+    for ask, _, times in made:
         if ask.mechanism.price.sampler is None:
             continue
         assert ask.moves is not None
         multiplier = np.asarray(noise[group_of(ask.site, noise)], np.float64)
-        people = request.max_rows_per_user
-        noisy = np.where(multiplier > 0, multiplier, np.inf)
-        moved_by = people * ROUNDING / noisy
+        moved_by = people * ROUNDING / np.where(multiplier > 0, multiplier, np.inf)
         of_draw = accounting.finite_bits(ask.mechanism.price.sampler, moved_by, ask.moves * people)
         gap, tail = gap + of_draw[0] * times, tail + of_draw[1] * times
-    _check_sampler_costs(request, gap, tail)
 
-    # What remains of the request; without privacy there is nothing to pay.
+    # Refuse a request that they would cost too much of; without privacy there is nothing to pay.
     private = np.isfinite(request.epsilon)
-    delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
-    return dataclasses.replace(
-        request,
-        epsilon=np.where(private, request.epsilon - 2 * gap, request.epsilon),
-        delta=np.where(private, delta, request.delta),
-    )
-
-
-def _check_sampler_costs(request: Request, gap: np.ndarray, tail: np.ndarray) -> None:
-    """Refuse a request that the samplers' finite bits would cost too much of.
-
-    Args:
-        request: the whole request.
-        gap: f64[...], G of all rounds.
-        tail: f64[...], t of all rounds.
-
-    Raises:
-        ValueError: as `after_samplers`.
-    """
-    private = np.isfinite(request.epsilon)
-    finite = np.where(private, request.epsilon, 1.0)
-    if np.any(private & (2 * gap > MAX_OF_EPSILON * finite)):
+    if np.any(private & (2 * gap > MAX_OF_EPSILON * request.epsilon)):
         raise ValueError(
             f"epsilon is too small with these arguments, got {shown(request.epsilon)}: what the "
             f"finite bits of so many draws cost is more than {MAX_OF_EPSILON:g} of it; fewer "
@@ -504,27 +437,43 @@ def _check_sampler_costs(request: Request, gap: np.ndarray, tail: np.ndarray) ->
             "more rounds or a larger delta allow more"
         )
 
+    delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
+    return request._replace(
+        epsilon=np.where(private, request.epsilon - 2 * gap, request.epsilon),
+        delta=np.where(private, delta, request.delta),
+    )
 
-def check_float32(recipe: Recipe, private: np.ndarray) -> None:
-    """Refuse a budget that float32 cannot hold, or noise beyond the range of its sampler.
+
+def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
+    """The recipe with the numbers of its learner.
 
     Args:
-        recipe: with any axes of settings.
+        drafted: the recipe without them.
+        params: a NamedTuple of numbers.
         private: bool[...], whether a setting has an epsilon; without one, any noise will do.
 
     Raises:
-        ValueError: naming the number of the budget, or the site of the noise.
+        ValueError: for a budget that float32 cannot hold, or noise beyond the range of its sampler,
+            naming the number of the budget, or the site of the noise.
     """
+    recipe = _filled(drafted, params)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
-        if not np.all(np.asarray(value) >= 0):  # NaN, too
-            name = jax.tree_util.keystr(path, simple=True, separator=" ")
-            raise ValueError(f"with this epsilon {name} would be no positive finite float32")
+        if not np.all(value >= 0):  # NaN, too
+            raise ValueError(f"{_name(path)} must be a float32 of at least 0, got {shown(value)}")
     for site, most, scale in pricing.scales(recipe):
         if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
             raise ValueError(
                 f"with this epsilon the noise of {site!r} would have scale {np.max(scale):g}, and "
                 f"scales must be above 0, finite and at most {most:g}"
             )
+    return recipe
+
+
+def _filled(drafted: Recipe, params: Params) -> Recipe:
+    """The recipe with some numbers; every array has all axes of settings."""
+    recipe = dataclasses.replace(drafted, params=_single_precision(params))
+    shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
+    return jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
 
 
 def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ...]) -> Recipe:
@@ -543,21 +492,102 @@ def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ..
         raise ValueError(
             f"recipe must be a recipe, as dpbt.recipes makes it, got {type(recipe).__name__}"
         )
-    lengths = np.shape(recipe.rows)
-    if not lengths:
+    shape = np.shape(recipe.rows)
+    try:
+        inside = np.ndim(np.empty(shape)[index]) == 0
+    except IndexError:
+        inside = False
+    if not inside:
+        raise ValueError(f"index must be a place in settings of shape {shape}, got {shown(index)}")
+    return jax.tree.map(lambda leaf: leaf[index], recipe)
+
+
+def custom(
+    learner: WeakLearner,
+    *,
+    rows: ArrayLike,
+    rounds: ArrayLike,
+    epsilon: ArrayLike | None = None,
+    delta: ArrayLike = 0.0,
+    params: Params | None = None,
+    fractions: Mapping[str, Any] | None = None,
+    weight_update: WeightUpdate = uniform,
+    weighting: Weighting = (),
+    loss: ProperLoss | LossFamily | str | None = None,
+    relation: str | Relation | None = None,
+    max_rows_per_user: int = 1,
+    name: str = "custom",
+) -> Recipe:
+    """Boosting with any weak learner: Bun et al. (2020), Algorithm 4, for any weight update.
+
+    Guarantee: what the learner's draws cost, times `rounds`; see `dpbt.ledger`. With `epsilon` the
+    fractions of its draws set the noise, after the samplers' finite bits are paid for.
+
+    Args:
+        learner: from `boundary.weak_learner`, or one of `dpbt.learners`.
+        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
+            public number.
+        rounds: T.
+        epsilon: the total budget. Give either this or `params`.
+        delta: 0 for a pure guarantee, else in (0, 1), through GDP where all draws are
+            Gaussian, and else through zCDP.
+        params: the learner's numbers, a NamedTuple, instead of `epsilon`.
+        fractions: the fraction of `epsilon` of each site; the learner's own by default.
+        weight_update: `weighting.uniform`, `mirror(...)`, `lazy_bregman(...)` or your own.
+        weighting: the numbers of the weight update, a NamedTuple such as
+            `weighting.MirrorNumbers`; an empty tuple for `uniform`.
+        loss: the loss of `predict_proba`, a family of losses, or a name in `losses.NAMED`. Its
+            alpha is `weighting.link_alpha`. None for scores without probabilities.
+        relation: "add_remove" or "replace_one"; by default the learner's, or add/remove.
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
+        name: the name of the algorithm in tables.
+
+    Raises:
+        ValueError: for both or neither of `epsilon` and `params`, for an argument of another kind
+            or out of its range, and for a site without a fraction. Parts that do not fit
+            together are refused as `Recipe` says.
+    """
+    if not isinstance(learner, WeakLearner) or not isinstance(weight_update, WeightUpdate):
         raise ValueError(
-            f"recipe must hold several settings, got one setting with index {shown(index)}"
+            "learner must be a weak learner and weight_update a weight update, "
+            f"got {shown(learner)} and {shown(weight_update)}"
         )
-    places = index if isinstance(index, tuple) else (index,)
-    if len(places) != len(lengths) or not all(map(_is_place, places, lengths)):
-        ranges = ", ".join(f"0..{length - 1}" for length in lengths)
-        kind = "a whole number" if len(lengths) == 1 else "a tuple of whole numbers"
-        raise ValueError(f"index must be {kind} in {ranges}, got {shown(index)}")
-    return jax.tree.map(lambda leaf: leaf[places], recipe)
+    if (epsilon is None) == (params is None) or (fractions is not None and epsilon is None):
+        raise ValueError(
+            "give either epsilon, perhaps with fractions of it, or params; got "
+            f"epsilon={shown(epsilon)}, fractions={shown(fractions)} and params={shown(params)}"
+        )
+    if type(weighting) is not weight_update.numbers:
+        raise ValueError(
+            f"{weight_update.tag} needs weighting={weight_update.numbers.__name__}(...), "
+            f"got {shown(weighting)}"
+        )
+    under = learner.relation or ADD_REMOVE if relation is None else relation
+    budget = np.inf if epsilon is None else epsilon
+    common = budget, delta, rows, rounds, "tight", under, max_rows_per_user
+    request = checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
+    family = None if loss is None else as_family(loss, "loss")
+    if family is not None:
+        check_loss(family)
+        if not hasattr(weighting, "link_alpha"):
+            raise ValueError("a loss needs weighting with link_alpha, as MirrorNumbers has it")
 
-
-def _is_place(value: object, length: int) -> bool:
-    """Whether a value is a place on an axis of some length."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        return False
-    return -length <= int(value) < length
+    # Take the given numbers, or calibrate them.
+    weigher = weight_update._replace(loss=family)
+    drafted = draft(request, learner, weigher, weighting, name, "custom")
+    if params is None:
+        recipe = build(request, drafted, fractions)
+    elif isinstance(getattr(params, "noise", None), Mapping):
+        recipe = assemble(drafted, params, np.isfinite(request.epsilon))
+    else:
+        raise ValueError(
+            "params must be a NamedTuple whose noise maps sites to numbers, as base.Noise, "
+            f"got {shown(params)}"
+        )
+    if np.any(recipe.rows > MAX_ROWS):
+        try:
+            pricing.check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))
+        except ValueError as error:
+            raise ValueError(f"rows must be at most {MAX_ROWS}, as {error}") from None
+    return recipe

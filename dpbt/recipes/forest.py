@@ -2,7 +2,6 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from dpbt.base import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
-    Parts,
     build,
     checked_request,
+    draft,
     either_accountant,
     no_published_delta,
     one_accountant,
@@ -55,7 +54,7 @@ def random_forest(
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number. A table in chunks may have up to 2^40 (`dpbt.fit`).
+            public number. A table in blocks may have up to 2^40 (`dpbt.fit`).
         delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through GDP
             (tight).
         rounds: k, the number of trees. Settings of different k share a program. With `disjoint`, k
@@ -70,7 +69,7 @@ def random_forest(
             about n / k rows and has the whole budget: noise of scale 1 / epsilon instead of
             k / epsilon, on counts that are k times smaller. The release then says which place of
             the table went to which tree, in the site "part" of length N. `fit` leaves that site
-            out of the model, unless called with `keep_withheld=True` (`learners.random_tree` has
+            out of the model (`learners.random_tree` has
             the reason).
         negative: what negative noisy counts mean, at no cost in privacy: "zero", or "uniform",
             which is theta uniform at random, as Algorithm 2 prints it. The default of the tight
@@ -157,27 +156,27 @@ def _forest(
     Raises:
         ValueError: for an option outside its range, and as `no_published_delta`.
     """
-    # The height, whose complete tree must fit.
     request = checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
     no_published_delta(request)
     depth = whole("depth", depth, random_tree.MAX_DEPTH)
-
-    # Disjoint rows: the number of their parts is the number of trees, so it is static.
     flag("disjoint", disjoint)
     if disjoint and not request.tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
+
+    # The number of parts of disjoint rows is that of trees, so it is static.
     parts = whole("rounds", request.rounds) if disjoint else 1
     if parts > _MAX_LEAVES >> depth:
         raise ValueError(
             f"disjoint trees have at most 2^30 leaves in all, got {parts} trees of 2^{depth}; use "
             "fewer rounds or a smaller depth"
         )
+    if parts > 1:
+        request = request._replace(rounds=np.ones_like(request.rounds))
 
-    # Negative counts, by default those of the calibration.
+    # Negative counts are by default those of the calibration.
     if negative is None:
         negative = "zero" if request.tight else "uniform"
     one_of("negative", negative, random_tree.NEGATIVE)
-
     counts = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     learner = random_tree.random_tree(
         depth,
@@ -187,7 +186,6 @@ def _forest(
         per_leaf=name != "random_forest" and not request.tight,
         negative=negative,
     )
-    if parts > 1:
-        request = dataclasses.replace(request, rounds=np.ones_like(request.rounds))
-    made = Parts(learner, uniform, (), name, "disjoint rows" if parts > 1 else "all rows")
-    return build(request, made, allow=either_accountant if labels else one_accountant)
+    words = name, "disjoint rows" if parts > 1 else "all rows"
+    drafted = draft(request, learner, uniform, (), *words)
+    return build(request, drafted, allow=either_accountant if labels else one_accountant)

@@ -23,10 +23,10 @@ from dpbt.learners import greedy_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
 from dpbt.recipes.building import (
-    Parts,
     Request,
     build,
     checked_request,
+    draft,
     is_single,
     no_published_delta,
 )
@@ -39,33 +39,6 @@ Alpha = ArrayLike | Callable[[Any], Any]
 
 Any `optax.Schedule` is such a schedule.
 """
-
-
-def _link(loss: ProperLoss | LossFamily | str | None, criterion: LossFamily) -> LossFamily:
-    """The family of the link: by default the criterion's, or Matsushita's where that one has kinks.
-
-    Raises:
-        ValueError: for a loss that is given and has kinks, and as `losses.check_loss`.
-    """
-    family = criterion if loss is None else losses.as_family(loss, "loss")
-    losses.check_loss(family)
-    if np.isfinite(float(family(np.float32(1)).smoothness)):
-        return family
-    if loss is None:
-        return losses.fixed(losses.matsushita)
-    raise ValueError(
-        f"loss must have a smooth surrogate to be boosted, {family(np.float32(1)).name} has kinks"
-    )
-
-
-def _depth_schedule(alpha: Alpha, depth: int) -> np.ndarray:
-    """f64[..., D]: alpha at each depth, from a number, an array of settings, or a schedule.
-
-    Raises:
-        ValueError: for an alpha outside [0, 1].
-    """
-    by_depth = [alpha(k) if callable(alpha) else alpha for k in range(depth)]
-    return np.stack([within("alpha", value, "[0, 1]") for value in by_depth], -1)
 
 
 def bdpe(
@@ -155,37 +128,27 @@ def bdpe(
     # Check the arguments.
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     most = MAX_ROWS if calibration == "published" else MAX_ROWS_IN_BLOCKS
-    request = checked_request(*common, most)
+    request = checked_request(*common, max_rows=most)
     no_published_delta(request)
     depth = whole("depth", depth, MAX_DEPTH)
-    alpha, criterion, link, setting = _families(alpha, criterion, loss)
+    alpha, scored, link, setting = _families(alpha, criterion, loss)
     objective = isinstance(alpha, str)
     settings = _settings(request, link, alpha, depth, clip, zeta, pi, smoothing)
-
-    # Put the parts together, and share the budget.
-    families = criterion, link, objective
-    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    if request.tight:
-        learner = greedy_tree.greedy_tree(depth, *families, request.relation, noise)
-    else:
-        learner = published.published_greedy_tree(depth, *families)
-    parts = Parts(
-        learner=learner,
-        weight_update=mirror(link, bounded=request.tight),
-        weighting=MirrorNumbers(settings.link_alpha),
-        name="bdpe",
-        setting=setting,
-    )
     structure = positive("beta_tree", beta_tree, below=1)
     errors = positive("error_fraction", error_fraction, below=1)
+
+    # Put the parts together, and share the budget.
+    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     if request.tight:
-        counted = objective and depth > 1
-        fractions = greedy_tree.fractions(structure, errors if counted else None)
-        params = functools.partial(greedy_tree.params, settings)
+        learner = greedy_tree.greedy_tree(depth, scored, link, objective, request.relation, noise)
     else:
-        fractions = greedy_tree.fractions(structure, None)
-        params = functools.partial(published.params, settings)
-    return build(request, parts, fractions, params)
+        learner = published.published_greedy_tree(depth, scored, link, objective)
+    update, numbers = mirror(link, bounded=request.tight), MirrorNumbers(settings.link_alpha)
+    counted = request.tight and objective and depth > 1
+    fractions = greedy_tree.fractions(structure, errors if counted else None)
+    params = functools.partial((greedy_tree if request.tight else published).params, settings)
+    drafted = draft(request, learner, update, numbers, "bdpe", setting)
+    return build(request, drafted, fractions, params)
 
 
 MAX_DEPTH = 12
@@ -203,28 +166,33 @@ def _families(
     """
     # The criterion and its alpha.
     family = losses.as_family(criterion, "criterion")
-    single = is_single(family)
+    single, name = is_single(family), family(0.5).name
     if alpha is None:
         alpha = 1.0 if single else "objective"
     objective = isinstance(alpha, str)
-    if objective and alpha != "objective":
-        raise ValueError(f'alpha must be "objective", a number, or a schedule, got {shown(alpha)}')
-    if objective and single:
+    if objective and (single or alpha != "objective"):
         raise ValueError(
-            'alpha="objective" needs a criterion that is a family of losses indexed by alpha, such '
-            f'as "m_alpha", got {family(0.5).name}'
+            'alpha must be "objective" with a criterion that is a family of losses indexed by '
+            f'alpha, such as "m_alpha", a number, or a schedule, got {shown(alpha)} with {name}'
         )
 
-    # The link, which may have an alpha where the criterion has none.
-    link = _link(loss, family)
+    # The link: by default the criterion's, or Matsushita's where that one has kinks.
+    link = family if loss is None else losses.as_family(loss, "loss")
+    losses.check_loss(link)
+    if not np.isfinite(float(link(np.float32(1)).smoothness)):
+        if loss is not None:
+            raise ValueError(
+                f"loss must have a smooth surrogate to be boosted, {link(0.5).name} has kinks"
+            )
+        link = losses.fixed(losses.matsushita)
+
+    # The link may have an alpha where the criterion has none.
     if single and is_single(link) and (callable(alpha) or np.any(floats("alpha", alpha) != 1)):
         raise ValueError(
-            f"alpha must be None or 1 for the single loss {family(0.5).name}, which has no alpha, "
+            f"alpha must be None or 1 for the single loss {name}, which has no alpha, "
             f"got {shown(alpha)}"
         )
-
-    # A name for tables.
-    setting = "alpha" if family is losses.m_alpha else family(0.5).name
+    setting = "alpha" if family is losses.m_alpha else name
     return alpha, family, link, "objective" if objective else setting
 
 
@@ -243,14 +211,14 @@ def _settings(
     Raises:
         ValueError: for a number outside its range.
     """
-    # Alpha by depth, and that of the link.
-    objective = isinstance(alpha, str)
-    by_depth = _depth_schedule(1.0 if objective else alpha, depth)
+    # Alpha by depth, and that of the link; a kink cannot be boosted.
+    schedule = 1.0 if isinstance(alpha, str) else alpha
+    levels = [schedule(k) if callable(schedule) else schedule for k in range(depth)]
+    by_depth = np.stack([within("alpha", level, "[0, 1]") for level in levels])
     link_alpha = np.asarray(1.0)
-    if not objective and not callable(alpha):
-        link_alpha = by_depth[..., 0]
-        smoothness = link(np.asarray(link_alpha, np.float32)).smoothness
-        link_alpha = np.where(np.isfinite(smoothness), link_alpha, 1.0)  # a kink cannot be boosted
+    if not callable(schedule):
+        smoothness = link(by_depth[0].astype(np.float32)).smoothness
+        link_alpha = np.where(np.isfinite(smoothness), by_depth[0], 1.0)
 
     # The options, in ranges that float32 holds.
     clip, zeta = within("clip", clip, "[1e-6, 1e6]"), within("zeta", zeta, "[1e-6, 0.5)")
@@ -261,5 +229,6 @@ def _settings(
     widest = np.abs(np.asarray(member.link(np.asarray(1 - zeta, np.float32)), np.float64))
     clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(member.smoothness, np.float64) * clip**2)
-    alphas = tuple(np.moveaxis(rounded_down(by_depth), -1, 0))
-    return greedy_tree.Settings(alphas, link_alpha, clip, zeta, step, smoothing)
+    return greedy_tree.Settings(
+        tuple(rounded_down(by_depth)), link_alpha, clip, zeta, step, smoothing
+    )

@@ -20,7 +20,6 @@ from dpbt.base import (
     Recipe,
     Relation,
     Response,
-    WeightUpdate,
 )
 from dpbt.base import relation as to_relation
 from dpbt.data import domains, targets
@@ -30,8 +29,8 @@ from dpbt.data.targets import Target
 from dpbt.learners import oblivious_tree, score_line, target_histogram
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
-from dpbt.recipes.building import Parts, build, checked_request, checked_rows, deltas, epsilons
-from dpbt.validate import floats, shown, whole, within
+from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
+from dpbt.validate import shown, whole, within
 from dpbt.weighting import ClippedNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
@@ -128,104 +127,64 @@ def oblivious_boost(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    request = checked_request(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        calibration="tight",
-        relation=relation,
-        max_rows_per_user=max_rows_per_user,
-        max_rows=MAX_ROWS_IN_BLOCKS,
-    )
-    opening, closing = (
-        _share("marginals_fraction", marginals_fraction),
-        _share("scores_fraction", scores_fraction),
-    )
-    once = bool(np.any(opening > 0)), bool(np.any(closing > 0))
+    # Check the arguments; numbers are in ranges that float32 holds.
+    common = epsilon, delta, rows, rounds, "tight", relation, max_rows_per_user
+    request = checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
     response = targets.response_of(target)
-    if response == NUMBER and not once[1]:
-        closing = within("target_fraction", target_fraction, "(0, 1)")
-    _check_rest(opening + closing)
-    constraints = _directions(domain, monotone)
+    number = response == NUMBER
+    step, limit = within("step", step, _POSITIVE), within("limit", limit, _POSITIVE)
+    if curvature is None:
+        curvature = 6 * step if number else 0.05
+    curvature = within("curvature", curvature, "[0, 1e30]")
+    seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
+
+    # Share the budget.
+    marginals = _share("marginals_fraction", marginals_fraction)
+    scores = _share("scores_fraction", scores_fraction)
+    shares = {"sums": 1 - marginals - scores, "histogram": marginals, score_line.SITE: scores}
+    if number and not np.any(scores > 0):
+        shares[target_histogram.SITE] = within("target_fraction", target_fraction, "(0, 1)")
+        shares["sums"] = shares["sums"] - shares[target_histogram.SITE]
+    if np.any(shares["sums"] <= 0):
+        raise ValueError(
+            "marginals_fraction, target_fraction and scores_fraction must add up to less than 1, "
+            f"got {shown(float(1 - np.min(shares['sums'])))}"
+        )
+
+    # Put the parts together.
+    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     kind = oblivious_tree.checked_kind(
         attributes_of(domain),
         depth,
         request.relation,
-        mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace,
+        noise,
         attributes_per_tree,
-        *once,
+        bool(np.any(marginals > 0)),
+        bool(np.any(scores > 0)),
         smoothing,
         response,
-        constraints,
+        _directions(domain, monotone),
         target_bins,
     )
-    params = functools.partial(
-        oblivious_tree.params,
-        step=_in_float32("step", step),
-        limit=_in_float32("limit", limit),
-        curvature=_curvature(curvature, step, kind),
-        seed=within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True),
-    )
-    fractions = {"sums": 1 - opening - closing}
-    if kind.marginals:
-        fractions["histogram"] = opening
-    if np.any(closing > 0):
-        fractions[target_histogram.SITE if response == NUMBER else score_line.SITE] = closing
-
+    clip = within("clip", (0.5 if number else 0.3) if clip is None else clip, _POSITIVE)
+    if not number:
+        within("clip", clip, "(0, 1]")
+    if response == BINARY:
+        update, weighting = clipped_mirror(losses.log), ClippedNumbers(np.ones(()), clip)
+    else:
+        update = residuals(response, noise.price.norm)
+        norm = 1 if number else 2 if noise.price.norm == "l1" else math.sqrt(2)
+        weighting = ResidualNumbers(clip * norm)
+    learner = oblivious_tree.oblivious_tree(kind)
     words = "oblivious_boost", f"{kind.depth} questions a tree"
-    weighing = _weighing(kind, clip)
-    parts = Parts(oblivious_tree.oblivious_tree(kind), *weighing, *words, target)
-    return build(request, parts, fractions, params)
+    drafted = draft(request, learner, update, weighting, *words, target)
+    fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
+    known = number or kind.marginals  # how many rows a leaf has
+    numbers = {"step": step, "limit": limit, "curvature": curvature * known, "seed": seed}
+    return build(request, drafted, fractions, functools.partial(oblivious_tree.params, **numbers))
 
 
-def _weighing(
-    kind: oblivious_tree.Kind, clip: ArrayLike | None
-) -> tuple[WeightUpdate, ClippedNumbers | ResidualNumbers]:
-    """The weight update and its numbers."""
-    if kind.response == BINARY:
-        numbers = ClippedNumbers(np.ones((), np.float32), _clip(0.3 if clip is None else clip))
-        return clipped_mirror(losses.log), numbers
-    norm = kind.noise.price.norm
-    by = residuals(kind.response, norm)
-    if kind.response == NUMBER:
-        return by, ResidualNumbers(_in_float32("clip", 0.5 if clip is None else clip))
-    most = _clip(0.3 if clip is None else clip)
-    return by, ResidualNumbers(most * (2.0 if norm == "l1" else math.sqrt(2)))
-
-
-def _curvature(
-    curvature: ArrayLike | None, step: ArrayLike, kind: oblivious_tree.Kind
-) -> np.ndarray:
-    """H of every setting; 0 where nothing says how many rows a leaf has."""
-    if kind.response == NUMBER:
-        given = 6 * floats("step", step) if curvature is None else curvature
-        return _in_float32("curvature", given, zero=True)
-    given = 0.05 if curvature is None else curvature
-    return _in_float32("curvature", given, zero=True) * kind.marginals
-
-
-def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int, ...]:
-    """The direction of each column of the domain; none if there are no constraints.
-
-    Raises:
-        ValueError: naming a column that is not in the domain or has no order, or a direction.
-    """
-    if monotone is None:
-        return ()
-    domains.check(domain)
-    if not isinstance(monotone, Mapping):
-        raise ValueError(f"monotone must map names of columns to 1 or -1, got {shown(monotone)}")
-    for name, direction in monotone.items():
-        column = domain.get(name)
-        if column is None:
-            raise ValueError(f"monotone names {name!r}, which is no column of the domain")
-        if isinstance(column, Nominal) and not column.ordered:
-            raise ValueError(f"monotone names {name!r}, whose values have no order")
-        if isinstance(direction, bool) or direction not in (-1, 0, 1):
-            raise ValueError(f"monotone: {name!r} must be 1 or -1, got {shown(direction)}")
-    found = tuple(int(monotone.get(name, 0)) for name in domain)
-    return found if any(found) else ()
+_POSITIVE = "[1e-30, 1e30]"
 
 
 def _share(name: str, value: ArrayLike) -> np.ndarray:
@@ -235,26 +194,23 @@ def _share(name: str, value: ArrayLike) -> np.ndarray:
     return share
 
 
-def _check_rest(spent: np.ndarray) -> None:
-    if not np.all(spent < 1):
+def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int, ...]:
+    """The direction of each column of the domain; none if there are no constraints.
+
+    Raises:
+        ValueError: naming a column that is not in the domain or has no order, or a direction.
+    """
+    given = {} if monotone is None else monotone
+    ordered = [n for n, col in domain.items() if not isinstance(col, Nominal) or col.ordered]
+    if not isinstance(given, Mapping) or not all(
+        name in ordered and direction in (-1, 0, 1) for name, direction in given.items()
+    ):
         raise ValueError(
-            "marginals_fraction, target_fraction and scores_fraction must add up to less than 1, "
-            f"got {shown(float(np.max(spent)))}"
+            f"monotone must map columns that have an order, of {ordered}, to 1 or -1, "
+            f"got {shown(monotone)}"
         )
-
-
-def _in_float32(name: str, value: ArrayLike, *, zero: bool = False) -> np.ndarray:
-    numbers = floats(name, value)
-    with np.errstate(over="ignore"):  # infinite numbers are refused by name
-        rounded = numbers.astype(np.float32)
-    expected = "0 or a positive finite float32" if zero else "a positive finite float32"
-    if not np.all(np.isfinite(rounded) & ((rounded > 0) | (zero & (numbers == 0)))):
-        raise ValueError(f"{name} must be {expected}, got {shown(value)}")
-    return numbers
-
-
-def _clip(value: ArrayLike) -> np.ndarray:
-    return within("clip", _in_float32("clip", value), "(0, 1]")
+    found = tuple(int(given.get(name, 0)) for name in domain)
+    return found if any(found) else ()
 
 
 _MIXES = (2, 3, 4)
@@ -337,7 +293,7 @@ def rule(
         histograms = attributes / signal < 0.008
 
     share = 0.1 if histograms else 0.0
-    of_target = _of_target(signal, delta)
+    of_target = _of_target(signal, delta) if number else (0.1, 32)
     return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, *of_target)
 
 
@@ -355,13 +311,13 @@ def _of_target(signal: float, delta: float) -> tuple[float, int]:
 
 def auto(
     *,
-    epsilon: float,
-    rows: int,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
     domain: Domain,
-    delta: float = 0.0,
+    delta: ArrayLike = 0.0,
     target: Target | None = None,
     monotone: Mapping[str, int] | None = None,
-    seed: int = 0,
+    seed: ArrayLike = 0,
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
 ) -> Recipe:
@@ -370,8 +326,11 @@ def auto(
     Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released. `rule` has the
     choices and their reasons.
 
+    Arguments of type ArrayLike may be arrays. They broadcast to settings with room for the most
+    rounds of any of them, if the rule has histograms for all of them or for none.
+
     Args:
-        epsilon: the total budget, above 0. One setting.
+        epsilon: the total budget, above 0.
         rows: m. Under add/remove a public bound on the number of rows, under replace-one their
             public number. A bound of twice the truth costs little.
         domain: the public domain of the table. Numbers are best cut into many cells, such as
@@ -387,19 +346,32 @@ def auto(
             is then for all rows of a person together.
 
     Raises:
-        ValueError: for a value outside these ranges, named with what was given.
+        ValueError: for a value outside these ranges, named with what was given. Also for settings
+            whose programs would differ.
     """
     domains.check(domain)
-    one = {"epsilon": epsilons(epsilon), "delta": deltas(delta)}
-    one["rows"] = checked_rows(rows, MAX_ROWS_IN_BLOCKS)
-    for name, number in one.items():
-        if number.ndim:
-            raise ValueError(f"auto takes one {name}, got {number.size} of them")
-    numbers = {name: float(number) for name, number in one.items()}
-
-    people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
     whole("max_rows_per_user", max_rows_per_user)
     response = targets.response_of(target)
-    chosen = rule(**numbers, attributes=len(domain), **people, response=response)
-    declared = {"domain": domain, "target": target, "monotone": monotone}
-    return oblivious_boost(**numbers, **declared, seed=seed, **people, **chosen._asdict())
+    people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
+    numbers = epsilons(epsilon), checked_rows(rows, MAX_ROWS_IN_BLOCKS), deltas(delta)
+    settings = np.broadcast(*numbers)
+    chosen = [
+        rule(float(e), float(m), len(domain), float(d), **people, response=response)
+        for e, m, d in settings
+    ]
+
+    # What is static is one for all settings; the rest has their axes.
+    static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}
+    if len(static) > 1:
+        raise ValueError(
+            "auto has histograms, or bins of the target, for some of these settings alone, so no "
+            "program serves them all; make a recipe for each, as [auto(epsilon=e, ...) for e in "
+            f"epsilon], got epsilon={shown(epsilon)}"
+        )
+    arrays = {
+        name: np.reshape([getattr(each, name) for each in chosen], settings.shape)
+        for name in ("rounds", "step", "limit", "marginals_fraction", "target_fraction")
+    }
+    common = {"domain": domain, "target": target, "monotone": monotone, "seed": seed, **people}
+    common.update(zip(("epsilon", "rows", "delta"), numbers, strict=True))
+    return oblivious_boost(**common, **{**chosen[0]._asdict(), **arrays})

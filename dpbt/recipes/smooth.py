@@ -7,7 +7,6 @@ other rows keep their order.
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
-import dataclasses
 import functools
 
 import numpy as np
@@ -16,18 +15,17 @@ from numpy.typing import ArrayLike
 from dpbt import losses
 from dpbt.base import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
 from dpbt.learners import halfspace, one_rule, top_down_tree
-from dpbt.privacy import mechanisms
+from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
 from dpbt.recipes.building import (
-    Parts,
     Request,
     assemble,
     build,
     checked_request,
+    draft,
     either_accountant,
     is_single,
 )
-from dpbt.recipes.published.smooth import composed, halfspace_settings
 from dpbt.validate import flag, floats, one_of, positive, shown, whole
 from dpbt.weighting import LazyNumbers, lazy_bregman, loss_rate
 
@@ -78,16 +76,13 @@ def lazybb_rules(
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    request = checked_request(
-        epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    )
-    numbers = _numbers(request, density, learning_rate)
+    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
+    request = checked_request(*common)
     one_of("selection", selection, _SELECTIONS)
     learner = one_rule.one_rule(request.relation, calibration, _SELECTIONS[selection])
-
-    allow = either_accountant if request.tight else functools.partial(composed, draws=1)
-    parts = _parts(request, learner, numbers, "lazybb_rules", selection)
-    return build(request, parts, allow=allow)
+    drafted = _vote(request, learner, density, learning_rate, "lazybb_rules", selection)
+    published = functools.partial(composed, draws=1)
+    return build(request, drafted, allow=either_accountant if request.tight else published)
 
 
 def lazybb_trees(
@@ -141,35 +136,9 @@ def lazybb_trees(
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    request = checked_request(
-        epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    )
-    numbers = _numbers(request, density, learning_rate)
-    kind = _kind(request, splits, depth, criterion)
-    label_fraction = positive("leaf_fraction", leaf_fraction, below=1)
-    if not request.tight and (kind.criterion is not losses.square or np.any(label_fraction != 0.5)):
-        raise ValueError(
-            "the published calibration is of the Gini criterion and gives half of a round to the "
-            f"labels, got criterion={kind.criterion.name} and leaf_fraction={shown(leaf_fraction)}"
-        )
-
-    by_splits = functools.partial(_by_splits, split_fraction=(1 - label_fraction) / kind.splits)
-    published = functools.partial(composed, draws=kind.splits, labels=True)
-    learner = top_down_tree.top_down_tree(*kind)
-    setting = f"{kind.splits}, {kind.criterion.name}"
-    parts = _parts(request, learner, numbers, "lazybb_trees", setting)
-    fractions = top_down_tree.fractions(label_fraction)
-    return build(request, parts, fractions, allow=by_splits if request.tight else published)
-
-
-def _kind(
-    request: Request, splits: int, depth: int, criterion: ProperLoss | str
-) -> top_down_tree.Kind:
-    """The static part of top-down trees, checked.
-
-    Raises:
-        ValueError: for trees that are too large, or a criterion that is not one proper loss.
-    """
+    # The static part of the trees.
+    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
+    request = checked_request(*common)
     splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
     if splits > 2**depth - 1:
         raise ValueError(
@@ -181,29 +150,46 @@ def _kind(
             'criterion must be a single loss here, such as "gini", '
             f"got the family {shown(criterion)}"
         )
-    return top_down_tree.Kind(splits, depth, family(1.0), request.relation, request.calibration)
+    loss = family(1.0)
+
+    # The shares of a round.
+    labels = positive("leaf_fraction", leaf_fraction, below=1)
+    if not request.tight and (loss is not losses.square or np.any(labels != 0.5)):
+        raise ValueError(
+            "the published calibration is of the Gini criterion and gives half of a round to the "
+            f"labels, got criterion={loss.name} and leaf_fraction={shown(leaf_fraction)}"
+        )
+    by_splits = functools.partial(_by_splits, split_fraction=(1 - labels) / splits)
+    published = functools.partial(composed, draws=splits, labels=True)
+
+    learner = top_down_tree.top_down_tree(splits, depth, loss, request.relation, calibration)
+    words = "lazybb_trees", f"{splits}, {loss.name}"
+    drafted = _vote(request, learner, density, learning_rate, *words)
+    fractions = top_down_tree.fractions(labels)
+    return build(request, drafted, fractions, allow=by_splits if request.tight else published)
 
 
-def _numbers(request: Request, density: ArrayLike, learning_rate: ArrayLike) -> LazyNumbers:
-    """The weight update's numbers, checked.
+def _vote(
+    request: Request,
+    learner: WeakLearner,
+    density: ArrayLike,
+    learning_rate: ArrayLike,
+    name: str,
+    setting: str,
+) -> Recipe:
+    """The draft of a vote of hypotheses on lazily projected weights.
 
     Raises:
         ValueError: for a density or a learning rate outside its range.
     """
     kappa = positive("density", density, below=1)
+    rate = positive("learning_rate", learning_rate, finite=True)
     if np.any(kappa * request.rows < 1):
         raise ValueError(
             f"density times rows must be at least 1, got {shown(kappa)} times {shown(request.rows)}"
         )
-    rate = positive("learning_rate", learning_rate, finite=True)
-    return LazyNumbers(rounded_down(kappa), rate)
-
-
-def _parts(
-    request: Request, learner: WeakLearner, numbers: LazyNumbers, name: str, setting: str
-) -> Parts:
-    """The parts of a vote of hypotheses on lazily projected weights."""
-    return Parts(learner, lazy_bregman(request.tight), numbers, name, setting)
+    numbers = LazyNumbers(rounded_down(kappa), rate)
+    return draft(request, learner, lazy_bregman(request.tight), numbers, name, setting)
 
 
 def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
@@ -221,6 +207,30 @@ def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
     shift = mechanisms.exponential.price.shift
     by_zcdp = shift(of_split._replace(epsilon=zero)) > shift(of_split._replace(rho=zero))
     return Allowance(np.where(by_zcdp, 0.0, both.epsilon), np.where(by_zcdp, both.rho, 0.0))
+
+
+def composed(request: Request, draws: int, labels: bool = False) -> Allowance:
+    """The whole budget as an epsilon of basic or of advanced composition, whichever is more.
+
+    Args:
+        request: the checked arguments.
+        draws: the number of equal draws of a round.
+        labels: whether a round has one more draw, of `draws` times the epsilon of each of them.
+    """
+    if not request.approximate:
+        return either_accountant(request)
+    in_round = draws * (2 if labels else 1)
+
+    def total(epsilon: float, delta: float, rounds: int) -> float:
+        parts = [(int(rounds) * draws, 1.0)]
+        if labels:
+            parts.append((int(rounds), float(draws)))
+        of_draw = accounting.advanced_each(float(epsilon), float(delta), tuple(parts))
+        return of_draw * in_round * int(rounds)
+
+    totals = np.vectorize(total, otypes=[float])
+    epsilon = totals(request.epsilon, request.delta, request.rounds)
+    return Allowance(epsilon, np.zeros_like(epsilon))
 
 
 def halfspace_boost(
@@ -253,8 +263,7 @@ def halfspace_boost(
     hypotheses are not clipped to [-1, 1], so that their sum is a halfspace. Where |h| > 1 the loss
     is (1 + y h) / 2, which continues the paper's.
 
-    Arguments of type ArrayLike may be arrays, which broadcast to settings. `hs_stl` sets them as
-    the paper does.
+    Arguments of type ArrayLike may be arrays, which broadcast to settings.
 
     Args:
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
@@ -282,36 +291,6 @@ def halfspace_boost(
         ValueError: for a value outside these ranges, naming the argument and what was given, or
             for both or neither of `epsilon` and `noise_scale`.
     """
-    # Check the arguments.
-    _check_noise(epsilon, noise_scale, delta)
-    given = 1.0 if epsilon is None else epsilon
-    request = checked_request(given, delta, rows, rounds, calibration, relation, max_rows_per_user)
-    numbers = _numbers(request, density, learning_rate)
-    numbers = numbers._replace(learning_rate=loss_rate(numbers.learning_rate))
-    flag("normalized", normalized)
-    kind = halfspace.Kind(
-        request.relation, calibration, bool(normalized), whole("features", features)
-    )
-    learner = halfspace.halfspace(*kind)
-
-    # Set the noise by the budget, or take the given one.
-    setting = "normalized" if normalized else "gaussian"
-    parts = _parts(request, learner, numbers, "halfspace_boost", setting)
-    if noise_scale is None:
-        return build(request, parts)
-    sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
-    params = halfspace.for_noise(kind, sigma, request.public(numbers))
-    return assemble(request, parts, params)
-
-
-def _check_noise(
-    epsilon: ArrayLike | None, noise_scale: ArrayLike | None, delta: ArrayLike
-) -> None:
-    """Check the arguments that set the noise of halfspaces.
-
-    Raises:
-        ValueError: for both or neither of epsilon and noise_scale, or a delta of 0.
-    """
     if (epsilon is None) == (noise_scale is None):
         raise ValueError(
             "give either epsilon or noise_scale, "
@@ -321,51 +300,21 @@ def _check_noise(
         raise ValueError(
             f"delta must be in (0, 1), as Gaussian noise has no pure guarantee, got {shown(delta)}"
         )
-
-
-def hs_stl(
-    *,
-    alpha: float,
-    beta: float,
-    tau: float,
-    rows: ArrayLike,
-    delta: ArrayLike = 1e-6,
-    features: int = 256,
-    calibration: str = "tight",
-    relation: str | Relation = ADD_REMOVE,
-    max_rows_per_user: int = 1,
-) -> Recipe:
-    """HS-StL: `halfspace_boost` with the parameters of Bun et al. (2020), Algorithm 5.
-
-    Guarantee: what the ledger says for `delta`. The noise is set for accuracy, so `rows` decides
-    what it costs.
-
-    Args:
-        alpha: the error to reach, in (0, 1).
-        beta: the probability of failure, in (0, 1).
-        tau: the margin of the target halfspace, in (0, 1).
-        rows: m. The paper asks for the orders of its Theorem 30.
-        delta: in (0, 1), for the ledger.
-        features: a public bound on the number of features.
-        calibration: "tight" or "published".
-        relation: "add_remove" or "replace_one" (the paper's).
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
-
-    Raises:
-        ValueError: for a value outside these ranges, naming the argument and what was given.
-    """
-    chosen = halfspace_settings(alpha, beta, tau)
-    recipe = halfspace_boost(
-        rows=rows,
-        delta=delta,
-        noise_scale=chosen.noise,
-        rounds=chosen.rounds,
-        density=chosen.density,
-        learning_rate=chosen.learning_rate,
-        features=features,
-        calibration=calibration,
-        relation=relation,
-        max_rows_per_user=max_rows_per_user,
+    given = 1.0 if epsilon is None else epsilon
+    common = given, delta, rows, rounds, calibration, relation, max_rows_per_user
+    request = checked_request(*common)
+    flag("normalized", normalized)
+    kind = halfspace.Kind(
+        request.relation, calibration, bool(normalized), whole("features", features)
     )
-    return dataclasses.replace(recipe, words=recipe.words._replace(name="hs_stl"))
+    rate = loss_rate(positive("learning_rate", learning_rate, finite=True))
+    words = "halfspace_boost", "normalized" if normalized else "gaussian"
+    drafted = _vote(request, halfspace.halfspace(*kind), density, rate, *words)
+
+    # Set the noise by the budget, or take the given one.
+    if noise_scale is None:
+        return build(request, drafted)
+    sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
+    public = drafted.public()._replace(rows=request.rows)
+    params = halfspace.for_noise(kind, sigma, public)
+    return assemble(drafted, params, np.isfinite(request.epsilon))

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from dpbt.recipes.published.smooth import HalfspaceSettings
 from dpbt.validate import positive
 
 
@@ -72,20 +71,6 @@ def halfspace_rows(
         "accuracy": constant * accuracy,
         "total": constant * (privacy + accuracy),
     }
-
-
-def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) -> int:
-    """The rows at which T rounds of noise sigma cost rho-zCDP.
-
-    n = moved sqrt(T / (2 rho)) / (kappa sigma).
-
-    Args:
-        settings: from `recipes.published.smooth.halfspace_settings`.
-        rho: the total; `accounting.zcdp_rho(epsilon, delta)`.
-        moved: L2 sensitivity times kappa n: 2 (`slickness.CENTER_L2`), or 4 as published.
-    """
-    noise = settings.density * settings.noise
-    return math.ceil(moved * math.sqrt(settings.rounds / (2 * rho)) / noise)
 
 
 def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05) -> float:

@@ -96,16 +96,10 @@ def test_a_grid_of_readings_holds_each_setting_once():
     sweep = reading_settings.boosted_grid(reading_settings.FITTED)
     private = len(reading_settings.FITTED) - 1
     assert len(sweep.settings) == private * 1080 + 72
-    few = reading_settings.boosted(
-        reading=np.array(["second option", "leaves without noise"]),
-        epsilon=1.0,
-        rows=50,
-        rounds=np.array([2, 5]),
-        depth=2,
-        alpha=np.array([0.1, 1.0]),
-        beta_tree=0.5,
-    )
-    assert np.asarray(few.params.leaf_scale > 0).tolist() == [True, False]
+    for reading, noisy in (("second option", True), ("leaves without noise", False)):
+        given = {"epsilon": 1.0, "rows": 50, "rounds": 2, "depth": 2, "alpha": 1.0}
+        found = reading_settings.boosted(reading=reading, beta_tree=0.5, **given)
+        assert (found.params.leaf_scale > 0) == noisy
 
 
 def test_trials_tell_apart_what_the_integers_say(monkeypatch):
@@ -145,7 +139,8 @@ def fits(seed=0, better=0.0):
 
 def test_printed_fits_and_forests_are_those_of_their_own_commands(tmp_path, monkeypatch):
     """Each error stands at its own place; a domain without forests is out of Table 4."""
-    (tmp_path / "sweep.json").write_text('{"about": {"commit": "abc"}}')
+    monkeypatch.setattr(saved, "files", lambda folder: {"banknote": folder})
+    monkeypatch.setattr(saved, "commit", lambda folder: "abc")
     made, theirs, rng = {}, {}, np.random.default_rng(0)
     values = itertools.product((0.01, 25.0), ("0.1", "objective", "1.0"), (0.1, 0.9), (2, 20))
     for epsilon, alpha, share, rounds in values:
@@ -241,7 +236,7 @@ def test_the_smallest_grid_is_fitted_saved_and_resumed(data_folder, tmp_path, ca
     assert command_line.main(more) == 0
     both = reading_fits.domains(tmp_path, none, none)["transfusion"]
     assert set(both.errors) == {*transfusion.errors, "clamped after"}
-    assert len(list(tmp_path.glob("boosted*/transfusion/transfusion.npz"))) == 2
+    assert len(list(tmp_path.glob("boosted*/transfusion/transfusion.jsonl"))) == 2
     for reading, errors in transfusion.errors.items():
         np.testing.assert_array_equal(both.errors[reading], errors)
     first = (tmp_path / "readings.csv").read_bytes()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpbt.recipes.published.smooth import halfspace_settings
 from dpbt.sweeps import plan, runner
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data
@@ -230,21 +229,18 @@ def test_an_unfinished_grid_is_read_as_a_finished_one(domain, tmp_path, monkeypa
     whole = finished.fits["banknote"]
     assert all(fits.folds.shape[1] == settings.FOLDS for fits in whole.values())
 
-    monkeypatch.setattr("dpbt.sweeps.storage.finish", lambda *given: None)
-    runner.run(sweep, [domain], tmp_path / "parts")
-    assert not (tmp_path / "parts" / "banknote.npz").exists()
-    going = saved.grids(tmp_path / "parts")[10, 10.0]
-    assert going.fits["banknote"].keys() == whole.keys()
-    for calibration, fits in whole.items():
-        found = going.fits["banknote"][calibration]
-        assert found.settings == fits.settings
-        np.testing.assert_array_equal(found.folds, fits.folds)
-
-    parts = sorted((tmp_path / "parts" / "parts" / "banknote").glob("*.npz"))
-    parts[0].unlink()
-    left = saved.grids(tmp_path / "parts")[10, 10.0]
-    count = sum(len(fits.settings) for fits in left.fits.get("banknote", {}).values())
-    assert count < sum(len(fits.settings) for fits in whole.values())
+    path = tmp_path / "whole" / "banknote.jsonl"
+    head, *lines = path.read_bytes().splitlines(keepends=True)
+    (tmp_path / "going").mkdir()
+    (tmp_path / "going" / "banknote.part").write_bytes(b"".join([head, *lines[1:]]))
+    left = saved.grids(tmp_path / "going")[10, 10.0]
+    count = 0
+    for calibration, fits in left.fits["banknote"].items():
+        known = dict(zip(whole[calibration].settings, whole[calibration].folds, strict=True))
+        for setting, folds in zip(fits.settings, fits.folds, strict=True):
+            np.testing.assert_array_equal(folds, known[setting])
+            count += 1
+    assert 0 < count < sum(len(fits.settings) for fits in whole.values())
     assert left.complete("tight") == [] or left.complete("none") == []
 
 
@@ -347,7 +343,7 @@ def test_what_more_cells_change_has_its_error_over_folds():
 def test_the_length_of_hs_stls_noise_is_exceeded_as_often_as_lemma_29_says():
     """By its tail; and it is above tau / 8 in 20 dimensions, where its mean is below."""
     tau = 0.2
-    chosen = halfspace_settings(bun_settings.ALPHA, bun_settings.BETA, tau)
+    chosen = bun_settings.halfspace_settings(bun_settings.ALPHA, bun_settings.BETA, tau)
     length = bun_aggregate.longest_noise(tau) / chosen.noise
     tail = chi2.sf(length**2, bun_settings.DIMENSION)
     assert tail * chosen.rounds == pytest.approx(bun_settings.BETA / 3)

@@ -126,7 +126,7 @@ def test_rows_beyond_the_bound_change_no_release(name):
     jax.tree.map(np.testing.assert_array_equal, many(table, two), many(few, two))
 
     release = jax.jit(grown)(table, recipe)
-    replay = jax.jit(boosting.transcript_log_prob)
+    replay = jax.jit(lambda *args: boosting.replay(*args).log_prob)
     here, there = (replay(release, one, recipe) for one in (table, few))
     jax.tree.map(np.testing.assert_array_equal, here, there)
 
@@ -148,7 +148,7 @@ def test_a_sweep_counts_the_first_rows_alone(tmp_path):
             return {"score": jnp.sum(score)}
 
         runner.run(sweep, tasks, tmp_path / name, measure=spread)
-        found.append(load_columns(tmp_path / name / "own.npz")[0]["score"])
+        found.append(load_columns(tmp_path / name / "own.jsonl")[0]["score"])
     np.testing.assert_array_equal(*found)
     assert len(set(found[0].tolist())) > 3
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from scipy.stats import chi
 
 from dpbt.cli.errors import InputError
-from dpbt.recipes.published.smooth import halfspace_settings
 from experiments.common import aggregated, smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020 import rates
@@ -19,6 +18,7 @@ from experiments.papers.bun_2020.settings import (
     DIMENSION,
     EPSILON,
     NAME,
+    halfspace_settings,
 )
 from experiments.papers.bun_2020.table import ERRORS, ROUNDS
 

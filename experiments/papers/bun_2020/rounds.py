@@ -11,7 +11,6 @@ from dpbt import recipes
 from dpbt.base import Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
 from dpbt.privacy import accounting, slickness
-from dpbt.recipes.published.smooth import halfspace_settings
 from experiments.common import diagnostics, smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020.errors import sample
@@ -24,6 +23,8 @@ from experiments.papers.bun_2020.settings import (
     RELATION,
     ROUNDS_RUN,
     SMOKE_ROUNDS,
+    halfspace_rows_for,
+    halfspace_settings,
 )
 
 _MOVED = (PUBLISHED_L2, slickness.CENTER_L2)
@@ -98,7 +99,7 @@ def _line(tau: float, count: int, options: argparse.Namespace) -> Line:
     if advantage > 0:
         by_advantage = smooth_bounds.rounds_needed(advantage, chosen.density)
     rho = float(accounting.zcdp_rho(EPSILON, DELTA))
-    rows = [smooth_bounds.halfspace_rows_for(chosen, rho, moved) for moved in _MOVED]
+    rows = [halfspace_rows_for(chosen, rho, moved) for moved in _MOVED]
     total = smooth_bounds.halfspace_rows(ALPHA, BETA, tau, EPSILON, DELTA)["total"]
     return {
         "tau": tau,

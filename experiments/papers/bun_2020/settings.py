@@ -1,5 +1,10 @@
 """The base, the axes around it, and the target of HS-StL."""
 
+import math
+from typing import NamedTuple
+
+from dpbt.validate import positive
+
 NAME = "bun_2020"
 ALPHA, BETA, DELTA = 0.1, 0.05, 1e-6
 DIMENSION, TEST_ROWS = 20, 4000
@@ -33,3 +38,49 @@ ROUNDS_RUN = {0.1: 16_384, 0.2: 4096, 0.3: 4096}
 
 SMOKE_ROUNDS = {0.3: 128}
 """The same for the smallest setting."""
+
+
+class HalfspaceSettings(NamedTuple):
+    """The settings of HS-StL: sigma, T, kappa, and lambda on the scale of the paper's losses."""
+
+    noise: float
+    rounds: int
+    density: float
+    learning_rate: float
+
+
+def halfspace_settings(alpha: float, beta: float, tau: float) -> HalfspaceSettings:
+    """Bun et al. (2020), Algorithm 5: its noise, rounds, density and learning rate.
+
+    kappa = alpha / 4, lambda = tau / 8, T = 1024 log(1/kappa) / tau^2, and
+    sigma = tau / (8 c sqrt(log(3072 log(1/kappa) / (beta tau^2)))).
+
+    The paper leaves c open. For the advantage c = sqrt(2) is enough, because |N(0, 1)| exceeds
+    sqrt(2 log(1/xi)) with probability at most xi. Lemma 29 also needs |nu| <= tau / 8 for the whole
+    noise vector, whose length grows as sigma sqrt(d). No constant c gives that for every dimension,
+    so the lemma's generalisation bound holds for small d only.
+
+    Raises:
+        ValueError: unless alpha, beta and tau are in (0, 1).
+    """
+    for name, value in {"alpha": alpha, "beta": beta, "tau": tau}.items():
+        positive(name, value, below=1)
+    density = alpha / 4
+    spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
+    noise = tau / (8 * math.sqrt(2) * math.sqrt(spread))
+    rounds = math.ceil(1024 * math.log(1 / density) / tau**2)
+    return HalfspaceSettings(noise, rounds, density, learning_rate=tau / 8)
+
+
+def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) -> int:
+    """The rows at which T rounds of noise sigma cost rho-zCDP.
+
+    n = moved sqrt(T / (2 rho)) / (kappa sigma).
+
+    Args:
+        settings: from `halfspace_settings`.
+        rho: the total; `accounting.zcdp_rho(epsilon, delta)`.
+        moved: L2 sensitivity times kappa n: 2 (`slickness.CENTER_L2`), or 4 as published.
+    """
+    noise = settings.density * settings.noise
+    return math.ceil(moved * math.sqrt(settings.rounds / (2 * rho)) / noise)

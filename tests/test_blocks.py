@@ -1,12 +1,12 @@
 """Folders of blocks: the rows of memory, and damage that is found."""
 
-import dataclasses
 import json
 import os
 import shutil
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import dpbt
 from dpbt.base import MAX_ROWS
@@ -214,7 +214,7 @@ def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
         return convert.convert([rows], domain, tmp_path / name, **options).identity
 
     first = next(iter(domain))
-    wider = {**domain, first: dataclasses.replace(domain[first], high=domain[first].high + 1)}
+    wider = {**domain, first: structs.replace(domain[first], high=domain[first].high + 1)}
     flipped = [not labels[0], *labels[1:]]
     found = [
         identity("a"),

@@ -1,4 +1,4 @@
-"""Measure learning from a table in chunks: conversion, a round, and memory.
+"""Measure learning from a table in blocks: conversion, a round, and memory.
 
 The rows are made up: uniform numbers, and a label that two of them mostly give. `--rows 100000000`
 needs 2.3 GB of disk for 20 columns.
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
 def _stages(times: list[tuple[str, float]], rows: int) -> dict[str, float]:
     """Seconds of the stages; of rounds the median, which leaves out the one that compiles."""
     found = {}
-    for stage in ("checking", "prologue", "replaying", "epilogue"):
+    for stage in ("checking", "prologue", "epilogue"):
         at = [when for name, when in times if name == stage]
         if len(at) > 1:
             found[f"{stage} s"] = at[-1] - at[0]

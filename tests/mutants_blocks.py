@@ -124,7 +124,7 @@ BLOCKS = [
     ),
     Mutant(
         "a row by cells that is right of every lower cell",
-        "dpbt/learners/hypotheses/trees.py",
+        "dpbt/learners/hypotheses.py",
         "return (low[:, None] <= cell) & (cell <= high[:, None])",
         "return cell <= high[:, None]",
         (level("rows_by_cells_go_where_their_splits_say"),),

@@ -59,7 +59,7 @@ RESPONSES = [
     ),
     Mutant(
         "constraints of one direction",
-        "dpbt/learners/oblivious_leaves.py",
+        "dpbt/learners/oblivious_tree.py",
         "        lowest = _running(lowest.reshape(shape), -direction[level], jnp.minimum).reshape(-1)",
         "        lowest = _running(lowest.reshape(shape), direction[level], jnp.minimum).reshape(-1)",
         (responses("leaves_are_made_monotone_and_monotone_ones_stay"),),

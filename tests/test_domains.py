@@ -16,7 +16,7 @@ from dpbt.analysis import audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
 from dpbt.data.questions import splits_of
-from dpbt.learners.hypotheses.words import cells_in_words
+from dpbt.learners.words import cells_in_words
 from dpbt.recipes.oblivious import attributes_of
 from tests.reference_domains import library_splits
 

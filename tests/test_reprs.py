@@ -13,8 +13,8 @@ from dpbt.base import Given, Weighted
 from dpbt.data import blocks, cells, convert, frames
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.targets import Labels
-from dpbt.learners import halfspace, oblivious_hypotheses, random_tree, trees
-from dpbt.learners.hypotheses.kind import Rows
+from dpbt.learners import halfspace, oblivious_questions, random_tree, trees
+from dpbt.learners.hypotheses import Rows
 from dpbt.privacy.boundary import Site
 from dpbt.privacy.draws import Request, Total
 from dpbt.privacy.mechanisms import discrete_laplace
@@ -54,7 +54,7 @@ def objects():
         "rows for trees": trees.prepare(table),
         "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
         "rows for forests": random_tree.Positions(*(jnp.full((N,), N) for _ in range(3))),
-        "rows for oblivious trees": oblivious_hypotheses.prepare(table),
+        "rows for oblivious trees": oblivious_questions.prepare(table),
         "cells": trees.Cells(*(jnp.full((N,), N) for _ in range(4))),
         "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
         "sums given": Given({"a": exact}, keys.prologue, exact),

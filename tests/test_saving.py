@@ -20,8 +20,7 @@ import dpbt
 from dpbt import formats, losses, recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners.hypotheses.halfspaces import HALFSPACES, Halfspace
-from dpbt.learners.hypotheses.kind import Rows
+from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows
 from dpbt.learners.trees import TREES
 from dpbt.release import file, scoring
 from dpbt.release.model import frozen

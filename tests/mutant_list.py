@@ -95,20 +95,6 @@ MUTANTS = [
         (epilogue("learners_that_differ_in_their_epilogue_alone_do_not_share_noise"),),
     ),
     Mutant(
-        "scores by class at the price of one row under replace-one",
-        "dpbt/learners/score_line.py",
-        "    bound = sensitivity.histograms(relation)",
-        "    bound = sensitivity.Sensitivity(1, 1)",
-        (oblivious("no_neighbour_moves_a_draw_beyond_its_sensitivity"),),
-    ),
-    Mutant(
-        "absent rows are among the scores by class",
-        "dpbt/learners/score_line.py",
-        "    part = counted_weights(full, rows).astype(jnp.int32)",
-        "    part = full.astype(jnp.int32)",
-        (oblivious("without_noise_all_draws_are_those_of_plain_loops"),),
-    ),
-    Mutant(
         "the noise of the prologue is that of a round",
         "dpbt/training/boosting.py",
         "return Parts(children[-2], ",
@@ -352,8 +338,8 @@ MUTANTS = [
     Mutant(
         "a label of neither class is an error",
         "dpbt/data/targets.py",
-        "                return cell == 1, ~missing",
-        "                assert not missing.any()\n                return cell == 1, ~missing",
+        "        return cell == 1, ~missing",
+        "        assert not missing.any()\n        return cell == 1, ~missing",
         (attack("files", "labels_of_neither_class_are_absent_and_raise_nothing"),),
     ),
     Mutant(
@@ -428,13 +414,6 @@ MUTANTS = [
         "        if not cells <= attribute.cells <= cells + 1:",
         "        if False:",
         (oblivious("tables_of_another_domain_are_refused"),),
-    ),
-    Mutant(
-        "features of a run are not counted",
-        "dpbt/learners/oblivious_questions.py",
-        "    if rows.cells.shape[0] < features:",
-        "    if False:",
-        (oblivious("tables_of_another_number_of_columns_are_refused_everywhere"),),
     ),
     Mutant(
         "absent rows are in the histograms",

@@ -12,7 +12,6 @@ from dpbt import boosting, recipes
 from dpbt.base import Given, Weighted
 from dpbt.data import blocks, cells, convert, frames
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.targets import Labels
 from dpbt.learners import halfspace, oblivious_questions, random_tree, trees
 from dpbt.learners.hypotheses import Rows
 from dpbt.privacy.boundary import Site
@@ -70,7 +69,6 @@ def objects():
         "scored": Rows(np.full((N, 2), 31337.7719), None),
         "coded": cells.Coded(["zqxcell"], np.zeros(N, int)),
         "frame": frames.rows_of(list(zip(*CELLS.values(), strict=True))),
-        "labels": Labels.declared("0", "1", None, 1.0, None),
         "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }
 

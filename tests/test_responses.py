@@ -13,7 +13,7 @@ from dpbt import base, boosting, recipes, weighting
 from dpbt.analysis import audit
 from dpbt.base import GRID, NUMBER, Weighted, one_of_classes
 from dpbt.data import tables, targets
-from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_prologue, oblivious_tree, score_line
 from dpbt.privacy import grid, mechanisms, pricing
 from dpbt.sweeps import plan
@@ -63,7 +63,7 @@ def recipe_of(target, epsilon=3.0, **changes):
 
 
 def read(target, labels):
-    return targets.Labels.declared(target=target).read(labels, None, len(labels))[:2]
+    return Label("y", target=target).read(labels, None, len(labels))[:2]
 
 
 def test_a_label_is_read_by_itself():
@@ -353,7 +353,7 @@ def test_weights_that_are_not_public_bounds_are_refused():
     refuses("a weight for each of", class_weight={"True": 1})
     refuses("must be greater than 0 and finite", class_weight={True: 1, False: 0})
     refuses("and not both", target=CLASSES, negative="a", positive="b")
-    with pytest.raises(ValueError, match="the target is a number"):
+    with pytest.raises(ValueError, match="class_weight must map each class"):
         dpbt.table(DOMAIN, columns, [1.0] * 4, target=RANGE, class_weight={1: 2})
 
 

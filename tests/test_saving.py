@@ -8,7 +8,6 @@ import pickle
 import re
 import subprocess
 import sys
-from fractions import Fraction
 from pathlib import Path
 
 import jax
@@ -32,7 +31,7 @@ ROOT = Path(__file__).parent.parent
 DOMAIN = {
     "age": Numeric(15, 95, bins=8, missing=True),
     "gain": Numeric(0, 1e5, bins=6, scale="log"),
-    "hours": Numeric(Fraction(1, 3), 99, cuts=(20.5, 40)),
+    "hours": Numeric(1 / 3, 99, cuts=(20.5, 40)),
     'job "x"\n\u2028': Nominal(("a", "b", "c", "\ud800"), other="c", groups={"ab": ("a", "b")}),
     "town": Nominal(("Köln", "NA", "3")),
     "class": Nominal(("low", "mid", "top"), ordered=True),

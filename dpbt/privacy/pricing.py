@@ -54,8 +54,9 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
     lines: dict[str, list[accounting.Line]] = {}
     for part in recipe.learner.parts:
         specs, times = drawn(recipe, part), rounds if part == "rounds" else 1
-        events = [event_of(specs[ask.site], *numbers) for ask in sites(recipe, part)]
-        lines[part] = [accounting.line_of_draw(event, times) for event in events]
+        lines[part] = [
+            line_of(specs[ask.site], *numbers, times=times) for ask in sites(recipe, part)
+        ]
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
     return accounting.Ledger(
         recipe.relation,
@@ -72,15 +73,16 @@ _BELOW = 1 + 2.0**-50
 """Takes the roundings of float64 from a price; `ROUNDING` leaves more than that."""
 
 
-def event_of(
-    spec: DrawSpec, noise: Mapping[str, Any], max_rows_per_user: int = 1
-) -> accounting.Event:
-    """The event of one draw, for all rows of one person.
+def line_of(
+    spec: DrawSpec, noise: Mapping[str, Any], max_rows_per_user: int = 1, *, times: int = 1
+) -> accounting.Line:
+    """The line of a draw, for all rows of one person.
 
     Args:
         spec: the draw.
         noise: the multipliers that it runs with.
         max_rows_per_user: the most rows that one person has.
+        times: how often the draw takes place.
 
     Raises:
         ValueError: for a scale beyond the range of the draw's sampler.
@@ -88,7 +90,7 @@ def event_of(
     if not spec.mechanism.price.reads_rows:
         scale = float(spec.scale) if stated(spec.scale) else 0.0
         words = spec.releases, 0.0, scale, spec.theorem
-        return accounting.Event(spec.site, spec.mechanism, *words)
+        return accounting.line_of(spec.site, spec.mechanism, *words, times=times)
     sensitivity, scale = (np.asarray(each, np.float64) for each in (spec.most, spec.scale))
     if sensitivity.size != 1 or scale.size != 1:
         raise _no_number(spec.site)
@@ -103,9 +105,9 @@ def event_of(
             f"is proved of its sampler, got {scale:g}"
         )
     words = spec.releases, float(sensitivity), float(scale), spec.theorem
-    paid = {"count": spec.count, "moved": spec.moves, "unit": spec.unit}
-    event = accounting.Event(spec.site, spec.mechanism, *words, **paid)
-    return event if max_rows_per_user == 1 else accounting.of_people(event, max_rows_per_user)
+    counts = {"pays": spec.count, "times": times, "moved": spec.moves, "unit": spec.unit}
+    people = max_rows_per_user
+    return accounting.line_of(spec.site, spec.mechanism, *words, people=people, **counts)
 
 
 def _checked(recipe: Recipe) -> tuple[int, float]:

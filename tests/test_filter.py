@@ -63,7 +63,7 @@ def test_recipes_that_no_sum_covers_are_refused_in_words_and_cost_nothing():
             budget.take(made("rf_l", rows=999))
         with pytest.raises(ValueError, match="pays for recipes, got Ledger"):
             budget.take(dpbt.ledger(gaussian))  # type: ignore[arg-type]
-        floats = structs.replace(line(0.1, mechanism="laplace"), exact=False)
+        floats = structs.replace(line(0.1, mechanism="exponential"), exact=False)
         with pytest.raises(ValueError, match=r"'x' .* no distance"):
             budget.terms.charge(book(floats, rows=ROWS))
         assert budget.spent == 0

@@ -17,7 +17,6 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import oblivious_leaves, oblivious_tree, score_line, target_histogram
 from dpbt.privacy import grid, mechanisms, pricing
 from dpbt.sweeps import definition
-from tests.noise import with_terms
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -576,7 +575,7 @@ def test_finite_bits_are_paid_for_each_sum_that_a_row_moves():
 def test_a_target_that_is_not_the_learner_s_is_refused():
     for target in (None, RANGE, Nominal(("a", "b"))):
         with pytest.raises(ValueError, match="the target declares"):
-            with_terms(recipe_of(CLASSES), target=target)
+            dataclasses.replace(recipe_of(CLASSES), target=target)
 
 
 def test_tiny_labels_and_weights_raise_nothing():

@@ -57,7 +57,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
         recipe.relation,
         tuple(itertools.chain.from_iterable(lines.values())),
         delta,
-        recipe.learner.unprotected,
+        recipe.learner.traits.unprotected,
         kind,
         int(recipe.rows),
         recipe.max_rows_per_user,
@@ -306,7 +306,7 @@ def _read(recipe: Recipe, part: str) -> _Read:
 
         weights = jax.eval_shape(functools.partial(_row, *key), *numbers).weights
         found = tracing.follows(program_of(learner, part), make, (known, weights), numbers)
-        tracing.check_prices(found, protected=not learner.unprotected)
+        tracing.check_prices(found, protected=not learner.traits.unprotected)
         for each in found:
             _check_mechanism(each.ask)
         try:

@@ -483,10 +483,11 @@ def without_withheld(
         ValueError: if the learner withholds a site that it does not draw.
     """
     sites = {site for release in transcript for site in release} | set(unseen)
-    if unknown := set(learner.withheld) - sites:
+    withheld = learner.traits.withheld
+    if unknown := set(withheld) - sites:
         raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
 
     def kept(release: Release) -> Release:
-        return {site: array for site, array in release.items() if site not in learner.withheld}
+        return {site: array for site, array in release.items() if site not in withheld}
 
     return Transcript(*(kept(release) for release in transcript))

@@ -252,7 +252,7 @@ def model_of(
         padded = shapes.row_bucket(rows)
         return {
             site: jnp.take(array, jnp.arange(rows), axis=axis)
-            if site in recipe.learner.withheld and array.shape[axis : axis + 1] == (padded,)
+            if site in recipe.learner.traits.withheld and array.shape[axis : axis + 1] == (padded,)
             else array
             for site, array in release.items()
         }

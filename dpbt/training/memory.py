@@ -111,7 +111,7 @@ def _laid_out(table: BlockTable, recipe: Recipe) -> Any:
 
 def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
     """How many bytes a row takes in work, and how many all rows of a block take together."""
-    laid, work = _laid_out(table, recipe), recipe.learner.work
+    laid, work = _laid_out(table, recipe), recipe.learner.traits.work
     if work is not None:
         return work(laid)
     size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))

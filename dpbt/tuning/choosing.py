@@ -129,10 +129,7 @@ def _with_room(single: Sequence[Recipe]) -> list[Recipe]:
     Candidates with equal static parts share a program. Few sizes compile few of them, and rounds
     beyond a recipe's own cost next to nothing.
     """
-    wide = [
-        dataclasses.replace(each, capacity=2**30, words=each.words._replace(setting="", name=""))
-        for each in single
-    ]
+    wide = [dataclasses.replace(each, capacity=2**30, setting="", name="") for each in single]
     room: dict[object, int] = {}
     for each, bare in zip(single, wide, strict=True):
         kind = jax.tree.structure(bare)

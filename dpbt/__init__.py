@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from dpbt.privacy.filter import Filter
     from dpbt.privacy.keys import fresh_key
     from dpbt.release import onnx
-    from dpbt.release.explain import explain
     from dpbt.release.model import (
         Model,
         decision_function,
+        explain,
         ledger,
         load,
         predict,
@@ -75,7 +75,7 @@ _NAMES = {
     "Tree": "dpbt.base",
     "boost": "dpbt.training.boosting",
     "decision_function": "dpbt.release.model",
-    "explain": "dpbt.release.explain",
+    "explain": "dpbt.release.model",
     "fit": "dpbt.training.fit",
     "fresh_key": "dpbt.privacy.keys",
     "ledger": "dpbt.release.model",

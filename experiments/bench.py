@@ -21,7 +21,7 @@ from dpbt.base import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
 from dpbt.privacy import mechanisms
-from dpbt.sweeps import definition, plan, runner
+from dpbt.sweeps import plan, runner
 from experiments.common import (
     commands,
     compiling,
@@ -160,7 +160,7 @@ def measure_sweep(
 ) -> dict:
     """The line of one sweep: models per second, GFLOP/s, seconds and compiled programs."""
     models, rounds, depth = setting
-    shape, before = definition.shape_of(table), programs(_sweep)
+    shape, before = plan.shape_of(table), programs(_sweep)
     rows, splits = shape.rows, shape.splits
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)

@@ -28,8 +28,8 @@ from dpbt import recipes
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from dpbt.cli.errors import InputError
 from dpbt.data.domains import Domain
+from dpbt.storage import write_whole
 from dpbt.sweeps import plan
-from dpbt.sweeps.storage import write_whole
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
 from experiments.common.progress import progress

@@ -385,15 +385,6 @@ MUTANTS = [
         ("tests/test_files.py::test_only_the_header_is_refused",),
     ),
     Mutant(
-        "fingerprints without a key",
-        "dpbt/sweeps/fingerprints.py",
-        'digest = hmac.new(secret, digestmod="sha256")',
-        'digest = hmac.new(bytes(32), digestmod="sha256")',
-        (
-            "tests/test_fingerprints.py::test_fingerprints_tell_words_arrays_types_shapes_and_secrets_apart",
-        ),
-    ),
-    Mutant(
         "no heading on private results",
         "experiments/demo.py",
         "    status = PRIVATE if options.data else PUBLIC",

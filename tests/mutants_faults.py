@@ -40,8 +40,8 @@ FAULTS = [
     Mutant(
         "a damaged result that counts as done",
         "dpbt/sweeps/storage.py",
-        "                path.unlink()\n",
-        "",
+        "        self._lines = [line for line in lines if _intact(line)]",
+        "        self._lines = lines",
         (fault("a_result_that_is_cut_off_or_damaged_is_found_and_fitted_again"),),
     ),
     Mutant(
@@ -120,16 +120,6 @@ FAULTS = [
         "output.free(options, chunked.left_words(options))",
         "output.free(options)",
         (killed("a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_key"),),
-    ),
-    Mutant(
-        "batches that are cut by the caller's settings",
-        "dpbt/sweeps/runner.py",
-        "_run_structure(this, this.threads if alone else 1, pieces)",
-        "_run_structure(this, 1 if _has_own_settings() else this.threads, pieces)",
-        (
-            "tests/test_sweep_programs.py::"
-            "test_a_caller_with_settings_of_jax_goes_on_with_a_folder_of_one_without",
-        ),
     ),
     Mutant(
         "a round on chunks that compiles a key's block again",

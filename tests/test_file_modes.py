@@ -5,13 +5,10 @@ import os
 import stat
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import dpbt
 from dpbt import storage
-from dpbt.sweeps import fingerprints
-from dpbt.sweeps import storage as sweep_storage
 from tests.test_block_commands import FIT, FOREST, files, interrupted, model, run
 
 __all__ = ["files", "model"]  # fixtures
@@ -48,7 +45,6 @@ def predict(model, *more):
 PRIVATE = {
     "predictions": (predict, ["found.csv"]),
     "a filter": (lambda _: dpbt.Filter(1.0, rows=9, path="filter.db"), ["filter.db"]),
-    "a secret": (lambda _: fingerprints._create(Path("a.key")), ["a.key"]),
     "chunks and a checkpoint": (stopped, ["chunks/*", "run/*", "run.key"]),
 }
 
@@ -69,8 +65,6 @@ PUBLIC = {
     "a model": lambda model: dpbt.load(model).save("found"),
     "a picture": lambda model: run("plot", model, "--attributes", "--out", "found.png"),
     "a template": lambda _: run("domain", "template", "rows.csv", "--out", "found"),
-    "measured columns": lambda _: sweep_storage.save_columns(Path("found"), {"a": np.zeros(2)}, {}),
-    "a plan": lambda _: sweep_storage.claim(Path("found"), {}),
 }
 
 

@@ -16,7 +16,7 @@ from dpbt.data.questions import positions_of, splits_of
 from dpbt.data.tables import take
 from dpbt.learners import random_tree
 from dpbt.privacy import accounting, boundary, mechanisms, pricing
-from dpbt.release import answers as prediction
+from dpbt.release import scoring as prediction
 from dpbt.training import fit as training_fit
 from experiments.common import structures
 from tests.conftest import random_table

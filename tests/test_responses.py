@@ -16,7 +16,7 @@ from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import oblivious_leaves, oblivious_tree, score_line, target_histogram
 from dpbt.privacy import grid, mechanisms, pricing
-from dpbt.sweeps import definition
+from dpbt.sweeps import plan
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -424,7 +424,7 @@ def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
     everyone = np.ones((1, ROWS), bool)
     for table in (read["number"], weighted):
         with pytest.raises(ValueError, match="two classes, and rows without weights"):
-            definition.checked_tasks(definition.Task("t", table, everyone, everyone, {}))
+            plan.checked_tasks(plan.Task("t", table, everyone, everyone, {}))
 
 
 def test_a_table_of_another_declared_target_is_refused_before_a_fit():

@@ -25,7 +25,8 @@ from dpbt.learners.hypotheses.kind import Rows
 from dpbt.learners.trees import TREES
 from dpbt.privacy import keys
 from dpbt.release import file, scoring
-from dpbt.release.answers import VOTINGS
+from dpbt.release.model import frozen
+from dpbt.release.scoring import VOTINGS
 from tests import contract
 from tests.pictured import DEPTHS, random_model
 
@@ -166,12 +167,13 @@ def test_a_loaded_model_answers_as_the_fitted_one_bit_for_bit(name, tmp_path):
             votes = [dpbt.predict(each, rows, voting, jax.random.key(1)) for each in both]
             np.testing.assert_array_equal(*votes)
 
-    # A copy: pickled, and saved again.
-    again = pickle.loads(pickle.dumps(loaded))
-    np.testing.assert_array_equal(again.decision_function(columns), score)
+    # Copies: pickled, without a file or from it, and saved again.
     before = path.read_bytes()
-    again.save(path)
-    assert path.read_bytes() == before
+    for kept in (frozen(model), loaded):
+        again = pickle.loads(pickle.dumps(kept))
+        np.testing.assert_array_equal(again.decision_function(rows), score)
+        again.save(path, domain=DOMAIN, classes=words_of(name))
+        assert path.read_bytes() == before
 
 
 WITHOUT_JAX = """

@@ -1,8 +1,7 @@
 """What tests run in processes of their own: a sweep to kill, several devices, several processes.
 
-`python -m tests.worker sweep FOLDER`, and in its place `slowly FOLDER`, `releases FOLDER`, or
-`distributed PROCESS COUNT PORT FOLDER`, or `chunks PROCESS COUNT PORT FOLDER SECONDS NAME`,
-with the name of one of `CHUNKED`.
+`python -m tests.worker sweep FOLDER`, and in its place `slowly FOLDER`, or
+`chunks PROCESS COUNT PORT FOLDER SECONDS NAME`, with the name of one of `CHUNKED`.
 """
 
 import hashlib
@@ -20,7 +19,6 @@ import dpbt
 from dpbt import recipes
 from dpbt.data import blocks
 from dpbt.sweeps import plan, runner
-from dpbt.sweeps.meshes import gathered
 from dpbt.training import fit as training_fit
 from dpbt.training import processes
 from experiments.common import protocols
@@ -54,28 +52,6 @@ def sweep(folder, **options):
     return runner.run(
         SWEEP, tasks(), Path(folder), memory_mb=0.02, about={"test": "worker"}, **options
     )
-
-
-def releases(mesh):
-    """A digest of what two recipes release on the table, its rows spread over the mesh."""
-    table = random_table(7, 203, 9, absent=11)
-    digest = hashlib.sha256()
-    for calibration in ("tight", "published"):
-        recipe = recipes.bdpe(epsilon=5.0, rows=203, rounds=3, depth=3, calibration=calibration)
-        run = jax.jit(lambda key, table, recipe: dpbt.boost(key, table, recipe).transcript.rounds)
-        found = run(jax.random.key(1), runner.shard_rows(table, mesh), recipe)
-        for site in sorted(found):
-            digest.update(np.asarray(gathered(found[site])).tobytes())
-    return digest.hexdigest()
-
-
-def collectives(mesh):
-    """How often the row-sharded program sums over shards, and how often it gathers rows."""
-    table = runner.shard_rows(random_table(7, 203, 9), mesh)
-    recipe = recipes.bdpe(epsilon=5.0, rows=203, rounds=3, depth=3)
-    program = jax.jit(lambda key, table: dpbt.boost(key, table, recipe).transcript)
-    text = program.lower(jax.random.key(1), table).compile().as_text()
-    return {name: text.count(f" {name}(") for name in ("all-reduce", "all-gather", "all-to-all")}
 
 
 def shares(count):
@@ -140,30 +116,6 @@ def main(mode, *rest):
         print(json.dumps(sweep(rest[0])._asdict()))
     elif mode == "slowly":
         sweep(rest[0], progress=lambda fits: time.sleep(0.2))
-    elif mode == "releases":
-        devices = jax.devices()
-        meshes = {count: runner.device_mesh(devices[:count], count) for count in (1, 2, 8)}
-        spread = sweep(rest[0], mesh=runner.device_mesh(devices[:8], 2))
-        found = {str(count): releases(mesh) for count, mesh in meshes.items()}
-        print(
-            json.dumps(
-                {
-                    "releases": found,
-                    "collectives": collectives(meshes[8]),
-                    "programs": spread.programs,
-                }
-            )
-        )
-    elif mode == "distributed":
-        process, count, port, folder = rest
-        jax.distributed.initialize(f"localhost:{port}", int(count), int(process))
-        mesh = runner.device_mesh(row_shards=len(jax.devices()))
-        report = sweep(folder)
-        print(
-            json.dumps(
-                {"releases": releases(mesh), "devices": len(jax.devices()), "fits": report.fits}
-            )
-        )
     elif mode == "chunks":
         process, count, port, folder, seconds, name = rest
         where = f"localhost:{port}", int(count), int(process)

@@ -18,7 +18,7 @@ CRITERIA = {"m_alpha": "o-", "gini": "s--", "information_gain": "^:"}  # name ->
 
 
 def make(rows, criterion, epsilon):
-    """The recipe of one setting, or of an array of epsilons."""
+    """The recipe of one setting."""
     return dpbt.recipes.bdpe(
         rows=rows, epsilon=epsilon, criterion=criterion, alpha=1.0, rounds=5, depth=2
     )
@@ -60,6 +60,6 @@ if __name__ == "__main__":
 
     # 750 fits in three programs. A run that is killed goes on where it stopped.
     print(sweeps.run(sweep, [task()], folder))
-    columns, _ = load_columns(folder / "made_up.npz")
+    columns, _ = load_columns(folder / "made_up.jsonl")
     draw(columns, folder / "sweep.png")
     print(f"wrote {folder / 'sweep.png'}")

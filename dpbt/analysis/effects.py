@@ -18,8 +18,7 @@ import numpy as np
 
 from dpbt.data.domains import Domain
 from dpbt.release import model as models
-from dpbt.release.explain import domain_of
-from dpbt.release.model import Model
+from dpbt.release.model import Model, domain_of
 from dpbt.validate import one_of, shown, whole
 
 SEED = 0

@@ -20,8 +20,7 @@ import numpy as np
 from dpbt.analysis.effects import attribute_effects, partial_dependence
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
-from dpbt.release.explain import domain_of
-from dpbt.release.model import Model
+from dpbt.release.model import Model, domain_of
 from dpbt.validate import shown, whole
 
 if TYPE_CHECKING:

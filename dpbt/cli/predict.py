@@ -12,11 +12,10 @@ of chunks has a line of empty cells. Rows without a label are absent there, so g
 
 import argparse
 import csv
-import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -26,7 +25,6 @@ from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
-from dpbt.data.targets import response_of
 from dpbt.release.model import Model
 from dpbt.release.scoring import BLOCK_ROWS
 from dpbt.storage import naming, remove_left, write_whole
@@ -75,6 +73,8 @@ def _blocks(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The rows of a file or of a folder of chunks: (encoded rows, bool[n] which are present).
 
+    The last block is of no rows.
+
     Raises:
         InputError: for what is neither, for a folder of another domain, and for one where the model
             reads no cells.
@@ -82,64 +82,53 @@ def _blocks(
         OSError: if it cannot be read.
     """
     with of_input(options.file), naming(Path(options.file)):
-        if not Path(options.file).is_dir():
+        if Path(options.file).is_dir():
+            table = folders.open_folder(options.file)
+            if not table.has_domain(domain):
+                words = "converted with another domain than the model has"
+                raise InputError(f"{options.file}: {words}")
+            if model.dtype != "uint8":
+                words = "reads exact numbers, and chunks have cells of them"
+                raise InputError(f"{options.model}: {words}")
+            yield from ((block.cells.T, block.present) for block in table.pieces(BLOCK_ROWS))
+        else:
             for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS):
                 rows = model.encode(columns)
                 yield rows, np.ones(len(rows), bool)
-            return
-        table = folders.open_folder(options.file)
-        if not table.has_domain(domain):
-            words = "converted with another domain than the model has"
-            raise InputError(f"{options.file}: {words}")
-        if model.dtype != "uint8":
-            words = "reads exact numbers, and chunks have cells of them"
-            raise InputError(f"{options.model}: {words}")
-        for block in table.pieces(BLOCK_ROWS):
-            yield block.cells.T, block.present
+        yield np.zeros((0, model.features), model.dtype), np.ones(0, bool)
 
 
 def _write(
-    file: TextIO,
-    model: Model,
-    blocks: Iterator[tuple[np.ndarray, np.ndarray]],
-    proba: bool,
+    file: TextIO, model: Model, blocks: Iterator[tuple[np.ndarray, np.ndarray]], proba: bool
 ) -> None:
     """Write the predictions as CSV, a block at a time."""
-    first = next(blocks, None)  # what is no table is refused before a line is written
-    names = _names(model, proba)
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(names)
-    empty = [""] * len(names)
-    for rows, present in () if first is None else itertools.chain([first], blocks):
-        answers, numbers = _predictions(model, rows, proba)
+    for number, (rows, present) in enumerate(blocks):
+        names, columns = zip(*_predictions(model, rows, proba), strict=True)
+        if number == 0:  # what is no table is refused before a line is written
+            writer.writerow(names)
+        lines = zip(*columns, strict=True)
+        empty = [""] * len(names)
         writer.writerows(
-            (answer, *(f"{number:.6g}" for number in row)) if there else empty
-            for answer, row, there in zip(answers, numbers.tolist(), present.tolist(), strict=True)
+            line if there else empty for line, there in zip(lines, present.tolist(), strict=True)
         )
 
 
-def _names(model: Model, proba: bool) -> list[str]:
-    """The names of all columns of the predictions."""
-    about = model.about
-    if isinstance(about.target, Numeric):
-        return ["number"]
-    if about.probability is None:
-        return ["class", "score"]
-    if not proba:
-        return ["class", "probability"]
-    words = about.classes or range(response_of(about.target).classes)
-    return ["class", *(f"probability of {word}" for word in words)]
+def _predictions(model: Model, rows: np.ndarray, proba: bool) -> list[tuple[str, list]]:
+    """(name, cells) of each column."""
 
+    def words(numbers: Any) -> list[str]:
+        return [f"{number:.6g}" for number in np.asarray(numbers).tolist()]
 
-def _predictions(model: Model, rows: np.ndarray, proba: bool) -> tuple[list, np.ndarray]:
-    """(answers, numbers [N, C]): what the columns hold."""
     about, answers = model.about, model.predict(rows).tolist()
     if isinstance(about.target, Numeric):
-        return [f"{number:.6g}" for number in answers], np.zeros((len(answers), 0))
+        return [("number", words(answers))]
     if about.probability is None:
-        return answers, np.asarray(model.decision_function(rows))[:, None]
+        return [("class", answers), ("score", words(model.decision_function(rows)))]
     shares = model.predict_proba(rows)
     if proba:
-        return answers, shares
+        classes = about.classes or range(shares.shape[1])
+        named = zip(classes, shares.T, strict=True)
+        return [("class", answers), *((f"probability of {c}", words(of)) for c, of in named)]
     of_predicted = shares[:, 1] if about.target is None else shares.max(axis=1)
-    return answers, of_predicted[:, None]
+    return [("class", answers), ("probability", words(of_predicted))]

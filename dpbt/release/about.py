@@ -1,4 +1,4 @@
-"""What is known of a model beside its scores: what is public, what it reads, what its file says."""
+"""What is known of a model beside its arrays: what is public, what it reads, what its file says."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -10,18 +10,16 @@ from dpbt.arithmetic import Array, namespace
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target
-from dpbt.formats import LedgerRecord
 from dpbt.learners.hypotheses import KINDS
-from dpbt.learners.hypotheses.kind import Hypotheses, Kind, Of, Rows
-from dpbt.public import Questions
-from dpbt.release.answers import NO_CLASSES, PROBABILITIES, kinks, no_link
+from dpbt.learners.hypotheses.kind import Kind, Of, Rows
+from dpbt.release.scoring import PROBABILITIES
 
 if TYPE_CHECKING:
     from dpbt.base import HypothesisClass, Recipe
 
 
 class About(NamedTuple):
-    """What is public about a model, besides its arrays.
+    """What is public about a model, besides its arrays; and what its file says, if it has one.
 
     Attributes:
         name: of the algorithm.
@@ -29,11 +27,16 @@ class About(NamedTuple):
         target: the declared classes or range; None for two classes.
         classes: the negative and the positive class, or all of several classes in the order of
             scores; None if they were not named.
-        probability: what gives probabilities: a function of scores of two classes; "softmax" of
-            several; "shares" where trees state them; None if nothing does.
+        probability: what gives probabilities: the name of a loss of `scoring.PROBABILITIES`, or a
+            function of scores of two classes; "softmax" of several; "shares" where trees state
+            them; None if nothing does.
         reason: why nothing does.
         domain: the public columns; None if the model was not saved with them.
         codes: whether nominal columns are read as codes (`domains.positions`).
+        ledger: the ledger as printed when the model was kept.
+        privacy: the ledger's numbers, a `formats.LedgerRecord`.
+        statement: what `dpbt.statement` said when the model was kept.
+        versions: of what kept it.
     """
 
     name: str
@@ -41,39 +44,15 @@ class About(NamedTuple):
     target: Target | None
     classes: tuple[Any, ...] | None
     probability: Callable[[Array], Array] | str | None
-    reason: str | None = None
+    reason: str | None
     domain: Domain | None = None
     codes: bool = False
-
-
-class Kept(NamedTuple):
-    """What a file says of the model beside its arrays.
-
-    Attributes:
-        about: the model.
-        ledger: the ledger as printed when the model was saved.
-        privacy: the ledger's numbers.
-        statement: what `dpbt.statement` said when the model was saved.
-        versions: of what wrote the file.
-    """
-
-    about: About
-    ledger: str
-    privacy: LedgerRecord
-    statement: str
-    versions: Mapping[str, str]
+    ledger: str = ""
+    privacy: Any = None
+    statement: str = ""
+    versions: Mapping[str, str] = {}
 
     __hash__ = object.__hash__
-
-
-class Arrays(NamedTuple):
-    """The arrays of a model, and what they read; the fields are those of `Model`."""
-
-    hypotheses: Hypotheses
-    intercept: Array
-    questions: Questions | None
-    features: int
-    dtype: str
 
 
 def about(recipe: "Recipe") -> About:
@@ -102,7 +81,7 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
     if isinstance(recipe.target, Nominal):
         return "softmax", None
     if isinstance(recipe.target, Numeric):
-        return None, NO_CLASSES
+        return None, "the model predicts a number, and no probabilities of classes"
     if kind.shares is not None:
         return "shares", None
     if recipe.loss is None:
@@ -115,27 +94,15 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
         smooth = True
     if not smooth:
         return None, kinks(loss.name)
-    return loss.probability or loss.inverse_link, None
+    own = loss.probability or loss.inverse_link
+    return next((name for name, known in PROBABILITIES.items() if known == own), own), None
 
 
-def name_of_probability(about: About) -> str | None:
-    """The name of what gives probabilities.
-
-    Raises:
-        ValueError: for a loss of the user's own.
-    """
-    if not callable(about.probability):
-        return about.probability
-    names = {function: name for name, function in PROBABILITIES.items()}
-    if about.probability not in names:
-        raise ValueError(
-            f"the loss of {about.name} is your own, and a file holds no functions, so the saved "
-            "model could give no probabilities; give its recipe loss=None to save scores alone"
-        )
-    return names[about.probability]
+def no_link(name: str) -> str:
+    """Why a recipe without a loss gives no probabilities."""
+    return f"{name} is a vote without a link, so a score defines no probability"
 
 
-def ask_the_same(first: Questions, second: Questions, fields: int = 5) -> bool:
-    """Whether the first fields of questions are equal; which splits are allowed is not compared."""
-    pairs: Any = zip(first[:fields], second[:fields], strict=True)
-    return all(np.array_equal(*pair) for pair in pairs)
+def kinks(name: str) -> str:
+    """Why a loss whose surrogate has kinks gives no probabilities."""
+    return f"the surrogate of {name} has kinks, so a score defines no probability"

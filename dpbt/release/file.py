@@ -7,7 +7,7 @@ such as a lost byte. It is no signature: whoever edits a file can compute anothe
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,10 +21,10 @@ from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, check, response_of
 from dpbt.formats import LedgerRecord, checksum, decode, own
 from dpbt.learners.hypotheses import KINDS
-from dpbt.learners.hypotheses.kind import Kind, check_within
+from dpbt.learners.hypotheses.kind import check_within
 from dpbt.public import CELLS, Questions
-from dpbt.release.about import About, Arrays, Kept, ask_the_same, name_of_probability
-from dpbt.release.answers import PROBABILITIES
+from dpbt.release.about import About
+from dpbt.release.scoring import PROBABILITIES, ask_the_same
 from dpbt.storage import write_whole
 from dpbt.validate import shown
 
@@ -58,11 +58,6 @@ class _Rows(msgspec.Struct):
     questions: dict[str, _Array] | None
 
 
-class _Versions(msgspec.Struct):
-    dpbt: str
-    jax: str
-
-
 class _Hypotheses(msgspec.Struct):
     kind: str
     arrays: dict[str, _Array]
@@ -70,7 +65,7 @@ class _Hypotheses(msgspec.Struct):
 
 class _File(msgspec.Struct):
     name: str
-    versions: _Versions
+    versions: dict[str, str]
     statement: str
     ledger: str
     privacy: LedgerRecord
@@ -83,15 +78,12 @@ class _File(msgspec.Struct):
     hypotheses: _Hypotheses
 
 
-def write(
-    path: Path, model: Arrays, kept: Kept, domain: Domain | None, classes: Sequence[Any] | None
-) -> None:
+def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] | None) -> None:
     """Write the file of a model, whole or not at all.
 
     Args:
         path: the file.
-        model: arrays of the host.
-        kept: what the file says of it.
+        model: a `Model`, as `model.frozen` makes it.
         domain: as `dpbt.save`.
         classes: as `dpbt.save`.
 
@@ -99,7 +91,7 @@ def write(
         ValueError: as `dpbt.save`.
         OSError: if the file cannot be written.
     """
-    about = kept.about
+    about = model.about
     if path.is_dir():
         raise ValueError(f"{path}: a folder, where the file of a model was expected")
     if not about.kind.arrays:
@@ -107,15 +99,20 @@ def write(
             f"the hypotheses of {about.name} are of your own, and a file holds no functions "
             "that predict with them"
         )
+    if callable(about.probability):
+        raise ValueError(
+            f"the loss of {about.name} is your own, and a file holds no functions, so the saved "
+            "model could give no probabilities; give its recipe loss=None to save scores alone"
+        )
     content = _File(
         name=about.name,
-        versions=_Versions(**kept.versions),
-        statement=kept.statement,
-        ledger=kept.ledger,
-        privacy=kept.privacy,
+        versions=dict(about.versions),
+        statement=about.statement,
+        ledger=about.ledger,
+        privacy=about.privacy,
         classes=_classes(about.classes if classes is None else classes, about.target),
         target=None if about.target is None else domains.column_to_json(about.target),
-        probability=name_of_probability(about),
+        probability=about.probability,
         reason=about.reason,
         rows=_rows(model, about.domain if domain is None else domain),
         intercept=_packed("intercept", model.intercept),
@@ -128,8 +125,8 @@ def write(
     write_whole(path, lambda part: part.write_text(text + "\n", encoding="ascii"))
 
 
-def _all_packed(arrays: Any, names: Iterable[str]) -> dict[str, _Array]:
-    return {name: _packed(name, getattr(arrays, name)) for name in names}
+def _all_packed(arrays: Any, dtypes: Mapping[str, str]) -> dict[str, _Array]:
+    return {name: _packed(name, getattr(arrays, name)) for name in dtypes}
 
 
 def _packed(name: str, array: Any) -> _Array:
@@ -182,24 +179,23 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
     """The classes as JSON content.
 
     Raises:
-        ValueError: unless they are distinct words, finite numbers or Booleans, one for each class.
+        ValueError: unless they are distinct words, finite numbers or Booleans, one for each class,
+            in the order of the target.
     """
     if classes is None:
         return None
     if isinstance(target, Numeric):
         raise ValueError("a model that predicts a number has no classes")
-    count = response_of(target).classes
-    expected = "classes must be the negative and the positive class, two words or finite numbers"
-    if target is not None:
-        expected = f"classes must be {count} words or finite numbers, in the order of the target"
-    listed = isinstance(classes, Sequence | np.ndarray) and not isinstance(classes, str | bytes)
-    given = classes if listed else ()
+    given = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
     words = [word.item() if isinstance(word, np.generic) else word for word in given]
-    good = len(words) == count and all(isinstance(word, str | int | float) for word in words)
-    if not good or any(isinstance(word, float) and not math.isfinite(word) for word in words):
-        raise ValueError(f"{expected}, got {shown(classes)}")
-    if twice := [word for number, word in enumerate(words) if word in words[:number]]:
-        raise ValueError(f"classes must differ, got {shown(twice[0])} twice")
+    count = response_of(target).classes
+    good = all(isinstance(word, str | int | float) for word in words)
+    good = good and not any(isinstance(word, float) and not math.isfinite(word) for word in words)
+    if not good or len(words) != count or len(set(words)) != count:
+        raise ValueError(
+            f"classes must be {count} distinct words or finite numbers, the negative one first or "
+            f"in the order of the target, got {shown(classes)}"
+        )
     if isinstance(target, Nominal):
         read, names = [cells.declared(word, "a class") for word in words], list(target.names)
         if read != names and sorted(read) == sorted(names):
@@ -207,7 +203,7 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
     return words
 
 
-def _rows(model: Arrays, domain: Domain | None) -> _Rows:
+def _rows(model: Any, domain: Domain | None) -> _Rows:
     """What the model reads: a domain, or else the questions of its cells.
 
     Raises:
@@ -233,8 +229,8 @@ def _rows(model: Arrays, domain: Domain | None) -> _Rows:
     raise ValueError("the model was trained with other questions than the domain asks")
 
 
-def read(path: Path) -> tuple[Arrays, Kept]:
-    """What the file of a model holds. Nothing in the file is run.
+def read(path: Path) -> dict[str, Any]:
+    """The fields of the `Model` that a file holds. Nothing in the file is run.
 
     Raises:
         ValueError: as `dpbt.load`.
@@ -243,19 +239,26 @@ def read(path: Path) -> tuple[Arrays, Kept]:
     again = "save the model again"
     content = own(path, path.read_bytes(), FORMAT, VERSION, "a saved model", again)
     try:
-        return _model(decode(_File, content, "the saved model"))
+        return _fields(decode(_File, content, "the saved model"))
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         words = str(error) if isinstance(error, ValueError) else "an entry is none"
         raise ValueError(f"{path}: not a whole saved model: {words}") from None
 
 
-def _model(file: _File) -> tuple[Arrays, Kept]:
-    """The model of a file's content.
+def _fields(file: _File) -> dict[str, Any]:
+    """The fields of a model, from the content of its file.
 
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    domain, questions = _asked(file.rows)
+    # What it reads, and what it predicts.
+    rows, target = file.rows, None
+    domain, asked = _asked(rows)
+    if file.target is not None:
+        target = check(domains.column_from_json("target", file.target))
+    axes = response_of(target).axes
+
+    # The arrays.
     kind = KINDS.get(file.hypotheses.kind)
     if kind is None or kind.make is None or kind.check is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
@@ -263,15 +266,17 @@ def _model(file: _File) -> tuple[Arrays, Kept]:
     if list(arrays.values())[-1].size == 0:
         raise ValueError("hypotheses must be of at least one round")
     hypotheses = kind.make(**arrays)
-
-    target = None
-    if file.target is not None:
-        target = check(domains.column_from_json("target", file.target))
-    axes = response_of(target).axes
     intercept = _unpacked("intercept", file.intercept, "float32")
     if intercept.shape != axes:
         raise ValueError("intercept must have a value for each class of the target")
-    kind.check(hypotheses, file.rows.features, questions, axes)
+    kind.check(hypotheses, rows.features, asked, axes)
+
+    # What gives probabilities.
+    known = ("shares",) if kind.shares is not None else (None, *PROBABILITIES)
+    if target is not None:
+        known = ("softmax",) if isinstance(target, Nominal) else (None,)
+    if file.probability not in known or (file.probability is None and file.reason is None):
+        raise ValueError("probability must be by a loss of dpbt, or say why there is none")
 
     classes = _classes(file.classes, target)
     about = About(
@@ -279,36 +284,25 @@ def _model(file: _File) -> tuple[Arrays, Kept]:
         kind=kind,
         target=target,
         classes=None if classes is None else tuple(classes),
-        probability=_named_probability(file, target, kind),
+        probability=file.probability,
         reason=file.reason,
         domain=domain,
-        codes=file.rows.codes,
+        codes=rows.codes,
+        ledger=file.ledger,
+        privacy=file.privacy,
+        statement=file.statement,
+        versions=file.versions,
     )
-    versions = msgspec.to_builtins(file.versions)
-    asked = questions if file.rows.dtype == "uint8" else None
-    return (
-        Arrays(hypotheses, intercept, asked, file.rows.features, file.rows.dtype),
-        Kept(about, file.ledger, file.privacy, file.statement, versions),
-    )
-
-
-def _named_probability(file: _File, target: Target | None, kind: Kind) -> Any:
-    """What gives probabilities, by its name in a file."""
-    known = ("shares",) if kind.shares is not None else (None, *PROBABILITIES)
-    if target is not None:
-        known = ("softmax",) if isinstance(target, Nominal) else (None,)
-    if file.probability not in known or (file.probability is None and file.reason is None):
-        raise ValueError("probability must be by a loss of dpbt, or say why there is none")
-    return PROBABILITIES.get(file.probability or "", file.probability)
+    reads = {"questions": asked, "features": rows.features, "dtype": rows.dtype}
+    return {"hypotheses": hypotheses, "intercept": intercept, "kept": about, **reads}
 
 
 def _asked(rows: _Rows) -> tuple[Domain | None, Questions | None]:
     """(domain, questions) of a file, which fit each other and the features of rows."""
     reads_cells = rows.dtype == "uint8"
     if rows.domain is not None:
-        domain = {
-            name: domains.column_from_json(name, entry) for name, entry in rows.domain.items()
-        }
+        entries = rows.domain.items()
+        domain = {name: domains.column_from_json(name, entry) for name, entry in entries}
         asked = domains.questions(domain, codes=rows.codes)
         if rows.features != (len(domain) if reads_cells else len(asked.attribute)):
             raise ValueError("features must be those of the domain")
@@ -319,10 +313,10 @@ def _asked(rows: _Rows) -> tuple[Domain | None, Questions | None]:
     if rows.questions is None:
         return None, None
     asked = Questions(**_all_unpacked(rows.questions, _QUESTIONS))
-    if not (asked.feature.ndim == 1 and asked.feature.shape == asked.low.shape == asked.high.shape):
-        raise ValueError("feature, low and high must have the same length")
-    if asked.attribute.ndim != 1 or asked.position.shape != (len(asked.attribute), CELLS):
-        raise ValueError("attribute and position must have the same length")
+    of_splits = {array.shape for array in asked[:3]} == {(asked.feature.size,)}
+    count = asked.attribute.size
+    if not of_splits or (asked.attribute.shape, asked.position.shape) != ((count,), (count, CELLS)):
+        raise ValueError("questions must have arrays of the same length")
     for numbers in (asked.feature, asked.attribute):
         check_within("a question", numbers, 0, rows.features)
     return None, asked

@@ -27,14 +27,18 @@ import numpy as np
 import dpbt
 from dpbt.arithmetic import Array, namespace
 from dpbt.data import domains
-from dpbt.data.cells import tried
+from dpbt.data.cells import is_sequence, tried
 from dpbt.data.domains import Domain
+from dpbt.data.frames import names_of
+from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import KINDS
 from dpbt.learners.hypotheses.kind import Hypotheses
+from dpbt.learners.hypotheses.words import DIGITS
 from dpbt.public import Questions
 from dpbt.release import file, scoring
-from dpbt.release.about import About, Arrays, Kept, about
-from dpbt.release.answers import answer, probability_of, vote
+from dpbt.release.about import About
+from dpbt.release.about import about as about_models_of
+from dpbt.release.scoring import answer, ask_the_same, probability_of, vote
 from dpbt.storage import HoldsFunctions
 from dpbt.validate import as_path, whole
 
@@ -76,7 +80,7 @@ class Model(HoldsFunctions):
     dtype: str = dataclasses.field(metadata={"static": True})
     key: str | None = dataclasses.field(default=None, metadata={"static": True})
     choice: Any = dataclasses.field(default=None, metadata={"static": True})
-    kept: Kept | None = dataclasses.field(default=None, metadata={"static": True})
+    kept: About | None = dataclasses.field(default=None, metadata={"static": True})
 
     _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
 
@@ -86,13 +90,11 @@ class Model(HoldsFunctions):
 
     def __reduce__(self) -> Any:
         """A loaded model can be pickled; its kind is found again by its name."""
-        if self.kept is None:
+        if self.kept is None or self.kept.kind.name not in KINDS:
             return super().__reduce__()
-        about = self.kept.about
-        return _unpickled, (
-            {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-            | {"kept": self.kept._replace(about=about._replace(kind=about.kind.name))},
-        )
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        kept = self.kept._replace(kind=None)  # type: ignore[arg-type]
+        return _unpickled, ({**fields, "kept": kept}, self.kept.kind.name)
 
     @property
     def releases(self) -> "Release":
@@ -103,9 +105,9 @@ class Model(HoldsFunctions):
     def about(self) -> About:
         """What is public about it, besides its arrays."""
         if self.kept is not None:
-            return self.kept.about
+            return self.kept
         assert self.recipe is not None
-        return about(self.recipe)
+        return about_models_of(self.recipe)
 
     def on_host(self) -> Hypotheses:
         """The hypotheses as NumPy arrays, without room beyond the number of rounds."""
@@ -113,11 +115,6 @@ class Model(HoldsFunctions):
             return self.hypotheses
         rounds = int(self.recipe.rounds)
         return type(self.hypotheses)(*(np.asarray(array)[:rounds] for array in self.hypotheses))
-
-    @property
-    def arrays(self) -> Arrays:
-        """Its arrays, and what they read."""
-        return Arrays(*(getattr(self, name) for name in Arrays._fields))
 
     def decision_function(self, rows: Any) -> Array:
         """`dpbt.decision_function`, of raw columns, too.
@@ -140,10 +137,7 @@ class Model(HoldsFunctions):
         Raises:
             ValueError: as `decision_function`.
         """
-        return self.answers_of(np.asarray(self.decision_function(rows)))
-
-    def answers_of(self, scores: np.ndarray) -> np.ndarray:
-        """What `predict` answers for the scores of rows, as `decision_function` gives them."""
+        scores = np.asarray(self.decision_function(rows))
         found, classes = answer(self.about.target, scores), self.about.classes
         if classes is None:
             return found
@@ -173,12 +167,12 @@ class Model(HoldsFunctions):
         if hasattr(rows, "dtype") or hasattr(rows, "questions"):
             return rows
         domain = self.about.domain
-        columns = _columns_of(rows, domain)
         if domain is None:
             raise ValueError(
                 "the model was saved without a domain, so it reads arrays of encoded rows alone; "
                 "save it with domain=..."
             )
+        columns = _columns_of(rows, domain)
         if self.dtype == "uint8":
             return domains.encode(domain, columns)
         return domains.positions(domain, columns, codes=self.about.codes)
@@ -191,14 +185,11 @@ class Model(HoldsFunctions):
         classes: Sequence[Any] | None = None,
     ) -> None:
         """Write the model to one JSON file, which `dpbt.load` reads; see `dpbt.save`."""
-        path, arrays = as_path("path", path), self.arrays._replace(hypotheses=self.on_host())
-        file.write(path, arrays, kept_of(self), domain, classes)
+        file.write(as_path("path", path), frozen(self), domain, classes)
 
 
-def _unpickled(fields: dict[str, Any]) -> Model:
-    kept = fields["kept"]
-    kind = KINDS[kept.about.kind]
-    return Model(**{**fields, "kept": kept._replace(about=kept.about._replace(kind=kind))})
+def _unpickled(fields: dict[str, Any], kind: str) -> Model:
+    return Model(**{**fields, "kept": fields["kept"]._replace(kind=KINDS[kind])})
 
 
 @functools.cache
@@ -209,29 +200,27 @@ def _register() -> None:
     jax.tree_util.register_dataclass(Model)
 
 
-def _columns_of(rows: Any, domain: Domain | None) -> Mapping[str, Any]:
-    """Raw rows as columns by name.
+def _columns_of(rows: Any, domain: Domain) -> Mapping[str, Any]:
+    """The raw columns of a domain.
 
     Raises:
         ValueError: for anything that is neither columns by name nor a list of mappings.
     """
     if isinstance(rows, Mapping):
         return rows
-    for names in ("column_names", "columns"):  # a table of Arrow, a data frame
-        found = getattr(rows, names, None)
-        if found is not None and hasattr(rows, "__getitem__"):
-            return {name: rows[name] for name in found if domain is None or name in domain}
-    listed = isinstance(rows, Sequence) and not isinstance(rows, str | bytes)
-    given: list[Any] = list(rows) if listed else []
+    names = names_of(rows)
+    if names is not None:
+        return {name: rows[name] for name in domain if name in names}
+    given = list(rows) if is_sequence(rows) else [None]
     known = [row for row in given if tried(isinstance, row, Mapping)]
-    if not listed or (given and not known):
+    if given and not known:
         raise ValueError(
             "rows must be columns by name, a data frame, a list of mappings or an array of encoded "
             f"rows, got {type(rows).__name__}"
         )
     return {
         name: [tried(operator.getitem, row, name) for row in given]
-        for name in domain or ()
+        for name in domain
         if not given or any(tried(operator.contains, row, name) for row in known)
     }
 
@@ -268,13 +257,8 @@ def decision_function(model: Model, rows: Any) -> Array:
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
     """
-    found = _said(model_of(model), rows, scoring.scores)
+    found = scoring.of_rows(model_of(model), rows, scoring.scores)
     return namespace(found).moveaxis(found, -1, 0)
-
-
-def _said(model: Model, rows: Any, what: scoring.What) -> Array:
-    """[..., N]: what a function of encoded rows says of each row."""
-    return scoring.of_rows(model.about.kind, model.arrays, rows, what)
 
 
 def shares(model: Model, rows: Any) -> Array:
@@ -290,11 +274,10 @@ def shares(model: Model, rows: Any) -> Array:
     Raises:
         ValueError: for a model of other hypotheses, and as `decision_function`.
     """
-    described = model_of(model).about
-    if described.kind.shares is None:
-        name = described.name
-        raise ValueError(f"the hypotheses of {name} state scores, and no shares to vote with")
-    return _said(model, rows, scoring.shares)
+    known = model_of(model).about
+    if known.kind.shares is None:
+        raise ValueError(f"the hypotheses of {known.name} state scores, and no shares to vote with")
+    return scoring.of_rows(model, rows, scoring.shares)
 
 
 def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> Array:
@@ -337,11 +320,11 @@ def predict_proba(model: Model, rows: Any) -> Array:
             has kinks (the 0/1 loss), where the inverse link is not a function. Also for a model
             that predicts a number.
     """
-    described = model_of(model).about
-    if described.probability == "shares":
+    known = model_of(model).about
+    if known.probability == "shares":
         stated = shares(model, rows)
         return namespace(stated).nanmean(stated, axis=0)
-    return probability_of(described, decision_function(model, rows))
+    return probability_of(known, decision_function(model, rows))
 
 
 # Its file, its ledger and its statement.
@@ -391,20 +374,26 @@ def load(path: str | Path) -> Model:
             changed, or has another format.
         OSError: if the file cannot be read.
     """
-    arrays, kept = file.read(as_path("path", path))
-    return Model(**arrays._asdict(), transcript=None, recipe=None, kept=kept)
+    return Model(transcript=None, recipe=None, **file.read(as_path("path", path)))
 
 
-def kept_of(model: Model) -> Kept:
-    """What a file says of a model."""
+def frozen(model: Model) -> Model:
+    """The model as `load` reads it from its file: without a recipe or JAX. It can be pickled."""
     if model.kept is not None:
-        return model.kept
+        return model
     from dpbt.privacy import accounting
 
-    book = ledger(model)
-    versions = {"dpbt": dpbt.__version__, "jax": metadata.version("jax")}
-    privacy = accounting.to_record(book)
-    return Kept(model.about, str(book), privacy, statement(model), versions)
+    book, questions = ledger(model), model.questions
+    kept = model.about._replace(
+        ledger=str(book),
+        privacy=accounting.to_record(book),
+        statement=statement(model),
+        versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
+    )
+    asked = None if questions is None else Questions(*map(np.asarray, questions[:5]))
+    reads = asked, model.features, model.dtype
+    intercept = np.asarray(model.intercept)
+    return Model(model.on_host(), intercept, None, None, *reads, kept=kept)
 
 
 def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
@@ -465,4 +454,69 @@ def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None
     name = None
     if not isinstance(model, Ledger):
         name = model.about.name if isinstance(model, Model) else model.name
-    return words.of_ledger(book, name, kept.versions["dpbt"] if kept else dpbt.__version__)
+    return words.of_ledger(book, name, kept.versions.get("dpbt", "") if kept else dpbt.__version__)
+
+
+# In words.
+
+
+def explain(model: Model, domain: Domain | None = None) -> str:
+    """The model in words; post-processing of what was released.
+
+    Trees are shown as rules, with the branches that a row can reach. Branches that say the same are
+    shown as one leaf. Trees that say the same of every row are counted in one line. Halfspaces are
+    shown as the weight of each attribute. With several classes there is a line for each class. Of a
+    number, values are in its units.
+
+    Args:
+        model: from `fit`, trained on cells; or from `dpbt.load`.
+        domain: the domain that encoded the table it was fitted on. A saved model may have its own.
+
+    Raises:
+        ValueError: if the arguments are something else, or the domain is not that of the model.
+    """
+    about, known = model_of(model).about, domain_of(model, domain)
+    if about.kind.explain is None:
+        raise ValueError(f"the hypotheses of {about.name} have no words")
+    asked = model.questions
+    assert asked is not None  # as `domain_of` says
+    if about.kind.name != "trees" and not ask_the_same(asked, domains.questions(known)):
+        raise ValueError("nominal columns as codes have no words: make the table without codes")
+    hypotheses = model.on_host()
+    heap = None if about.kind.heap is None else about.kind.heap(hypotheses, asked, known)
+    words = about.kind.explain(hypotheses, heap, known, about.target, about.classes)
+    if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
+        return f"every row starts with {_start(model)}\n{words}"
+    return words
+
+
+def _start(model: Model) -> str:
+    """Where scores start, or a number in its units."""
+    target, start = model.about.target, np.asarray(model.intercept)
+    if isinstance(target, Numeric):
+        return f"{target.low + (target.high - target.low) * float(start):.{DIGITS}g}"
+    if start.ndim == 0:
+        return f"{float(start):+.{DIGITS}f}"
+    scores = zip(model.about.classes or range(len(start)), start, strict=True)
+    return ", ".join(f"{word} {float(score):+.{DIGITS}f}" for word, score in scores)
+
+
+def domain_of(model: Model, domain: Domain | None = None) -> Domain:
+    """The domain of the cells that a model reads: what was given, or what a saved model has.
+
+    Raises:
+        ValueError: for anything that is no model, and for a model that reads exact numbers. Also if
+            there is no domain, or it asks other questions than those of the model.
+    """
+    asked = model_of(model).questions
+    if asked is None:
+        raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
+    known = model.about.domain if domain is None else domain
+    if known is None:
+        raise ValueError(
+            "a domain must map column names to Numeric, Nominal or Boolean; none was given, and "
+            "only a saved model may have its own"
+        )
+    if not ask_the_same(asked, domains.questions(known), 3):
+        raise ValueError("the model was trained with other questions than the domain asks")
+    return known

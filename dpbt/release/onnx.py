@@ -14,8 +14,7 @@ import numpy as np
 
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.hypotheses.graph import Graph, Value
-from dpbt.release.about import name_of_probability
-from dpbt.release.model import Model, kept_of, model_of
+from dpbt.release.model import Model, frozen, model_of
 from dpbt.storage import write_whole
 from dpbt.validate import as_path
 
@@ -45,14 +44,15 @@ def export(model: Model, path: str | Path) -> None:
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
-    about, kept = model_of(model).about, kept_of(model)
+    model = frozen(model_of(model))
+    about = model.about
     if about.kind.nodes is None:
         raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
     onnx: Any = import_module("onnx")  # an extra
     graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
     rows = Value(graph, "rows")
-    score, share = about.kind.nodes(graph, model.on_host(), rows, model.questions)
-    score = graph.add("Add", score, np.asarray(model.intercept, np.float32), name="score")
+    score, share = about.kind.nodes(graph, model.hypotheses, rows, model.questions)
+    score = graph.add("Add", score, model.intercept, name="score")
     outputs = _answers(graph, model, score, share)
 
     read = types.UINT8 if model.dtype == "uint8" else types.FLOAT
@@ -66,7 +66,7 @@ def export(model: Model, path: str | Path) -> None:
     whole = helper.make_model(
         built, opset_imports=[opset], producer_name="dpbt", ir_version=IR_VERSION
     )
-    texts = {"statement": kept.statement, "ledger": kept.ledger}
+    texts = {"statement": about.statement, "ledger": about.ledger}
     if about.classes is not None:
         texts["classes"] = json.dumps(list(about.classes))
     helper.set_model_props(whole, texts)
@@ -95,13 +95,13 @@ def _answers(
         "positive": ("BOOL", ()),
     }
     if model.about.probability is not None:
-        found = share or _probability(graph, name_of_probability(model.about), score)
+        found = share or _probability(graph, model.about.probability, score)
         graph.add("Identity", found, name="probability")
         outputs["probability"] = "FLOAT", ()
     return outputs
 
 
-def _probability(graph: Graph, kind: str | None, score: Value) -> Value:
+def _probability(graph: Graph, kind: Any, score: Value) -> Value:
     """f32[N]: the probability that a loss gives the scores."""
     match kind:
         case "log":
@@ -112,4 +112,4 @@ def _probability(graph: Graph, kind: str | None, score: Value) -> Value:
         case "matsushita":
             root = graph.add("Sqrt", score * score + np.float32(4))
             return (score / root + np.float32(1)) / np.float32(2)
-    raise ValueError(f"no graph is known for the probabilities of {kind}")
+    raise ValueError("the loss is your own, and no graph is known for its probabilities")

@@ -1,19 +1,36 @@
-"""What the arrays of a model say of encoded rows, with NumPy or with JAX."""
+"""What models say of encoded rows, and what that means: classes, numbers, probabilities, votes.
+
+All functions take arrays of NumPy or of JAX, and need no JAX for those of NumPy.
+"""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from dpbt import arithmetic
 from dpbt.arithmetic import Array, fold, namespace
 from dpbt.data.blocks import BlockTable
+from dpbt.data.kinds import Nominal
+from dpbt.data.targets import Target, in_units
 from dpbt.learners.hypotheses.kind import Hypotheses, Kind, Rows
 from dpbt.public import Questions, of_bits
-from dpbt.release.about import Arrays, ask_the_same
+from dpbt.validate import shown
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
+
+VOTINGS = ("majority", "threshold", "probabilistic")
+"""The voting rules of hypotheses that state shares of the positive class."""
+
+PROBABILITIES: dict[str, Callable[[Array], Array]] = {
+    "matsushita": arithmetic.matsushita_probability,
+    "log": arithmetic.log_probability,
+    "square": arithmetic.square_probability,
+}
+"""Score f32[N] -> probability f32[N], by the names of files."""
+
 
 What = Callable[[Kind, Hypotheses, Array, Rows], Array]
 """(kind, hypotheses, intercept, rows) -> [..., N]: `scores` or `shares`."""
@@ -38,8 +55,8 @@ def shares(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> 
     return kind.shares(hypotheses, kind.read(rows))
 
 
-def of_rows(kind: Kind, model: Arrays, rows: Any, what: What) -> Array:
-    """[..., N]: what a function of encoded rows says of each row.
+def of_rows(model: Any, rows: Any, what: What) -> Array:
+    """[..., N]: what a function of encoded rows says of each row, with the arrays of a `Model`.
 
     Raises:
         ValueError: as `dpbt.decision_function`.
@@ -48,18 +65,19 @@ def of_rows(kind: Kind, model: Arrays, rows: Any, what: What) -> Array:
         raise ValueError("the model was trained with other questions than the table has")
     if isinstance(rows, BlockTable):
         blocks = rows.pieces(BLOCK_ROWS)
-        found = [np.asarray(of_rows(kind, model, block.cells.T.copy(), what)) for block in blocks]
+        found = [np.asarray(of_rows(model, block.cells.T.copy(), what)) for block in blocks]
         return np.concatenate(found, axis=-1)
 
-    cells, arrays = _cells(model, rows), (model.hypotheses, model.intercept)
-    if namespace(*arrays, cells) is not np:
-        return _with_jax(kind, arrays, Rows(cells, model.questions), what)
+    cells, asked = _cells(model, rows), model.questions
+    arrays = model.about.kind, model.hypotheses, model.intercept
+    if namespace(*arrays[1:], cells) is not np:
+        return _with_jax(what, arrays, Rows(cells, asked))
     starts = range(0, max(len(cells), 1), BLOCK_ROWS)
-    parts = [Rows(cells[start : start + BLOCK_ROWS], model.questions) for start in starts]
-    return np.concatenate([what(kind, *arrays, part) for part in parts], axis=-1)
+    parts = [Rows(cells[start : start + BLOCK_ROWS], asked) for start in starts]
+    return np.concatenate([what(*arrays, part) for part in parts], axis=-1)
 
 
-def _with_jax(kind: Kind, arrays: tuple[Any, Any], rows: Rows, what: What) -> Array:
+def _with_jax(what: What, arrays: tuple[Kind, Any, Any], rows: Rows) -> Array:
     """What a function says of rows, compiled for one of few numbers of rows."""
     import jax
     from jax.core import Tracer
@@ -70,7 +88,7 @@ def _with_jax(kind: Kind, arrays: tuple[Any, Any], rows: Rows, what: What) -> Ar
     if not isinstance(cells, Tracer):
         padding = max(shapes.row_bucket(count) - count, 0)
         cells = np.pad(np.asarray(cells), [(0, padding), (0, 0)])
-    found = compiled(what)(kind, *arrays, rows._replace(cells=cells))
+    found = compiled(what)(*arrays, rows._replace(cells=cells))
     if isinstance(found, Tracer):
         return found[..., :count]
     return jax.device_put(np.asarray(found)[..., :count])
@@ -88,22 +106,21 @@ def compiled(what: What) -> Callable:
     return jax.jit(run, static_argnums=0)
 
 
-def _cells(model: Arrays, rows: Any) -> Array:
+def _cells(model: Any, rows: Any) -> Array:
     """Encoded rows as the model reads them.
 
     Raises:
-        ValueError: if the rows are not of the kind that the model reads, have another number of
-            features, or are a table with other questions. No number of rows is shown.
+        ValueError: if the rows are not of the kind that the model reads, or have another number of
+            features. No number of rows is shown.
     """
     encoder = "positions" if model.dtype == "float32" else "encode"
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
     if hasattr(rows, "cells") and hasattr(rows, "questions"):
         rows = rows.cells
-    elif isinstance(rows, Mapping) or hasattr(rows, "columns"):
+    by_name = hasattr(rows, "keys") or hasattr(rows, "columns")
+    if by_name or not (hasattr(rows, "__array_namespace__") or hasattr(rows, "__array__")):
         raise ValueError(f"rows must be an array or a table, got {type(rows).__name__}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
-        if not hasattr(rows, "__array__"):
-            raise ValueError(f"rows must be an array, got {type(rows).__name__}; {advice}")
         rows = np.asarray(rows)
     if rows.dtype == bool and not _differ(model.questions, of_bits(model.features)):
         rows = rows.astype(np.uint8)  # splits are cells 0 and 1
@@ -129,3 +146,80 @@ def _differ(questions: Questions | None, others: Questions | None) -> bool:
         return not ask_the_same(questions, others)
     except TypeError:  # traced, and checked where they come from
         return False
+
+
+def ask_the_same(first: Questions, second: Questions, fields: int = 5) -> bool:
+    """Whether the first fields of questions are equal; which splits are allowed is not compared."""
+    pairs: Any = zip(first[:fields], second[:fields], strict=True)
+    return all(np.array_equal(*pair) for pair in pairs)
+
+
+def probability_of(about: Any, scores: Array) -> Array:
+    """f32[...]: the probability of the positive class that scores give; f32[N, K] of several.
+
+    Args:
+        about: the `About` of a model whose hypotheses state scores, as `about.about(recipe)`.
+        scores: as `decision_function` gives them, or `boosting.boost` of two classes.
+
+    Raises:
+        ValueError: if scores define no probability.
+    """
+    if about.probability is None:
+        raise ValueError(about.reason)
+    if callable(about.probability):
+        return about.probability(scores)
+    if about.probability == "softmax":
+        return arithmetic.softmax(scores.T).T
+    return PROBABILITIES[about.probability](scores)
+
+
+def answer(target: Target | None, scores: Array) -> Array:
+    """What scores predict: bool[N], i32[N] or f[N], as `predict` says.
+
+    Args:
+        target: the declared classes or range; None for two classes.
+        scores: as `decision_function` gives them.
+    """
+    if target is None:
+        return scores > 0
+    if isinstance(target, Nominal):
+        return namespace(scores).argmax(scores, axis=1).astype(np.int32)
+    return in_units(target, scores)
+
+
+def vote(stated: Array, voting: str, key: Any = None) -> Array:
+    """bool[...]: the answers of trees that state shares f32[k, ...] of the positive class.
+
+    The rules are those of Bojarski et al. (2014), Algorithm 1:
+
+    - "majority": positive if more than half of the trees state more than 1/2;
+    - "threshold": positive if the mean share is above 1/2;
+    - "probabilistic": positive with probability equal to the mean share, by independent coins.
+
+    Ties are negative. Trees whose share is NaN do not count.
+
+    Args:
+        stated: the shares of the trees, on the first axis.
+        voting: the rule.
+        key: of the coins of a probabilistic vote. It must be independent of the noise's key,
+            because votes are published.
+
+    Raises:
+        ValueError: for another rule, or a probabilistic vote without a key.
+    """
+    xp = namespace(stated)
+    if voting == "majority":
+        return 2 * xp.sum(stated > 0.5, axis=0) > xp.sum(~xp.isnan(stated), axis=0)
+    mean = xp.nanmean(stated, axis=0)
+    if voting == "threshold":
+        return mean > 0.5
+    if voting != "probabilistic":
+        raise ValueError(f"voting must be one of {VOTINGS}, got {shown(voting)}")
+    if key is None:
+        raise ValueError("a probabilistic vote needs a key")
+    import jax
+
+    from dpbt.privacy import keys
+
+    keys.check(key)
+    return jax.random.uniform(key, mean.shape, mean.dtype) < mean

@@ -19,8 +19,7 @@ from dpbt.data.declarations import Answers, Reading, declared
 from dpbt.data.domains import Domain, Label
 from dpbt.data.frames import rows_of
 from dpbt.privacy import accounting, keys
-from dpbt.release.explain import explain
-from dpbt.release.model import Model, ledger, statement
+from dpbt.release.model import Model, explain, ledger, statement
 from dpbt.sklearn.inputs import (
     candidates_of,
     column_of,

@@ -1,10 +1,10 @@
 """Sweeps: grids of settings over tables, as data, and their runs.
 
-`definition` says what is asked for, `plan` plans it into few programs, and `runner` runs it.
-`load_columns` reads the files that a run leaves.
+`plan` says what is asked for and plans it into few programs, and `runner` runs it. `load_columns`
+reads the files that a run leaves.
 """
 
-from dpbt.sweeps.definition import Sweep, Task
+from dpbt.sweeps.plan import Sweep, Task
 from dpbt.sweeps.runner import Report, run
 from dpbt.sweeps.storage import load_columns
 

@@ -1,57 +1,57 @@
 """Running a sweep: few programs, batches in a memory budget, all devices, and safe results.
 
-Results lie in one folder. `sweep.json` says what is run. `parts/` holds a file for each finished
-batch. `TASK.npz` is written when a task is complete and takes the place of its parts; it has one
-row for each fit. Every file is renamed into place whole. A run that is killed thus loses at most
-the batch it was in, and its resumption ends in the same bytes. A file that is cut off or damaged is
-found, and its fits are run again. One run at a time works in a folder.
+Results lie in one folder, in a file for each task (`storage`). A run that is killed loses at most
+the batches it was in, and its resumption ends in the same bytes. A line that is cut off or damaged
+is found, and its fits are run again. One run at a time works in a folder.
 
-Tasks may hold private rows. `sweep.json` has a fingerprint of each, keyed with a secret that stays
-with their owner (`fingerprints`). A run that resumes needs it to tell whether a table is another
-one. `TASK.npz` has no fingerprint, so its bytes do not depend on the secret, and it does not have
-the number of rows.
+The folder holds exact figures of the rows: errors, and lengths of tables. Where the rows are
+private, keep it as they are kept. Nothing in it tells a table from another one of the same lengths,
+so keep one folder for one table.
 """
 
-import contextlib
 import dataclasses
+import functools
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.stages import Compiled, Wrapped
 
-from dpbt.base import Array, Recipe, Table
+from dpbt.base import Array, Recipe
 from dpbt.privacy.keys import pair
+from dpbt.storage import held
 from dpbt.sweeps import storage
-from dpbt.sweeps.definition import Sweep, Task, checked_tasks, setting_id
-from dpbt.sweeps.fingerprints import shared_secret
-from dpbt.sweeps.meshes import (
-    ROWS_AXIS,
-    SETTINGS_AXIS,
-    device_mesh,
-    gathered,
-    place,
-    shard_rows,
+from dpbt.sweeps.plan import (
+    PADDING,
+    Group,
+    Sweep,
+    Task,
+    checked_tasks,
+    groups,
+    id_words,
+    lane_bytes,
+    padded_tasks,
+    setting_id,
+    word,
 )
-from dpbt.sweeps.plan import Group, common_shapes, groups, id_words, lane_bytes, together, word
 from dpbt.training import compiling
 from dpbt.training.boosting import boost
 from dpbt.training.checks import check_precision
-from dpbt.validate import as_path, positive, shown
+from dpbt.validate import as_path, positive, shown, within
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
 
 THREADS = 2
 """How many structures are compiled and run side by side on one device, or batches of the only one.
+Tracing holds one core and compiling not quite two. Several devices have the caller's thread alone.
 """
 
 MIN_LANES = 64
@@ -98,75 +98,258 @@ class Report(NamedTuple):
     memory_mb: float
 
 
+def run(
+    sweep: Sweep,
+    tasks: Task | Sequence[Task],
+    folder: str | Path,
+    *,
+    measure: Measure = error_rates,
+    devices: Sequence[Any] | None = None,
+    memory_mb: float = MEMORY_MB,
+    padding: float = PADDING,
+    progress: Callable[[int], object] = lambda fits: None,
+    about: Mapping[str, Any] | None = None,
+) -> Report:
+    """Fit every setting on every evaluation of every task; leave a file of columns for each task.
+
+    A second run on the same folder does only what is missing. It is refused if the sweep, the
+    measure, `about`, or a task's name, lengths or arguments are others. It cannot tell other rows
+    of the same lengths: keep one folder for one table.
+
+    No guarantee covers the folder. The measured columns, test errors for example, are exact
+    functions of the private rows, under keys that everybody can compute from the seed, and the
+    files have the number of rows. Publishing errors on private rows is a release, and no ledger has
+    a line for it.
+
+    Args:
+        sweep: the settings.
+        tasks: tables with their evaluations, one or several, with distinct names. Their numbers of
+            evaluations may differ.
+        folder: the folder of the results; a path or its text.
+        measure: makes the columns of the result from scores.
+        devices: the devices that settings are spread over; all of this process by default.
+        memory_mb: working memory of the lanes of one program on each device. On a single device two
+            programs run side by side.
+        padding: see `plan.shared_shapes`.
+        progress: called with the number of fits that a batch finished, by one thread at a time. It
+            may not be the caller's.
+        about: provenance of the results; versions, commit and device by default. It must not change
+            between runs.
+
+    Raises:
+        ValueError: naming the argument, for tasks or axes that do not fit, or a value that the
+            recipe's maker refuses. Also if the folder holds another sweep, or one begun otherwise,
+            or if another run is at work in it. No numbers of rows are shown.
+        TypeError: if the maker does not take the axes and the arguments by their names.
+        OSError: naming the file, if the disk does not take it. What was written before is kept.
+    """
+    # Check and plan everything before the folder is begun.
+    check_precision()
+    if not isinstance(sweep, Sweep):
+        raise ValueError(f"sweep must be a sweeps.Sweep(...), got {type(sweep).__name__}")
+    tasks, folder = checked_tasks(tasks), as_path("folder", folder)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"folder must be a folder for the results, and {folder} is a file")
+    if not hasattr(measure, "__qualname__"):
+        raise ValueError(f"measure must be a function, got {shown(measure)}")
+    positive("memory_mb", memory_mb)
+    within("padding", padding, "[0, inf]")
+    about = storage.provenance() if about is None else about
+    content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
+    mesh = Mesh(np.asarray(jax.local_devices() if devices is None else devices), "lanes")
+    groups_of = [groups(sweep, task) for task in tasks]
+    seconds: list[float] = []
+
+    with held(folder):
+        results = {task.name: storage.Results(folder, sweep, task, content) for task in tasks}
+        reused = sum(int(result.done.sum()) for result in results.values())
+        progress(reused)
+
+        # Tables of one padded shape share programs.
+        programs: dict[Any, _Program] = {}
+        for (shape, task), own in zip(padded_tasks(tasks, padding), groups_of, strict=True):
+            for group in own:
+                program = programs.setdefault(
+                    (shape, group.structure), _Program(sweep, measure, mesh)
+                )
+                program.pieces.append((task, group, results[task.name].done))
+
+        def save(task: str, columns: Mapping[str, np.ndarray], taken: float) -> None:
+            results[task].add(columns)
+            seconds.append(taken)
+            progress(len(columns["setting"]))
+
+        _run_programs(list(programs.values()), memory_mb, save)
+        for result in results.values():
+            result.finish()
+    compiled = [one for program in programs.values() for one in program.compiling]
+    return Report(
+        fits=sum(result.done.size for result in results.values()) - reused,
+        reused=reused,
+        programs=len(compiled),
+        compile_seconds=sum(taken for taken, _ in compiled),
+        run_seconds=sum(seconds),
+        memory_mb=max((memory for _, memory in compiled), default=0.0),
+    )
+
+
+def _run_programs(
+    programs: Sequence["_Program"], memory_mb: float, save: Callable[..., None]
+) -> None:
+    """Run programs, each in a thread; the batches of one that is alone have all threads.
+
+    If one fails, no other one begins, and those that have begun end after their batch.
+
+    Args:
+        programs: what is run.
+        memory_mb: working memory of the lanes on each device.
+        save: called with what a program returns, by one thread at a time.
+    """
+    lock, stopped = threading.Lock(), threading.Event()
+
+    def work(program: _Program, batches: Iterable[_Batch]) -> None:
+        check_precision()
+        for batch in batches:
+            if stopped.is_set():
+                return
+            found = program(batch)
+            with lock:
+                save(*found)
+
+    first, threads = programs[0], THREADS if programs[0].mesh.size == 1 else 1
+    parts = [(program, program.batches(memory_mb, 1)) for program in programs]
+    if len(programs) == 1:
+        parts = [(first, [batch]) for batch in first.batches(memory_mb, threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        calls = [pool.submit(work, *part) for part in parts]
+        try:
+            for call in as_completed(calls):
+                call.result()
+        except BaseException:
+            stopped.set()
+            raise
+
+
 class _Batch(NamedTuple):
-    """The fits of one dispatch: all are of one number of rounds.
+    """Fits of one dispatch, of one number of rounds.
 
     Attributes:
-        name: of its file.
-        rounds: of each fit.
+        task: the padded task.
+        group: the settings.
         fits: i64[B, 3]: the place of its setting in the group, the evaluation and the repeat.
+        lanes: how many fits its program takes; the first fit fills up the rest.
     """
 
-    name: str
-    rounds: int
+    task: Task
+    group: Group
     fits: np.ndarray
+    lanes: int
+
+    @property
+    def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The columns of `storage.FIT`."""
+        setting, evaluation, repeat = self.fits.T
+        return self.group.indices[setting], evaluation, repeat
 
 
-def _batches(sweep: Sweep, number: int, group: Group, folds: int, lanes: int) -> Iterator[_Batch]:
-    """The fits of a group by their number of rounds, at most `lanes` in a batch.
+class _Program:
+    """The settings of one structure on tables of one shape, which share a program.
 
-    Args:
-        sweep: how many repeats a setting has.
-        number: the number of the group among the task's, for the names of the batches.
-        group: the settings.
-        folds: the number of evaluations.
-        lanes: the most fits in a batch.
+    Attributes:
+        mesh: the devices, on one axis.
+        pieces: (padded task, group, the task's fits that are done).
+        compiling: (seconds, MB) for each signature.
     """
-    for rounds in np.unique(group.recipe.rounds):
-        settings = np.flatnonzero(group.recipe.rounds == rounds)
-        numbers = (settings, np.arange(folds), np.arange(sweep.repeats))
-        fits = np.stack(np.meshgrid(*numbers, indexing="ij"), -1).reshape(-1, 3)
-        for k, start in enumerate(range(0, len(fits), lanes)):
-            name = f"{number:03d}-{int(rounds):04d}-{k:04d}"
-            yield _Batch(name, int(rounds), fits[start : start + lanes])
 
+    def __init__(self, sweep: Sweep, measure: Measure, mesh: Mesh):
+        self.mesh = mesh
+        self.pieces: list[tuple[Task, Group, np.ndarray]] = []
+        self.compiling: list[tuple[float, float]] = []
+        self._sweep, self._evaluate = sweep, _evaluator(measure, mesh)
+        self._ids = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
+        self._compiled: dict[Any, Compiled] = {}
+        self._lock = threading.Lock()
 
-def _lanes_of(
-    group: Group, lane: int, fits: int, devices: int, memory_mb: float, threads: int
-) -> int:
-    """How many lanes a batch has.
+    def batches(self, memory_mb: float, threads: int) -> Iterator[_Batch]:
+        """The batches that are missing, cut for so many threads.
 
-    Args:
-        group: the settings.
-        lane: the bytes of a lane, from `plan.lane_bytes`.
-        fits: the number of fits of a setting.
-        devices: the number of devices for settings; the lanes are a multiple of it.
-        memory_mb: working memory of the lanes on each device.
-        threads: how many batches run side by side.
-    """
-    # As many lanes as the memory holds, and no more than the most fits of one number of rounds.
-    largest = fits * int(np.max(np.unique(group.recipe.rounds, return_counts=True)[1]))
-    lanes = int(np.clip(memory_mb * 2**20 // (lane * devices), 1, -(-largest // devices)))
+        Compiled code is given back at the end, as a process can hold a few thousand pieces only.
+        """
+        repeats = self._sweep.repeats
+        for task, group, done in self.pieces:
+            counts = np.unique(group.recipe.rounds, return_counts=True)[1]
+            lanes = self._lanes(len(task.train) * repeats * int(max(counts)), memory_mb, threads)
+            for rounds in np.unique(group.recipe.rounds):
+                settings = np.flatnonzero(group.recipe.rounds == rounds)
+                numbers = settings, np.arange(len(task.train)), np.arange(repeats)
+                fits = np.stack(np.meshgrid(*numbers, indexing="ij"), -1).reshape(-1, 3)
+                for start in range(0, len(fits), lanes):
+                    batch = _Batch(task, group, fits[start : start + lanes], lanes)
+                    if not done[batch.numbers].all():
+                        yield batch
+        self._compiled.clear()
 
-    # Batches of equal length, so that few lanes of the last one are empty.
-    batches = -(-largest // (lanes * devices))
-    if largest >= threads * MIN_LANES:
-        batches = max(batches, threads)
-    return -(-largest // (batches * devices)) * devices
+    @functools.cached_property
+    def _lane(self) -> int:
+        """The bytes of a lane."""
+        return lane_bytes(self.pieces[0][0].table, self.pieces[0][1].recipe)
+
+    def _lanes(self, largest: int, memory_mb: float, threads: int) -> int:
+        """How many lanes a batch has, if the most fits of one number of rounds are `largest`.
+
+        As many as the memory holds, and a multiple of the devices. Batches are of equal length, so
+        that few lanes of the last one are empty.
+        """
+        devices = self.mesh.size
+        most = memory_mb * 2**20 * devices // self._lane
+        batches = -(-largest // int(np.clip(most, devices, largest + devices)))
+        if largest >= threads * MIN_LANES:
+            batches = max(batches, threads)
+        return -(-largest // (batches * devices)) * devices
+
+    def __call__(self, batch: _Batch) -> tuple[str, dict[str, np.ndarray], float]:
+        """The name of the task, the columns of the batch, and the seconds that it took."""
+        task, group, fits, lanes = batch
+        setting, *places = fits[np.where(np.arange(lanes) < len(fits), np.arange(lanes), 0)].T
+        recipes = jax.tree.map(lambda leaf: leaf[setting], group.recipe)
+        words = np.column_stack([self._ids[group.indices[setting]], *places]).astype(np.uint32)
+        key = jax.random.fold_in(jax.random.key(self._sweep.seed), word(task.name))
+        rounds = np.int32(group.recipe.rounds[fits[0, 0]])
+        shared = task.table, task.train, task.test, jax.random.key_data(key), rounds
+        arguments = [
+            jax.device_put(own, NamedSharding(self.mesh, PartitionSpec(*axes)))
+            for own, axes in ((shared, ()), (recipes, ("lanes",)), (words, ("lanes",)))
+        ]
+
+        signature = group.recipe.capacity, lanes, task.train.shape
+        with self._lock:
+            if signature not in self._compiled:
+                self._compiled[signature] = self._compile(arguments)
+            program = self._compiled[signature]
+        start = time.perf_counter()
+        columns = jax.tree.map(np.asarray, program(*arguments))
+        columns = {name: column[: len(fits)] for name, column in columns.items()}
+        numbers = dict(zip(storage.FIT, batch.numbers, strict=True))
+        return task.name, {**numbers, **columns}, time.perf_counter() - start
+
+    def _compile(self, arguments: Sequence[Any]) -> Compiled:
+        start = time.perf_counter()
+        rounds = sum(len(task.train) * np.sum(own.recipe.rounds) for task, own, _ in self.pieces)
+        passed_bytes = float(self._lane) * float(rounds) * self._sweep.repeats
+        asked = options(self.mesh.devices.flat[0].platform, passed_bytes)
+        program = self._evaluate.lower(*arguments).compile(asked)
+        planned: Any = program.memory_analysis()
+        memory = planned.temp_size_in_bytes / 2**20
+        self.compiling.append((time.perf_counter() - start, memory))
+        return program
 
 
 def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
-    """The program of one batch: its lanes side by side, spread over the mesh."""
+    """The program of one batch: its lanes side by side, spread over the devices."""
 
-    def local(
-        table: Table,
-        train: Array,
-        test: Array,
-        key: Array,
-        rounds: Array,
-        recipes: Recipe,
-        words: Array,
-    ) -> dict[str, Array]:
+    def local(shared: tuple, recipes: Recipe, words: Array) -> dict[str, Array]:
+        table, train, test, key, rounds = shared
+
         def evaluate(recipe: Recipe, words: Array) -> dict[str, Array]:
             fit_key = jax.random.wrap_key_data(key, impl="threefry2x32")
             for number in words:
@@ -181,16 +364,10 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
 
         return jax.vmap(evaluate)(recipes, words)
 
-    everywhere, by_lane = PartitionSpec(), PartitionSpec(SETTINGS_AXIS)
+    by_lane = PartitionSpec("lanes")
+    specs = PartitionSpec(), by_lane, by_lane
     return jax.jit(
-        jax.shard_map(
-            local,
-            mesh=mesh,
-            in_specs=(everywhere,) * 5 + (by_lane,) * 2,
-            out_specs=by_lane,
-            axis_names={SETTINGS_AXIS},
-            check_vma=False,
-        )
+        jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=by_lane, check_vma=False)
     )
 
 
@@ -210,323 +387,3 @@ def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
     """
     quick = passed_bytes < QUICK_BYTES and compiling.may_choose(platform)
     return _QUICKLY if quick else None
-
-
-@dataclasses.dataclass
-class _Run:
-    """What is the same for all groups of a run; threads share it.
-
-    Attributes:
-        sweep: the settings.
-        measure: makes the columns of the result.
-        folder: the folder of the results.
-        mesh: the devices.
-        memory_mb: working memory of the lanes on each device.
-        progress: called with the number of fits of each batch.
-        done: what the folder holds, from `storage.done`.
-        counted: what the run has done so far: the sums of the report's fields.
-        memory: the MB of each program.
-        stopped: set when a thread fails, so that the others stop after their batch.
-        lock: of all that threads write.
-    """
-
-    sweep: Sweep
-    measure: Measure
-    folder: Path
-    mesh: Mesh
-    memory_mb: float
-    progress: Callable[[int], object]
-    done: set[tuple[str, str | None]]
-    counted: Counter[str] = dataclasses.field(default_factory=Counter)
-    memory: list[float] = dataclasses.field(default_factory=list)
-    stopped: threading.Event = dataclasses.field(default_factory=threading.Event)
-    lock: threading.RLock = dataclasses.field(default_factory=threading.RLock)
-
-    def count(self, name: str, amount: float) -> None:
-        """Add to a field of the report, and tell of fits."""
-        with self.lock:
-            self.counted[name] += amount  # type: ignore[assignment]
-            if name in ("fits", "reused"):
-                self.progress(int(amount))
-
-    @contextlib.contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        """A scope whose seconds are added to a field of the report."""
-        start = time.perf_counter()
-        yield
-        self.count(name, time.perf_counter() - start)
-
-    @property
-    def threads(self) -> int:
-        """How many programs run side by side.
-
-        Tracing holds one core and compiling not quite two, so one device has two threads. Several
-        devices or processes have the caller's alone, as all must run the same programs in the same
-        order.
-        """
-        return 1 if self.mesh.size > 1 else THREADS
-
-
-def run(
-    sweep: Sweep,
-    tasks: Task | Sequence[Task],
-    folder: str | Path,
-    *,
-    measure: Measure = error_rates,
-    mesh: Mesh | None = None,
-    memory_mb: float = MEMORY_MB,
-    padding: int = 200_000,
-    progress: Callable[[int], object] = lambda fits: None,
-    about: Mapping[str, Any] | None = None,
-) -> Report:
-    """Fit every setting on every evaluation of every task; leave a file of columns for each task.
-
-    A second run on the same folder does only what is missing. With several processes
-    (`jax.distributed`), all call this with the same arguments and a folder they share; the first
-    writes. The first also reads or draws the secret of the fingerprints, and sends it to the
-    others.
-
-    No guarantee covers the files. The measured columns, test errors for example, are exact
-    functions of the private rows, under keys that everybody can compute from the seed. Publishing
-    errors on private rows is a release, and no ledger has a line for it. Beside those columns, only
-    the keyed fingerprints in `sweep.json` depend on the rows.
-
-    Args:
-        sweep: the settings.
-        tasks: tables with their evaluations, one or several, with distinct names. Their numbers of
-            evaluations may differ.
-        folder: the folder of the results; a path or its text.
-        measure: makes the columns of the result from scores.
-        mesh: the devices, as `device_mesh` has them; all devices by default.
-        memory_mb: working memory of the lanes of one program on each device. On a single device two
-            programs run side by side.
-        padding: see `plan.common_shapes`.
-        progress: called with the number of fits that a batch finished, by one thread at a time. It
-            may not be the caller's.
-        about: provenance of the results; versions, commit and device by default. It must not change
-            between runs.
-
-    Raises:
-        ValueError: naming the argument, for tasks or axes that do not fit, or a value that the
-            recipe's maker refuses. Also if the folder holds another sweep, or one begun otherwise
-            (with other rows, for example), if another run is at work in it, or
-            `fingerprints.local_secret` refuses the secret's file. Neither fingerprints nor numbers
-            of rows are shown.
-        OSError: naming the file, if the disk does not take it. What was written before is kept.
-    """
-    # Check and plan everything before the folder is begun.
-    check_precision()
-    if not isinstance(sweep, Sweep):
-        raise ValueError(f"sweep must be a sweeps.Sweep(...), got {type(sweep).__name__}")
-    tasks, folder = checked_tasks(tasks), as_path("folder", folder)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"folder must be a folder for the results, and {folder} is a file")
-    if not callable(measure) or not hasattr(measure, "__qualname__"):
-        raise ValueError(f"measure must be a function, got {shown(measure)}")
-    positive("memory_mb", memory_mb)
-    shapes = common_shapes([task.shape for task in tasks], padding)
-    groups_of = {task.name: groups(sweep, task) for task in tasks}
-    mesh = device_mesh() if mesh is None else mesh
-    this = _Run(sweep, measure, folder, mesh, memory_mb, progress, set())
-
-    # Record what is run, or check that the folder was begun with it. The flag jax_enable_x64 is off
-    # in every run.
-    plan = {
-        **sweep.definition(),
-        "tasks": storage.fingerprints(tasks, shared_secret(folder)),
-        "measure": f"{measure.__module__}.{measure.__qualname__}",
-        "lanes": {
-            "memory_mb": memory_mb,
-            "padding": padding,
-            "devices": mesh.devices.shape,
-            "threads": this.threads,
-        },
-        "about": storage.provenance() if about is None else dict(about),
-    }
-    with storage.held(folder):
-        storage.claim(folder, plan)
-        this.done = storage.done(folder, list(groups_of))
-
-        # Fit what is missing: tables of one padded shape together, as they share programs.
-        for shape in sorted(set(shapes.values())):
-            structures: dict[Any, list[_Piece]] = {}
-            for task in together([task for task in tasks if shapes[task.shape] == shape], shape):
-                for number, group in enumerate(groups_of[task.name]):
-                    structures.setdefault(group.structure, []).append((task, number, group))
-            _run_structures(this, list(structures.values()))
-        storage.finish(sweep, tasks, folder, plan)
-    counted: Any = {name: this.counted[name] for name in Report._fields[:-1]}
-    return Report(**counted, memory_mb=max(this.memory, default=0.0))
-
-
-_Piece = tuple[Task, int, Group]
-"""(padded task, number of the group among the task's, group)."""
-
-
-def _run_structures(this: _Run, structures: Sequence[Sequence[_Piece]]) -> None:
-    """Run the structures of one shape, each in a thread; one that is alone has all threads.
-
-    Batches are cut for so many threads, also where the caller's settings allow one: a folder may be
-    gone on with by another caller.
-    """
-    alone = len(structures) == 1
-
-    def run_structure(pieces: Sequence[_Piece]) -> None:
-        _run_structure(this, this.threads if alone else 1, pieces)
-
-    _side_by_side(this, run_structure, structures, 1 if alone else this.threads)
-
-
-def _side_by_side(
-    this: _Run, work: Callable[[Any], None], parts: Iterable[Any], threads: int
-) -> None:
-    """Call `work` with each part, in so many threads, or in the caller's if that is one.
-
-    So is it for a caller with settings of JAX that other threads do not have. If a call fails, no
-    other one begins, and `this.stopped` tells those that have begun.
-    """
-    if threads == 1 or _has_own_settings():
-        for part in parts:
-            work(part)
-        return
-
-    def work_or_stop(part: Any) -> None:
-        try:
-            work(part)
-        except BaseException:
-            this.stopped.set()
-            raise
-
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            list(pool.map(work_or_stop, parts))
-        except BaseException:
-            this.stopped.set()
-            raise
-
-
-def _has_own_settings() -> bool:
-    """Whether a context such as `jax.debug_nans` holds in this thread alone."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(lambda: dict(jax.config.values)).result() != dict(jax.config.values)
-
-
-def _run_structure(this: _Run, threads: int, pieces: Sequence[_Piece]) -> None:
-    """Fit the groups of one structure, and save each batch.
-
-    A process can hold a few thousand pieces of compiled code only. So each structure gives its
-    programs back, and the function that refers to them.
-
-    Args:
-        this: the run.
-        threads: how many of its batches run side by side.
-        pieces: the groups.
-    """
-    if this.stopped.is_set():
-        return
-    task, _, group = pieces[0]
-    lane = lane_bytes(task.table, group.recipe)
-    rounds = this.sweep.repeats * sum(
-        len(task.train) * int(np.sum(group.recipe.rounds)) for task, _, group in pieces
-    )
-    platform = this.mesh.devices.flat[0].platform
-    asked = options(platform, float(lane) * rounds)
-    evaluate, lock = _evaluator(this.measure, this.mesh), threading.Lock()
-    compiled: dict[Any, Compiled] = {}
-
-    def columns_of(signature: Any, arguments: tuple) -> dict[str, np.ndarray]:
-        """The columns of a batch. Batches of one signature share a program."""
-        with lock:
-            if signature not in compiled:
-                with this.timed("compile_seconds"):
-                    program = evaluate.lower(*arguments).compile(asked)
-                planned = program.memory_analysis()
-                assert planned is not None
-                this.memory.append(planned.temp_size_in_bytes / 2**20)
-                this.count("programs", 1)
-                compiled[signature] = program
-        with this.timed("run_seconds"):
-            columns = compiled[signature](*arguments)
-            return {name: gathered(column) for name, column in columns.items()}
-
-    for piece in pieces:
-        _run_group(this, columns_of, lane, threads, piece)
-
-
-def _run_group(
-    this: _Run,
-    columns_of: Callable[[Any, tuple], dict[str, np.ndarray]],
-    lane: int,
-    threads: int,
-    piece: _Piece,
-) -> None:
-    """Fit the settings of a group on a task, and save each batch.
-
-    Args:
-        this: the run.
-        columns_of: (signature, arguments) -> the columns of a batch.
-        lane: the bytes of a lane.
-        threads: how many batches run side by side.
-        piece: the padded task, and the group.
-    """
-    task, number, group = piece
-    evaluations, devices = len(task.train), this.mesh.shape[SETTINGS_AXIS]
-    fits = evaluations * this.sweep.repeats
-    lanes = _lanes_of(group, lane, fits, devices, this.memory_mb, threads)
-
-    # What an earlier run left, a batch or the whole task.
-    missing = []
-    for batch in _batches(this.sweep, number, group, evaluations, lanes):
-        if {(task.name, batch.name), (task.name, None)} & this.done:
-            this.count("reused", len(batch.fits))
-        else:
-            missing.append(batch)
-    if not missing or this.stopped.is_set():
-        return
-
-    signature = (group.recipe.capacity, lanes, evaluations)
-    inputs = _on_mesh(task, this.sweep.seed, this.mesh)
-    settings = this.sweep.settings
-    ids = np.asarray([id_words(setting_id(settings[index])) for index in group.indices])
-
-    def fit_and_save(batch: _Batch) -> None:
-        if this.stopped.is_set():
-            return
-
-        # The batch is filled up with its first fit.
-        own = np.where(np.arange(lanes) < len(batch.fits), np.arange(lanes), 0)
-        setting, evaluation, repeat = batch.fits[own].T
-        numbers = np.stack([*ids[setting].T, evaluation, repeat], axis=1).astype(np.uint32)
-        recipes, words = jax.tree.map(
-            lambda array: place(array, this.mesh, SETTINGS_AXIS),
-            (jax.tree.map(lambda leaf: leaf[setting], group.recipe), numbers),
-        )
-        columns = columns_of(signature, (*inputs, np.int32(batch.rounds), recipes, words))
-        _save(this.folder, task, group, batch, columns)
-        this.count("fits", len(batch.fits))
-
-    _side_by_side(this, fit_and_save, missing, threads)
-
-
-def _save(
-    folder: Path, task: Task, group: Group, batch: _Batch, columns: Mapping[str, np.ndarray]
-) -> None:
-    """Write the columns of a batch, on the first process."""
-    if jax.process_index() != 0:
-        return
-    setting, evaluation, repeat = batch.fits.T
-    ids = {"setting": group.indices[setting], "evaluation": evaluation, "repeat": repeat}
-    measured = {name: column[: len(setting)] for name, column in columns.items()}
-    storage.save_columns(storage.part(folder, task.name, batch.name), {**ids, **measured}, {})
-
-
-def _on_mesh(task: Task, seed: int, mesh: Mesh) -> tuple[Table, Array, Array, Array]:
-    """The table, the masks of trained and tested rows, and the task's key, on the mesh."""
-    table = shard_rows(task.table, mesh)
-    absent = table.target.shape[0] - task.train.shape[1]
-    train, test = (
-        place(np.pad(mask, ((0, 0), (0, absent))), mesh, None, ROWS_AXIS)
-        for mask in (task.train, task.test)
-    )
-    key = jax.random.fold_in(jax.random.key(seed), word(task.name))
-    return table, train, test, place(jax.random.key_data(key), mesh)

@@ -32,7 +32,7 @@ from dpbt.base import (
 from dpbt.privacy import boundary, pricing, sensitivity
 from dpbt.privacy.accounting import Event
 from dpbt.privacy.mechanism import Mechanism, Sensitivity
-from dpbt.release.answers import kinks, no_link
+from dpbt.release.about import kinks, no_link
 
 SITE = "score"
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from dpbt.cli.errors import InputError
-from dpbt.sweeps.storage import provenance, write_whole
+from dpbt.storage import write_whole
+from dpbt.sweeps.storage import provenance
 
 Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""

@@ -19,7 +19,7 @@ from dpbt import boosting, recipes, tuning
 from dpbt.base import Recipe, Table
 from dpbt.privacy import keys
 from dpbt.release.about import about
-from dpbt.release.answers import probability_of
+from dpbt.release.scoring import probability_of
 from dpbt.tuning import selections
 from experiments.common import peers
 from experiments.comparisons import ablation

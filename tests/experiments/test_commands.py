@@ -7,7 +7,6 @@ import jax
 import numpy as np
 import pytest
 
-from dpbt.sweeps import storage
 from experiments import __main__ as command_line
 from experiments.common import cache, results, tables
 from experiments.papers.nock_henecka_2020 import settings, table
@@ -93,8 +92,9 @@ def test_results_are_read_as_they_were_written(tmp_path):
     assert tables.of_lines([found], ["a", "b", "d", "e"]) == "a  b    d  e\n1  0.1     tight"
 
 
-def test_table_1_counts_the_best_alphas_of_saved_fits(tmp_path):
+def test_table_1_counts_the_best_alphas_of_saved_fits(tmp_path, monkeypatch):
     """Two domains, two settings of each alpha; one setting has two folds of different errors."""
+    saved = {}
     best = {"one": (0.1, 0.2, 0.3), "two": (0.2, 0.2, 0.25)}
     for name, errors in best.items():
         rows = []
@@ -105,7 +105,8 @@ def test_table_1_counts_the_best_alphas_of_saved_fits(tmp_path):
         epsilon, setting, alpha, error = map(np.asarray, zip(*rows, strict=True))
         columns = {"epsilon": epsilon, "setting": setting, "alpha": alpha, "test_error": error}
         columns["calibration"] = np.full(len(rows), "tight")
-        storage.save_columns(tmp_path / f"{name}.npz", columns, {})
+        saved[name] = columns
+    monkeypatch.setattr(table, "saved", lambda folder: saved)
     assert table.calibrations(tmp_path) == ["tight"]
     lines = table.lines(tmp_path, ["tight"])
     assert [line["epsilon"] for line in lines] == list(settings.EPSILONS)

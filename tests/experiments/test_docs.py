@@ -30,7 +30,6 @@ def quiet_folder(tmp_path, monkeypatch):
     """An empty folder to run in, with figures that open no window."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setenv("DPBT_SECRET", str(tmp_path / "secret"))
     return tmp_path
 
 

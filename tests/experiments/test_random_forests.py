@@ -16,7 +16,7 @@ from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.learners import random_tree
 from dpbt.learners.hypotheses import tree_groups
-from dpbt.release import answers as prediction
+from dpbt.release import scoring as prediction
 from experiments import __main__ as command_line
 from experiments.common import data, forest_bounds, structures
 from experiments.papers.bojarski_2014 import grid as grids

@@ -145,7 +145,8 @@ def fits(seed=0, better=0.0):
 
 def test_printed_fits_and_forests_are_those_of_their_own_commands(tmp_path, monkeypatch):
     """Each error stands at its own place; a domain without forests is out of Table 4."""
-    (tmp_path / "sweep.json").write_text('{"about": {"commit": "abc"}}')
+    monkeypatch.setattr(saved, "files", lambda folder: {"banknote": folder})
+    monkeypatch.setattr(saved, "commit", lambda folder: "abc")
     made, theirs, rng = {}, {}, np.random.default_rng(0)
     values = itertools.product((0.01, 25.0), ("0.1", "objective", "1.0"), (0.1, 0.9), (2, 20))
     for epsilon, alpha, share, rounds in values:
@@ -241,7 +242,7 @@ def test_the_smallest_grid_is_fitted_saved_and_resumed(data_folder, tmp_path, ca
     assert command_line.main(more) == 0
     both = reading_fits.domains(tmp_path, none, none)["transfusion"]
     assert set(both.errors) == {*transfusion.errors, "clamped after"}
-    assert len(list(tmp_path.glob("boosted*/transfusion/transfusion.npz"))) == 2
+    assert len(list(tmp_path.glob("boosted*/transfusion/transfusion.jsonl"))) == 2
     for reading, errors in transfusion.errors.items():
         np.testing.assert_array_equal(both.errors[reading], errors)
     first = (tmp_path / "readings.csv").read_bytes()

@@ -98,7 +98,7 @@ def test_keys_differ_and_folds_of_one_key_are_averaged(small, tmp_path):
         accuracy, report = jobs.fit_all(work, quiet=True)
         assert accuracy.shape == (2, 3)
         assert report.fits == 2 * shape[0] * shape[1]
-        columns, _ = load_columns(work.folder / f"{dataset}.npz")
+        columns, _ = load_columns(work.folder / f"{dataset}.jsonl")
         own = 1 - columns["test_error"].reshape(2, -1, work.folds, work.sweep.repeats).astype(
             np.float64
         )

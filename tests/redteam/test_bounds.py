@@ -149,7 +149,7 @@ def test_a_sweep_counts_the_first_rows_alone(tmp_path):
             return {"score": jnp.sum(score)}
 
         runner.run(sweep, tasks, tmp_path / name, measure=spread)
-        found.append(load_columns(tmp_path / name / "own.npz")[0]["score"])
+        found.append(load_columns(tmp_path / name / "own.jsonl")[0]["score"])
     np.testing.assert_array_equal(*found)
     assert len(set(found[0].tolist())) > 3
 

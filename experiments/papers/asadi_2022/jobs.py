@@ -173,7 +173,7 @@ def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, runner.Report]:
     bar = progress(total, "fit", work.task.name, quiet=quiet, smoothing=0.1)
     with bar as shown, of_input(work.folder):
         report = runner.run(work.sweep, [work.task], work.folder, progress=shown.update)
-    columns, _ = storage.load_columns(work.folder / f"{work.task.name}.npz")
+    columns, _ = storage.load_columns(work.folder / f"{work.task.name}.jsonl")
     accuracy = 1 - columns["test_error"].astype(np.float64)
     shape = (len(work.sweep.settings), -1, work.folds, work.sweep.repeats)
     return accuracy.reshape(shape).mean(axis=2).reshape(shape[0], -1), report

@@ -89,7 +89,7 @@ def fitted(sweep: plan.Sweep, work: list[plan.Task], samples: int) -> list[dict[
     """The columns of the fits of a sweep on the samples of each point, which follow each other."""
     with tempfile.TemporaryDirectory() as folder:
         runner.run(sweep, work, Path(folder))
-        found = [storage.load_columns(Path(folder) / f"{one.name}.npz")[0] for one in work]
+        found = [storage.load_columns(Path(folder) / f"{one.name}.jsonl")[0] for one in work]
     by_point = (found[start : start + samples] for start in range(0, len(found), samples))
     return [
         {name: np.concatenate([part[name] for part in own]) for name in own[0]} for own in by_point

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     """
     grids: dict[tuple[int, float], saved.Grid] = {}
     for folder in map(Path, (options.results, *options.more)):
-        if not (folder / "sweep.json").exists():
+        if not saved.files(folder):
             raise InputError(f"no results in {folder}; run: python -m experiments {NAME} run")
         with of_input(folder):
             for key, found in saved.grids(folder).items():
@@ -79,7 +79,7 @@ def _unfinished(grid: saved.Grid) -> dict[str, str]:
 def _derived(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | None) -> None:
     """Write the tables and the claims in words."""
     about, theirs, forests = dict(main.about), {}, None
-    if (Path(options.forests) / "sweep.json").exists():
+    if saved.files(Path(options.forests)):
         forests = saved.forests(Path(options.forests))
         theirs["forests_commit"] = saved.commit(Path(options.forests))
     found = {
@@ -93,7 +93,7 @@ def _derived(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | N
         found["overall"] = derived.overall(found["table_4"])
     if fine is not None:
         found["bins"] = derived.by_bins(main, fine)
-    if (Path(options.criterion) / "sweep.json").exists():
+    if saved.files(Path(options.criterion)):
         alone = saved.criterion(Path(options.criterion))
         found["criterion"] = derived.criterion(main, alone, str(ALPHA))
         theirs["criterion_commit"] = saved.commit(Path(options.criterion))

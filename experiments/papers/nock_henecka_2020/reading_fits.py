@@ -89,7 +89,7 @@ def domains(folder: Path, grid: Path, forests: Path) -> dict[str, Fits]:
 
 def _files(folder: Path, name: str) -> list[Path]:
     """The files of a domain; each has the readings that were added together."""
-    return sorted(folder.glob(f"boosted*/{name}/{name}.npz"))
+    return sorted(folder.glob(f"boosted*/{name}/{name}.jsonl"))
 
 
 def readings(folder: Path, name: str) -> set[str]:
@@ -105,7 +105,7 @@ def readings(folder: Path, name: str) -> set[str]:
 def unfinished(folder: Path, name: str) -> Path:
     """The folder where the next readings of a domain are fitted."""
     every = (folder / f"boosted{number or ''}" / name for number in itertools.count())
-    return next(one for one in every if not (one / f"{name}.npz").exists())
+    return next(one for one in every if not (one / f"{name}.jsonl").exists())
 
 
 def _joined(parts: Sequence[Fits]) -> Fits:
@@ -132,7 +132,7 @@ def _fitted(path: Path) -> Fits:
 
 def _printed(folder: Path) -> dict[str, Fits]:
     """Domain -> its published fits in a folder of `run`, for v_q = 10 and M = 10."""
-    grid = saved.grids(folder).get((10, 10.0)) if (folder / "sweep.json").exists() else None
+    grid = saved.grids(folder).get((10, 10.0)) if saved.files(folder) else None
     if grid is None:
         return {}
     found = {}
@@ -150,7 +150,7 @@ def _printed(folder: Path) -> dict[str, Fits]:
 
 def _forests(folder: Path) -> dict[str, tuple[dict[str, np.ndarray], str]]:
     """Domain -> (its forests, the commit), of the domains that are finished in `forests`."""
-    if not (folder / "sweep.json").exists():
+    if not saved.files(folder):
         return {}
     found = {}
     for name, fits in saved.forests(folder).items():

@@ -1,9 +1,7 @@
 """Fits of a folder as errors by setting; also of a run that is not finished."""
 
-import contextlib
 import dataclasses
 import functools
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -12,6 +10,7 @@ import numpy as np
 
 from dpbt.sweeps import plan, storage
 from experiments.common import aggregated
+from experiments.common.data import NOCK_HENECKA
 from experiments.papers.nock_henecka_2020 import criterion as of_criterion
 from experiments.papers.nock_henecka_2020 import forests as of_forests
 from experiments.papers.nock_henecka_2020.settings import CALIBRATIONS, FOLDS, GRID, NAME, grid
@@ -117,8 +116,27 @@ def _both(one: Fits, other: Fits) -> Fits:
     return Fits.of(every | dict(zip(other.settings, other.folds, strict=True)))
 
 
+def files(folder: Path) -> dict[str, Path]:
+    """Domain -> the file that `sweeps.run` writes, finished or not."""
+    paths = (
+        (name, folder / f"{name}{end}") for name in NOCK_HENECKA for end in (".part", ".jsonl")
+    )
+    return {name: path for name, path in paths if path.exists()}
+
+
+def about(folder: Path) -> dict[str, Any]:
+    """What a folder of fits is of, and what made it.
+
+    Raises:
+        ValueError: if it has none.
+    """
+    for path in files(folder).values():
+        return storage.load_columns(path)[1]
+    raise ValueError(f"{folder} has no fits")
+
+
 def errors(folder: Path, sweep: plan.Sweep) -> dict[str, dict[int, np.ndarray]]:
-    """Task -> number of a setting -> its test errors by fold, of settings with all folds.
+    """Domain -> number of a setting -> its test errors by fold, of settings with all folds.
 
     Args:
         folder: where `sweeps.run` writes, finished or not.
@@ -127,45 +145,24 @@ def errors(folder: Path, sweep: plan.Sweep) -> dict[str, dict[int, np.ndarray]]:
     Raises:
         ValueError: if the folder is of another sweep.
     """
-    begun = json.loads((folder / "sweep.json").read_text())
-    told = json.loads(json.dumps(sweep.definition()))
-    if any(begun[key] != told[key] for key in ("name", "blocks")):
-        raise ValueError(f"{folder} is of another sweep, {begun['name']}")
     place = {plan.setting_id(setting): k for k, setting in enumerate(sweep.settings)}
     found: dict[str, dict[int, np.ndarray]] = {}
-    for task in begun["tasks"]:
-        parts = [folder / f"{task}.npz", *sorted((folder / "parts" / task).glob("[!.]*.npz"))]
-        ids, folds, test_errors = [], [], []
-        for path in parts:
-            with contextlib.suppress(OSError):  # a part may be joined meanwhile
-                columns = storage.load_columns(path)[0]
-                ids.append(_numbers(columns["setting"], place))
-                folds.append(columns["evaluation"])
-                test_errors.append(columns["test_error"].astype(np.float64))
-        if ids:
-            found[task] = _whole(*map(np.concatenate, (ids, folds, test_errors)))
+    for name, path in files(folder).items():
+        columns, begun = storage.load_columns(path)
+        if any(begun[key] != sweep.definition()[key] for key in ("name", "blocks")):
+            raise ValueError(f"{path} is of another sweep, {begun['name']}")
+        names, inverse = np.unique(columns["setting"], return_inverse=True)
+        ids = np.asarray([place[setting] for setting in names.tolist()])[inverse]
+        found[name] = _whole(ids, columns["evaluation"], columns["test_error"])
     return found
 
 
-def _numbers(ids: np.ndarray, place: Mapping[str, int]) -> np.ndarray:
-    """i64[fit], the numbers of settings; the files of a finished task have their names."""
-    if ids.dtype.kind != "U":
-        return ids.astype(np.int64)
-    names, inverse = np.unique(ids, return_inverse=True)
-    return np.asarray([place[name] for name in names.tolist()])[inverse]
-
-
 def _whole(ids: np.ndarray, folds: np.ndarray, errors: np.ndarray) -> dict[int, np.ndarray]:
-    """Number of a setting -> its errors by fold, of the settings with all folds.
-
-    Of equal fits, as there are while parts are joined, the last one is kept.
-    """
-    place = ids * FOLDS + folds
-    every, last = np.unique(place[::-1], return_index=True)
-    kept = errors[::-1][last]
-    settings, first, count = np.unique(every // FOLDS, return_index=True, return_counts=True)
+    """Number of a setting -> its errors by fold, of the settings with all folds."""
+    order = np.lexsort((folds, ids))
+    settings, first, count = np.unique(ids[order], return_index=True, return_counts=True)
     return {
-        int(at): kept[start : start + FOLDS]
+        int(at): errors[order][start : start + FOLDS]
         for at, start, folds_of in zip(settings, first, count, strict=True)
         if folds_of == FOLDS
     }
@@ -177,7 +174,7 @@ def grids(folder: Path) -> dict[tuple[int, float], Grid]:
     Raises:
         ValueError: if the folder is of another sweep.
     """
-    begun = json.loads((folder / "sweep.json").read_text())
+    begun = about(folder)
     bins, block = int(begun["name"].rsplit("_", 1)[-1]), begun["blocks"][0]
     clips = tuple(block["clip"])
     smoke = len(block["rounds"]) < len(GRID["rounds"])
@@ -185,10 +182,10 @@ def grids(folder: Path) -> dict[tuple[int, float], Grid]:
     raw = errors(folder, sweep)
 
     words = " ".join(f"{clip:g}" for clip in clips)
-    about = {
+    made = {
         **begun["about"],
         "command": f"python -m experiments {NAME} run --bins {bins} --clip {words}",
-        "date": aggregated.date(folder / "sweep.json"),
+        "date": aggregated.date(next(iter(files(folder).values()))),
         "seed": begun["seed"],
         "folds": FOLDS,
         "bins": bins,
@@ -200,7 +197,7 @@ def grids(folder: Path) -> dict[tuple[int, float], Grid]:
     for clip in clips:
         fits = {name: _fits(by_setting, sweep, clip) for name, by_setting in raw.items()}
         found[bins, clip] = Grid(
-            {name: own for name, own in fits.items() if own}, dict(about), whole
+            {name: own for name, own in fits.items() if own}, dict(made), whole
         )
     return found
 
@@ -249,7 +246,7 @@ def _other(
         folder: its results.
         sweep: from whether it is the smallest one to what it runs.
     """
-    begun = json.loads((folder / "sweep.json").read_text())["blocks"][0]
+    begun = about(folder)["blocks"][0]
     smoke = len(begun["depth"]) < len(sweep(False).blocks[0]["depth"])
     settings: Any = sweep(smoke).settings
     for name, by_setting in errors(folder, sweep(smoke)).items():
@@ -291,4 +288,4 @@ def criterion(folder: Path) -> dict[str, Fits]:
 
 def commit(folder: Path) -> str:
     """The commit of the code that fitted what a folder has."""
-    return json.loads((folder / "sweep.json").read_text())["about"]["commit"]
+    return about(folder)["about"]["commit"]

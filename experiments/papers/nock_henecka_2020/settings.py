@@ -21,7 +21,7 @@ MAX_BINS = 255
 """A column has at most 256 cells, and one is for missing numbers."""
 
 SPARE_CELLS = 1_800_000
-"""The padding of `plan.common_shapes` for one M: compiling the programs of a table, 4.8 s of
+"""The padding of `plan.shared_shapes` for one M: compiling the programs of a table, 4.8 s of
 processor time each, costs as much as this many cells do in its fits."""
 
 

@@ -43,7 +43,7 @@ def saved(folder: Path) -> dict[str, dict[str, np.ndarray]]:
     Raises:
         InputError: if the folder holds no fits, or a file that is not one of fits.
     """
-    paths = sorted(folder.glob("*.npz"))
+    paths = sorted(folder.glob("*.jsonl"))
     if not paths:
         raise InputError(f"no results in {folder}; run: python -m experiments {NAME} run")
     with of_input(folder):

@@ -76,7 +76,7 @@ def rounded(product: Array) -> Array:
     """f32[...]: a finite product, rounded by itself before it is added to anything.
 
     A compiler may join a product and the sum that it is added to into one operation, which rounds
-    once. Whether it does so depends on the program around them. A fit in memory and a fit by chunks
+    once. Whether it does so depends on the program around them. A fit in memory and a fit by blocks
     are different programs, and must agree on every bit.
     """
     return namespace(product).clip(product, -_LARGEST, _LARGEST)

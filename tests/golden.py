@@ -119,20 +119,20 @@ def hashed(tree) -> str:
 
 
 def learned(recipe: Recipe) -> list[str]:
-    """Hashes of the transcript and of the hypotheses under fixed keys, in memory."""
+    """Hashes of the transcript of a model and of its hypotheses under fixed keys, in memory."""
     keys = jax.random.key(1), jax.random.key(2)
-    model = training_fit.learn(keys[0], table_for(recipe), recipe, keys[1], keep_withheld=True)
+    model = training_fit.learn(keys[0], table_for(recipe), recipe, keys[1])
     return [hashed(tuple(model.transcript)), hashed((model.hypotheses, model.intercept))]
 
 
 def in_blocks(recipe: Recipe) -> list[str] | None:
-    """The same of a table in three chunks; None for a recipe that reads all rows at once."""
+    """The same of a table in three blocks; None for a recipe that reads all rows at once."""
     from dpbt.data import convert
 
     columns, answer = _columns()
     labels, options = _labels(recipe, answer)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "chunks"
+        folder = Path(name) / "blocks"
         table = convert.convert_columns(
             DOMAIN, columns, labels, folder, rows_per_block=128, **options
         )

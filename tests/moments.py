@@ -6,11 +6,13 @@ SIGKILL would leave. With a number in place of "none" it sends itself SIGKILL at
 makes no copies. With -1 it does neither.
 """
 
+import functools
 import itertools
 import os
 import re
 import shutil
 import signal
+import sqlite3
 import sys
 import threading
 from pathlib import Path
@@ -56,7 +58,24 @@ class Moments:
             fsync(handle)
 
         os.fsync = noted
+        sqlite3.Connection = self._noting(sqlite3.Connection)  # type: ignore[misc]
+        sqlite3.connect = functools.partial(sqlite3.connect, factory=sqlite3.Connection)
         sys.addaudithook(self._heard)
+
+    def _noting(self, connection: type[sqlite3.Connection]) -> type[sqlite3.Connection]:
+        """Connections whose statements are moments; SQLite opens its files by itself."""
+        note = self._note
+
+        class Noting(connection):
+            def __init__(self, database: object, *args: object, **options: object) -> None:
+                super().__init__(database, *args, **options)  # type: ignore[arg-type]
+                self._file = str(database).removeprefix("file://").partition("?")[0]
+
+            def execute(self, *args: object) -> sqlite3.Cursor:
+                note("a statement", self._file)
+                return super().execute(*args)  # type: ignore[arg-type]
+
+        return Noting
 
     def _heard(self, event: str, given: tuple) -> None:
         opened = event == "open" and isinstance(given[2], int) and given[2] & WRITES
@@ -78,7 +97,7 @@ class Moments:
         if self._kill is None and _is_written(event, place):
             half = shutil.copytree(self._folder, self._copy(event, place, HALF))
             cut_last_line(half / place.relative_to(self._folder))
-        found = state(self._folder)
+        found = state(self._folder, content=True)
         if found == self._last:
             return
         self._last = found
@@ -109,13 +128,18 @@ def cut_last_line(path: Path) -> None:
     path.write_bytes(content[: (start + len(content)) // 2])
 
 
-def state(folder: Path) -> dict[str, tuple[int, int]]:
-    """Name -> (mode, size) of all there is in a folder; names that were drawn are masked."""
+def state(folder: Path, content: bool = False) -> dict[str, tuple[int, int, int]]:
+    """Name -> (mode, size, a hash of the content if it is asked for) of all there is in a folder.
+
+    Names that were drawn are masked.
+    """
     masked = re.compile(r"^(.*/)?(\..*-)[a-z0-9_]{8}(?=\.[a-z]+$|$)")
     found = {}
     for path in folder.rglob("*"):
         size = path.stat().st_size if path.is_file() else 0
-        found[masked.sub(r"\1\2x", str(path.relative_to(folder)))] = path.stat().st_mode, size
+        known = hash(path.read_bytes()) if content and size else 0
+        name = masked.sub(r"\1\2x", str(path.relative_to(folder)))
+        found[name] = path.stat().st_mode, size, known
     return found
 
 

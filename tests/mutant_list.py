@@ -1,6 +1,6 @@
 """The mutants that `mutants.py` runs: what each takes away, and the tests that must see it."""
 
-from mutants_chunks import CHUNKS
+from mutants_blocks import BLOCKS
 from mutants_commands import COMMANDS
 from mutants_composition import COMPOSITION
 from mutants_estimators import ESTIMATORS
@@ -16,13 +16,6 @@ MUTANTS = [
         "jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)])",
         "jnp.asarray(tag)",
         (attack("keys", "one_key_with_two_settings_gives_no_counts"),),
-    ),
-    Mutant(
-        "own_key without the tag",
-        "dpbt/training/boosting.py",
-        "jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)])",
-        "jnp.concatenate(_bits_of(numbers))",
-        (attack("keys", "two_learners_of_one_budget_do_not_share_noise"),),
     ),
     Mutant(
         "own_key without the weight update",
@@ -65,13 +58,6 @@ MUTANTS = [
         "rows={rows}, the table has more rows present",
         "rows={rows}, the table has {present} rows present",
         (attack("bounds", "a_fit_beyond_the_bound_is_refused_and_the_private_number_is_not_said"),),
-    ),
-    Mutant(
-        "weights of rows are ignored",
-        "dpbt/training/checks.py",
-        "    if sample_weight is not None:",
-        "    if False:",
-        (attack("files", "weights_of_rows_are_refused_by_name"),),
     ),
     Mutant(
         "the part of each row is left in the model",
@@ -516,16 +502,9 @@ MUTANTS = [
     Mutant(
         "a statement that does not name the key",
         "dpbt/training/fit.py",
-        "keys.kind(key), intercept",
-        "None, intercept",
+        "recipe, table, keys.kind(key))",
+        "recipe, table, None)",
         (statement("a_statement_names_the_kind_of_the_key"),),
-    ),
-    Mutant(
-        "runs under other random bits",
-        "dpbt/training/checks.py",
-        "    if not jax.config.jax_threefry_partitionable:",
-        "    if False:",
-        ("tests/test_precision.py::test_no_entry_runs_under_other_flags[boost]",),
     ),
     Mutant(
         "runs in double precision",
@@ -548,7 +527,7 @@ MUTANTS = [
         "same = True",
         ("tests/test_saving.py::test_a_changed_or_shorter_file_is_refused_by_name",),
     ),
-    *CHUNKS,
+    *BLOCKS,
     *COMMANDS,
     *COMPOSITION,
     *ESTIMATORS,

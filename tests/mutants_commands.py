@@ -11,15 +11,15 @@ COMMANDS = [
     Mutant(
         "a command that fits with a key of a number",
         "dpbt/cli/fit.py",
-        "key, public_key = keys.noise_and_public(options.seed)",
-        "key, public_key = keys.noise_and_public(0)",
+        "keys.noise_and_public(options.seed)\n        with of_input():",
+        "keys.noise_and_public(0)\n        with of_input():",
         (command("a_release_draws_a_fresh_key"),),
     ),
     Mutant(
         "a fit that pays before its owner looks",
         "dpbt/cli/fit.py",
-        '        check.ask(options.file, domain, label, options.yes, "Learn and pay")',
-        "        pass",
+        '    check.ask(options.file, domain, label, options.yes, "Learn and pay")',
+        "    pass",
         ("tests/test_owner.py::test_a_fit_that_learns_noise_is_asked_about_before_it_pays",),
     ),
     Mutant(

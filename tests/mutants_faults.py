@@ -7,35 +7,19 @@ def fault(name: str) -> str:
     return f"tests/test_faults.py::test_{name}"
 
 
-def damage(name: str) -> str:
-    return f"tests/test_damage.py::test_{name}"
-
-
 def killed(name: str) -> str:
     return f"tests/test_kills.py::test_{name}"
 
 
 FAULTS = [
     Mutant(
-        "a key that makes noise again for a folder that is gone",
-        "dpbt/cli/chunked.py",
-        "        if marked and not begun:",
-        "        if False:",
-        (damage("a_checkpoint_whose_name_is_cut_off_does_not_go_on"),),
-    ),
-    Mutant(
-        "releases that nothing names, and a new key for them",
-        "dpbt/cli/chunked.py",
-        "for name in (RUN, RELEASES))",
-        "for name in (RUN,))",
-        (damage("releases_without_a_name_are_of_no_further_run"),),
-    ),
-    Mutant(
         "a table that is known by its chunks alone",
         "dpbt/data/blocks.py",
         "        return self.manifest.checksum",
         "        return repr(list(map(tuple, self.manifest.blocks)))",
-        (damage("the_identity_of_a_table_is_that_of_its_rows_and_declarations"),),
+        (
+            "tests/test_blocks.py::test_the_identity_of_a_table_is_that_of_its_rows_and_declarations",
+        ),
     ),
     Mutant(
         "a damaged result that counts as done",
@@ -77,7 +61,9 @@ FAULTS = [
         "dpbt/data/blocks.py",
         "self._verified[number] = state",
         "del state",
-        ("tests/test_damage.py::test_a_chunk_that_changes_between_its_blocks_is_not_predicted",),
+        (
+            "tests/test_checkpoints.py::test_a_block_that_changes_between_its_pieces_is_not_predicted",
+        ),
     ),
     Mutant(
         "an error of the disk that names no file",
@@ -105,7 +91,7 @@ FAULTS = [
         "dpbt/data/convert.py",
         "    if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):",
         "    if False:",
-        (damage("a_file_that_changes_while_it_is_read_is_refused"),),
+        ("tests/test_blocks.py::test_a_file_that_changes_while_it_is_read_is_refused",),
     ),
     Mutant(
         "private files that a kill leaves",
@@ -113,13 +99,6 @@ FAULTS = [
         "(_MARK + pattern):\n        left.unlink(missing_ok=True)",
         "(_MARK + pattern):\n        pass",
         (killed("a_sweep_that_was_killed_ends_with_the_same_files"),),
-    ),
-    Mutant(
-        "a key that a kill leaves unnamed",
-        "dpbt/cli/fit.py",
-        "output.free(options, chunked.left_words(options))",
-        "output.free(options)",
-        (killed("a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_key"),),
     ),
     Mutant(
         "a round on chunks that compiles a key's block again",

@@ -1,6 +1,8 @@
 """Folders of blocks: the rows of memory, and damage that is found."""
 
+import dataclasses
 import json
+import os
 import shutil
 
 import numpy as np
@@ -10,6 +12,7 @@ import dpbt
 from dpbt.base import MAX_ROWS
 from dpbt.data import blocks, convert, owner
 from dpbt.data.domains import Label, WeightColumn
+from tests import worker
 from tests.test_block_fits import DECLARED, DOMAIN, columns, labels, pair
 
 
@@ -184,3 +187,45 @@ def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):
     with pytest.raises(ValueError, match=rf"manifest\.json: .*{words}") as told:
         blocks.open_folder(found.folder)
     assert "zqxcell" not in str(told.value)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    cells = columns(100)
+    path = tmp_path / "rows.csv"
+    write_csv(path, cells, labels(cells, "two"), np.ones(100))
+    read = convert.blocks_of_file
+
+    def changing(*given):
+        yield from read(*given)
+        os.utime(path, (1, 1))
+
+    monkeypatch.setattr(convert, "blocks_of_file", changing)
+    with pytest.raises(ValueError, match=r"rows\.csv: changed while it was read; convert it again"):
+        convert.convert_file(path, DOMAIN, LABEL, tmp_path / "t")
+    assert not (tmp_path / "t").exists()
+
+
+def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
+    """Not of their source; and each declaration counts."""
+    domain, columns, labels = worker.random_cells(5, 60)
+
+    def identity(name, labels=labels, domain=domain, **options):
+        rows = convert.RawRows(columns, labels, options.pop("weights", None))
+        return convert.convert([rows], domain, tmp_path / name, **options).identity
+
+    first = next(iter(domain))
+    wider = {**domain, first: dataclasses.replace(domain[first], high=domain[first].high + 1)}
+    flipped = [not labels[0], *labels[1:]]
+    found = [
+        identity("a"),
+        identity("b", labels=flipped),
+        identity("c", domain=wider),
+        identity("d", capacity=61),
+        identity("e", weights=[1.0] * 60, max_weight=2.0),
+        identity("f", rows_per_block=30),
+        identity("g", domain=dict(reversed(domain.items()))),
+        identity("h", labels=["no", "yes", *["no"] * 58], negative="no", positive="yes"),
+        identity("i", labels=["0", "1", *["0"] * 58], negative="0", positive="1"),
+    ]
+    assert len(set(found)) == len(found)
+    assert identity("again") == found[0]

@@ -308,8 +308,6 @@ def test_bad_keys_and_batched_recipes_are_refused(small_table):
     for several in (dpbt.fit, dpbt.boost):
         with pytest.raises(ValueError, match="one setting"):
             several(jax.random.key(0), small_table, recipes.bdpe(epsilon=[1, 2], rows=80))
-    with pytest.raises(ValueError, match="keep_withheld must be True or False, got 'no'"):
-        dpbt.fit(jax.random.key(0), small_table, recipe, keep_withheld="no")
 
 
 def test_models_recipes_and_ledgers_say_what_to_keep_instead_of_a_pickle(small_table):

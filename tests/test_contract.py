@@ -21,7 +21,9 @@ SLACK = 2e-3
 """Room for float32 in a log density of a whole transcript."""
 
 DRAWS = 20_000
-log_prob = jax.jit(boosting.transcript_log_prob)  # two calls in one program are traced once
+log_prob = jax.jit(
+    lambda *args: boosting.replay(*args).log_prob
+)  # two calls in one program are traced once
 SIGMAS = 5.5
 """A correct sampler fails one comparison below with probability under 4e-8 (normal approximation of
 the mean).

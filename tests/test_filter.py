@@ -316,10 +316,6 @@ WRONG = {
         (dpbt.fresh_key(), table, recipes.bdpe(**SMALL)),
         {"keep_witheld": True},
     ),
-    "no flag": lambda table: (
-        (dpbt.fresh_key(), table, recipes.bdpe(**SMALL)),
-        {"keep_withheld": "yes"},
-    ),
 }
 
 

@@ -98,16 +98,17 @@ def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
 def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     recipe = EVERY_RECIPE[name](epsilon=epsilon)
     key = jax.random.key(5)
-    model = grown(key, table, recipe, keep_withheld=True)
+    model = dpbt.boost(key, table, recipe, PUBLIC)
+    releases = model.transcript.rounds
     keys = boosting.noise_keys(key, recipe).rounds
-    zero = jnp.zeros(model.releases["leaf"].shape[1:], jnp.int32)
+    zero = jnp.zeros(releases["leaf"].shape[1:], jnp.int32)
 
     def noise(t, scale):
         site_key = boundary.site_key(keys[t], "leaf")
         return np.asarray(mechanisms.discrete_laplace.sample(site_key, zero, scale), np.float64)
 
     theta, counts = plain_theta(
-        model.releases, table, noise, scales(recipe)["leaf"], GRID, name == "disjoint"
+        releases, table, noise, scales(recipe)["leaf"], GRID, name == "disjoint"
     )
     np.testing.assert_allclose(model.hypotheses.leaf, theta, atol=2e-4)
     used = sum(count.sum() for count in counts)
@@ -135,9 +136,9 @@ def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, mak
     recipe, key = make(epsilon=2.0), jax.random.key(3)
     boosted = dpbt.boost(key, table, recipe, PUBLIC)
     for memory in (2**14, 2**19, 2**32):
-        model = grown(key, table, recipe, memory=memory, keep_withheld=True)
-        found = model.releases, model.hypotheses
-        jax.tree.map(same, found, (boosted.transcript.rounds, boosted.hypotheses))
+        model = grown(key, table, recipe, memory=memory)
+        rounds = {site: boosted.transcript.rounds[site] for site in model.releases}
+        jax.tree.map(same, (model.releases, model.hypotheses), (rounds, boosted.hypotheses))
     others = boosted.model(table, recipe)
     np.testing.assert_array_equal(dpbt.predict(model, table), dpbt.predict(others, table))
 
@@ -164,12 +165,10 @@ def test_attributes_and_thresholds_are_uniform(table):
 def test_rows_are_given_to_trees_uniformly_and_once():
     table = random_table(0, 4000, 3)
     recipe = recipes.random_forest(epsilon=np.inf, rows=4000, rounds=5, depth=2, disjoint=True)
-    model = grown(jax.random.key(0), table, recipe, keep_withheld=True)
-    sizes = np.asarray(model.releases["leaf"])[0].sum(axis=(1, 2)) / GRID
+    releases = dpbt.boost(jax.random.key(0), table, recipe, PUBLIC).transcript.rounds
+    sizes = np.asarray(releases["leaf"])[0].sum(axis=(1, 2)) / GRID
     assert sizes.sum() == 4000
-    np.testing.assert_array_equal(
-        sizes, np.bincount(np.asarray(model.releases["part"])[0], minlength=5)
-    )
+    np.testing.assert_array_equal(sizes, np.bincount(np.asarray(releases["part"])[0], minlength=5))
     assert stats.chisquare(sizes).pvalue > 1e-6
 
 

@@ -155,7 +155,7 @@ def test_bounds_fitted_from_data_are_caught():
         return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(present), asked)
 
     recipe = recipes.bdpe(epsilon=2.0, rows=41, rounds=1, depth=1, alpha=0.0)
-    boost, score = jax.jit(dpbt.boost), jax.jit(boosting.transcript_log_prob)
+    boost, score = jax.jit(dpbt.boost), jax.jit(lambda *args: boosting.replay(*args).log_prob)
     loss = {}
     for fitted in (False, True):
         with_row, without = table(x, fitted), table(x[:-1], fitted)

@@ -126,14 +126,9 @@ def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
     assert all(N not in array.shape for array in pickle.loads(pickle.dumps(arrays)))
     assert found_in(f"{dpbt.ledger(recipe)}\n{recipe!r}\n{model!r}") == []
 
-    # Whoever asks gets the rows' trees, and the same model otherwise.
-    asked = fit(jax.random.key(0), table, recipe, PUBLIC, keep_withheld=True)
-    more = set(asked.releases) - set(model.releases)
-    assert (
-        more == set(recipe.learner.traits.withheld) == ({"part"} if "disjoint" in name else set())
-    )
-    assert all(asked.releases[site].shape == (recipe.capacity, N) for site in more)
-    jax.tree.map(np.testing.assert_array_equal, asked.hypotheses, model.hypotheses)
+    withheld = set(recipe.learner.traits.withheld)
+    assert withheld == ({"part"} if "disjoint" in name else set())
+    assert not withheld & set(model.releases)
 
 
 def test_a_learner_cannot_withhold_a_site_that_it_does_not_draw(table):

@@ -13,7 +13,6 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.hypotheses.tree_groups import TREE_GROUPS
 from dpbt.learners.hypotheses.trees import TREES
 from dpbt.learners.random_tree import TreeGroup
-from dpbt.learners.random_tree import shares as leaf_shares
 from dpbt.release import model as prediction
 from tests.pictured import random_model
 
@@ -201,13 +200,6 @@ def test_words_are_refused_where_attributes_are_codes():
     with pytest.raises(ValueError, match="as codes"):
         dpbt.explain(forest, DOMAIN)
     assert "\ntree 1\n" in dpbt.explain(boosted, DOMAIN)
-
-
-def test_a_leaf_that_says_nothing_states_its_fallback():
-    weights, fallback = np.array([[0, 0], [-1, -2], [3, 1]], np.int32), np.full(3, 0.25, np.float32)
-    np.testing.assert_allclose(leaf_shares(weights, fallback, "zero"), [0.25, 0.25, 0.25])
-    weights = np.array([[1, 3]], np.int32)
-    np.testing.assert_allclose(leaf_shares(weights, fallback[:1], "zero"), [0.75])
 
 
 def test_arguments_in_another_order_are_refused_by_name(table):

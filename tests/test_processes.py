@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -14,8 +15,9 @@ import pytest
 
 import dpbt
 from dpbt.data import convert
-from dpbt.training import memory, passes, processes, step
+from dpbt.training import passes, processes
 from tests import worker
+from tests.test_block_commands import released
 from tests.test_sweeps import finished, spawn
 
 
@@ -28,7 +30,7 @@ def shared_out(folder, count, name="oblivious"):
             domain, own, labels[rows], folder / f"share{number}", rows_per_block=170
         )
     table = dpbt.table(domain, columns, labels)
-    recipe = worker.CHUNKED[name](domain)
+    recipe = worker.IN_BLOCKS[name](domain)
     model = dpbt.fit(jax.random.key(4), table, recipe, jax.random.key(14))
     return worker.digest_of(model)
 
@@ -41,13 +43,13 @@ def free_port():
 
 def started(folder, count, seconds=0.0, name="oblivious"):
     port = free_port()
-    return [spawn("chunks", number, count, port, folder, seconds, name) for number in range(count)]
+    return [spawn("blocks", number, count, port, folder, seconds, name) for number in range(count)]
 
 
 def test_one_process_sends_nothing():
     totals = {"a": np.arange(3, dtype=np.int64), "b": np.full((2, 2), 2**40)}
     assert processes.summed(totals) is totals
-    assert processes.place_of(7, 9) == (0, 7, 9, 0)
+    assert processes.place_of(7, 9) == (7, 9, 0)
     assert processes.least(5) == 5
     processes.check_same(recipe="ab" * 32)
 
@@ -104,10 +106,10 @@ def test_a_process_is_killed_and_all_are_started_again(tmp_path, count):
     """The others end by themselves, and the second start goes on to the same model."""
     expected = shared_out(tmp_path, count)
     first = started(tmp_path, count, seconds=0.3)
-    kept = tmp_path / "checkpoint1" / "releases.jsonl"
+    kept = tmp_path / "checkpoint1"
     until = time.monotonic() + 200
     while time.monotonic() < until and first[0].poll() is None:
-        if kept.exists() and kept.read_bytes().count(b"\n") > 4:
+        if kept.exists() and kept.stat().st_size > 2**15:
             break
         time.sleep(0.02)
     first[1].kill()
@@ -117,26 +119,11 @@ def test_a_process_is_killed_and_all_are_started_again(tmp_path, count):
             process.communicate(timeout=200)
         statuses.append(process.returncode)
     assert 0 not in statuses
-    assert 4 < kept.read_bytes().count(b"\n") < 14
-    (tmp_path / "checkpoint0" / "releases.jsonl").write_bytes(b"")  # as if it was killed before
+    assert 0 < len(released(kept)) < 14
+    with contextlib.closing(sqlite3.connect(tmp_path / "checkpoint0")) as database, database:
+        database.execute("DELETE FROM release")  # as if it was killed before
     found = [finished(process) for process in started(tmp_path, count)]
     assert {each["model"] for each in found} == {expected}
-
-
-@pytest.mark.parametrize("bound", [1, 599, 600, 1000, 1200])
-def test_rows_of_earlier_processes_count_first(tmp_path, bound):
-    slices, domain, columns, labels = worker.shares(2)
-    counted, before = [], 0
-    for number, rows in enumerate(slices):
-        own = {name: column[rows] for name, column in columns.items()}
-        folder = tmp_path / f"share{number}"
-        found = convert.convert_columns(domain, own, labels[rows], folder, rows_per_block=170)
-        for block in passes._slices(found, bound, 64, before):
-            admitted = block.rows if block.admitted is None else min(block.admitted, block.rows)
-            counted.append(admitted)
-        before += sum(chunk.present for chunk in found.blocks)
-    assert before == 1200
-    assert sum(counted) == bound
 
 
 def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
@@ -145,13 +132,13 @@ def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     found = convert.convert_columns(
         domain, columns, labels, tmp_path / "t", capacity=350, rows_per_block=170
     )
-    blocks = list(passes._slices(found, 1200, 64, before=600, place=2**33))
-    expected = np.cumsum([2**33, *(block.rows for block in blocks)])[:-1]
-    assert [block.place for block in blocks] == expected.tolist()
-    place = processes.Place(before=600, present=900, capacity=1050, first=2**33 + 1)
-    room = memory.plan_for(found, worker.rounds_of(domain), 2 * 2**30, 1)
-    with passes.Passes(found, worker.rounds_of(domain), room, tmp_path, place=place) as read:
-        assert passes._place_words(read._slices[0]).tolist() == [2, 1]
+    slices = list(passes._slices(found, 64, 2**33))
+    expected = np.cumsum([2**33, *(piece.rows for piece in slices)])[:-1]
+    assert [piece.place for piece in slices] == expected.tolist()
+    recipe = worker.rounds_of(domain)
+    plan = passes.plan_for(found, recipe, 2 * 2**30, 1)
+    with passes.Passes(found, recipe, plan, tmp_path, place=2**33 + 1) as read:
+        assert read._slices[0].place == 2**33 + 1
 
 
 def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):
@@ -159,21 +146,4 @@ def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):
     monkeypatch.setattr(jax, "process_index", lambda: 2)
     told = np.array([[5, 2**32], [7, 9], [2, 3]])
     monkeypatch.setattr(processes, "gathered", lambda own: told)
-    assert processes.place_of(2, 3) == (12, 14, 2**32 + 12, 2**32 + 9)
-
-
-def test_a_pass_counts_rows_after_those_of_earlier_processes(tmp_path):
-    """With 1,150 rows elsewhere, 50 of 600 count towards a bound of 1,200."""
-    slices, domain, columns, labels = worker.shares(2)
-    rows = slices[1]
-    own = {name: column[rows] for name, column in columns.items()}
-    table = convert.convert_columns(domain, own, labels[rows], tmp_path / "share")
-    recipe = worker.rounds_of(domain)
-    room = memory.plan_for(table, recipe, 2 * 2**30, 1)
-    place = processes.Place(before=1150, present=1750, capacity=1750, first=1150)
-    with passes.Passes(table, recipe, room, tmp_path, place=place) as read:
-        context = step.before(recipe)
-        batch = passes.Batch(context.public, context.bound, np.zeros(1, np.int32), None, {}, None)
-        keys = jax.random.split(jax.random.key(0), 1)
-        histogram = read.sums("prologue", batch, keys, ("histogram",)).totals["histogram"]
-    assert histogram.sum() == 50 * 127 * len(domain)
+    assert processes.place_of(2, 3) == (14, 2**32 + 12, 2**32 + 9)

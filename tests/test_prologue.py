@@ -176,7 +176,7 @@ def test_the_loss_of_the_prologue_is_that_of_an_own_likelihood():
     other = table._replace(present=table.present.at[0].set(False))
     transcript = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
     here, there = (
-        float(boosting.transcript_log_prob(transcript, one, recipe)["classes"])
+        float(boosting.replay(transcript, one, recipe).log_prob["classes"])
         for one in (table, other)
     )
     seen = np.asarray(transcript.prologue["classes"], np.float64)
@@ -308,7 +308,7 @@ def test_a_site_of_the_prologue_may_be_withheld():
     model = dpbt.fit(jax.random.key(0), table, shy)
     assert model.transcript.prologue == {}
     assert set(model.releases) == {"leaf"}
-    kept = dpbt.fit(jax.random.key(0), table, shy, keep_withheld=True)
+    kept = dpbt.boost(jax.random.key(0), table, shy)
     assert set(kept.transcript.prologue) == {"classes"}
     exact = dpbt.fit(jax.random.key(0), table, recipe_of(epsilon=np.inf)).transcript.prologue
     label = np.asarray(table.target)

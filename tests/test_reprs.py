@@ -20,7 +20,6 @@ from dpbt.privacy.draws import Request, Total
 from dpbt.privacy.mechanisms import discrete_laplace
 from dpbt.privacy.mechanisms.scores import behind_best
 from dpbt.sklearn import PrivateBoostingClassifier
-from dpbt.training.passes import Summed
 from tests.leaving import BOUND, N, found_in, private_task
 
 DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}
@@ -60,7 +59,6 @@ def objects():
         "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
         "sums given": Given({"a": exact}, keys.prologue, exact),
         "total": Total(exact),
-        "summed": Summed({"a": exact}, jnp.float32(1)),
         "request": request(exact),
         "site": Site(discrete_laplace, exact, jnp.float32(1)),
         "scores": behind_best(exact.astype(jnp.float32)),

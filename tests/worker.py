@@ -1,7 +1,7 @@
 """What tests run in processes of their own: a sweep to kill, several devices, several processes.
 
 `python -m tests.worker sweep FOLDER`, and in its place `slowly FOLDER`, or
-`chunks PROCESS COUNT PORT FOLDER SECONDS NAME`, with the name of one of `CHUNKED`.
+`blocks PROCESS COUNT PORT FOLDER SECONDS NAME`, with the name of one of `IN_BLOCKS`.
 """
 
 import hashlib
@@ -85,17 +85,17 @@ def trees_of(domain):
     return recipes.bdpe(epsilon=3.0, rows=1200, depth=2, rounds=3)
 
 
-CHUNKED = {"oblivious": rounds_of, "forest": forest_of, "trees": trees_of}
+IN_BLOCKS = {"oblivious": rounds_of, "forest": forest_of, "trees": trees_of}
 """What processes learn together."""
 
 
 def learned(folder, process, seconds, name):
-    """A digest of what a process learns from its folder of chunks, waiting after every round."""
+    """A digest of what a process learns from its folder of blocks, waiting after every round."""
     table = blocks.open_folder(folder / f"share{process}")
     model = training_fit.learn(
         processes.shared_key(jax.random.key(4 + process)),
         table,
-        CHUNKED[name](table.domain),
+        IN_BLOCKS[name](table.domain),
         processes.shared_key(jax.random.key(14 + process)),
         checkpoint=folder / f"checkpoint{process}",
         progress=lambda state: time.sleep(seconds),
@@ -116,7 +116,7 @@ def main(mode, *rest):
         print(json.dumps(sweep(rest[0])._asdict()))
     elif mode == "slowly":
         sweep(rest[0], progress=lambda fits: time.sleep(0.2))
-    elif mode == "chunks":
+    elif mode == "blocks":
         process, count, port, folder, seconds, name = rest
         where = f"localhost:{port}", int(count), int(process)
         jax.distributed.initialize(*where, heartbeat_timeout_seconds=10)

@@ -36,7 +36,7 @@ from dpbt.data.targets import Target, response_of
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
 from dpbt.privacy.pricing import ledger
-from dpbt.training.boosting import boost, step_divergences, transcript_log_prob
+from dpbt.training.boosting import boost, replay, step_divergences
 from dpbt.training.checks import check_run, check_table
 from dpbt.validate import positive, whole
 
@@ -365,11 +365,11 @@ def _compared(
     """
 
     def compare(transcript: Transcript) -> tuple:
-        here = transcript_log_prob(transcript, table, recipe)
+        here = replay(transcript, table, recipe).log_prob
 
         def against(mask: Array) -> tuple:
             neighbour = other._replace(present=mask)
-            there = transcript_log_prob(transcript, neighbour, recipe)
+            there = replay(transcript, neighbour, recipe).log_prob
             losses = {site: jnp.sum(here[site] - there[site]) for site in here}
             return losses, _ratios(transcript, table, neighbour, recipe, claims)
 

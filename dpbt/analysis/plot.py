@@ -39,11 +39,7 @@ _GAP = 0.5
 
 
 def attributes(
-    model: Model,
-    domain: Domain | None = None,
-    *,
-    most: int = 20,
-    ax: Axes | None = None,
+    model: Model, domain: Domain | None = None, *, most: int = 20, ax: Axes | None = None
 ) -> Axes:
     """Draw how much the score depends on each attribute, the largest on top.
 

@@ -45,7 +45,7 @@ def columns_of(path: str, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def opened(path: str, domain: Domain, label: Label) -> "BlockTable":
-    """The table of a folder of chunks.
+    """The table of a folder of blocks.
 
     Raises:
         InputError: for a folder that is none, or of another domain or label.

@@ -7,7 +7,7 @@ row show what it holds, so they are as private as the rows. A new file is its ow
 0600), and one that --force replaces keeps its mode.
 
 Rows are read in blocks, so they may be more than memory holds. A row that is absent from a folder
-of chunks has a line of empty cells. Rows without a label are absent there, so give their file.
+of blocks has a line of empty cells. Rows without a label are absent there, so give their file.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
 def _blocks(
     options: argparse.Namespace, model: Model, domain: Domain
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The rows of a file or of a folder of chunks: (encoded rows, bool[n] which are present).
+    """The rows of a file or of a folder of blocks: (encoded rows, bool[n] which are present).
 
     The last block is of no rows.
 
@@ -88,7 +88,7 @@ def _blocks(
                 words = "converted with another domain than the model has"
                 raise InputError(f"{options.file}: {words}")
             if model.dtype != "uint8":
-                words = "reads exact numbers, and chunks have cells of them"
+                words = "reads exact numbers, and blocks have cells of them"
                 raise InputError(f"{options.model}: {words}")
             yield from ((block.cells.T, block.present) for block in table.pieces(BLOCK_ROWS))
         else:

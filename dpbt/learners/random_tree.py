@@ -306,7 +306,7 @@ def random_tree(
     rows. The length of "part" is N, too. So the learner withholds it, and `fit` leaves it out of
     the model.
 
-    Class weights are sums over rows, so a table may be read in parts (`chunked`). Each part knows
+    Class weights are sums over rows, so a table may be read in blocks. Each part knows
     the places of its rows, so a row is given to the same tree. The scores of labels are worked out
     from the sums over all rows.
 

@@ -59,7 +59,7 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
 
     Args:
         rows: one number or several.
-        most: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be read in chunks.
+        most: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be read in blocks.
 
     Raises:
         ValueError: naming `rows` and what was given; also for a number above MAX_ROWS that float32

@@ -54,7 +54,7 @@ def random_forest(
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
         rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number. A table in chunks may have up to 2^40 (`dpbt.fit`).
+            public number. A table in blocks may have up to 2^40 (`dpbt.fit`).
         delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through GDP
             (tight).
         rounds: k, the number of trees. Settings of different k share a program. With `disjoint`, k
@@ -69,7 +69,7 @@ def random_forest(
             about n / k rows and has the whole budget: noise of scale 1 / epsilon instead of
             k / epsilon, on counts that are k times smaller. The release then says which place of
             the table went to which tree, in the site "part" of length N. `fit` leaves that site
-            out of the model, unless called with `keep_withheld=True` (`learners.random_tree` has
+            out of the model (`learners.random_tree` has
             the reason).
         negative: what negative noisy counts mean, at no cost in privacy: "zero", or "uniform",
             which is theta uniform at random, as Algorithm 2 prints it. The default of the tight

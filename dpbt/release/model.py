@@ -7,7 +7,7 @@ rows, all functions are pure: they work under jit and vmap, and scores have grad
 Functions read encoded rows, of the kind that the model was trained on:
 
 - cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F] (`domains.positions`);
-- a Table of either, or one in chunks, whose absent rows are predicted, too;
+- a Table of either, or one in blocks, whose absent rows are predicted, too;
 - splits bool[N, S], if the model was trained on a table of raw splits (`questions.of_splits`).
 
 There may be no rows: N may be 0. The methods of a model with a domain read raw columns, too.
@@ -250,7 +250,7 @@ def decision_function(model: Model, rows: Any) -> Array:
 
     Args:
         model: from `fit`, or `dpbt.load`.
-        rows: cells u8[N, F], numbers f32[N, F], splits bool[N, S], a Table or a table in chunks, of
+        rows: cells u8[N, F], numbers f32[N, F], splits bool[N, S], a Table or a table in blocks, of
             the kind that the model was trained on. `domains.encode` makes cells of raw columns, and
             `domains.positions` makes numbers of them.
 

@@ -6,7 +6,7 @@ answers to what the programs of a recipe draw.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +24,7 @@ from dpbt.base import (
     View,
     WeakLearner,
 )
+from dpbt.data import shapes
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.public import without_values
@@ -305,15 +306,41 @@ class Boosted(NamedTuple):
             recipe: as `boost` was given it.
         """
         _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
-        return Model(
-            self.hypotheses,
-            intercept,
-            without_withheld(self.transcript, recipe.learner),
-            recipe,
-            table.questions,
-            features=table.cells.shape[1],
-            dtype=str(table.cells.dtype),
-        )
+        transcript = without_withheld(self.transcript, recipe.learner)
+        return model_of(transcript, self.hypotheses, intercept, recipe, table)
+
+
+def model_of(
+    transcript: Transcript,
+    hypotheses: Hypotheses,
+    intercept: Array,
+    recipe: Recipe,
+    table: Table,
+    key: str | None = None,
+) -> Model:
+    """The model of a run, which may have room for more rounds than the recipe has.
+
+    Of the table it keeps the public questions and the kind of its rows; of the key, its kind.
+
+    Args:
+        transcript: without the sites that the learner withholds.
+        hypotheses: as the epilogue leaves them.
+        intercept: of `step.line_of`.
+        recipe: one setting.
+        table: that was learned from, or one absent row of its kind.
+        key: its kind.
+    """
+    capacity = recipe.capacity
+    return Model(
+        shapes.first(hypotheses, capacity),
+        intercept,
+        transcript._replace(rounds=shapes.first(transcript.rounds, capacity)),
+        recipe,
+        table.questions,
+        features=table.cells.shape[1],
+        dtype=str(table.cells.dtype),
+        key=key,
+    )
 
 
 class Replayed(NamedTuple):
@@ -433,14 +460,6 @@ def without_rows(table: Table) -> Table:
     return table._replace(cells=cells, target=target, present=present, weight=weight)
 
 
-def transcript_log_prob(transcript: Transcript, table: Table, recipe: Recipe) -> dict[str, Array]:
-    """Site -> f32[T]: exact log density of each round's release on a table, given all earlier ones.
-
-    A site of the prologue or of the epilogue has f32[].
-    """
-    return replay(transcript, table, recipe).log_prob
-
-
 def step_divergences(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[str, StepLoss]:
@@ -469,23 +488,9 @@ def step_divergences(
     return _by_site(run(recipe, tables, compared, transcript).kept)
 
 
-def without_withheld(
-    transcript: Transcript, learner: WeakLearner, unseen: Collection[str] = ()
-) -> Transcript:
-    """The transcript without the sites that the learner withholds.
-
-    Args:
-        transcript: of a run.
-        learner: of its recipe.
-        unseen: sites that the learner drew and that the transcript does not have.
-
-    Raises:
-        ValueError: if the learner withholds a site that it does not draw.
-    """
-    sites = {site for release in transcript for site in release} | set(unseen)
+def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
+    """The transcript without the sites that the learner withholds."""
     withheld = learner.traits.withheld
-    if unknown := set(withheld) - sites:
-        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
 
     def kept(release: Release) -> Release:
         return {site: array for site, array in release.items() if site not in withheld}

@@ -1,37 +1,50 @@
 """Checkpoints: what a run has released so far, so that a run that was stopped can go on.
 
-A folder has `run.json`, which names the run, and `releases.jsonl`, a line for each release. All of
-it may be published, as it left through mechanisms or is public randomness. The key is not in it.
-Its hash is, salted, so that a run goes on under the same key alone: another key would be a second
-release. So is the hash of the public key, as other structure would be the same noise on other sums.
-The tables of all processes are named by a hash under the key, so whoever guesses rows cannot
+A checkpoint is one file, a database of SQLite that only its owner can read. It names the run, and
+it has the releases, which left through mechanisms or are public randomness. The keys are named by
+salted hashes: another key would be a second release, and another public key the same noise on other
+sums. The tables of all processes are named by a hash under the key, so whoever guesses rows cannot
 compare. Another table under one key would be the same noise on two sums.
+
+A caller may let the file hold the keys themselves until the model is written (`own_keys` and
+`finish`). Until then it is as secret as they are.
 """
 
+import contextlib
 import hashlib
 import hmac
+import io
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+import sqlite3
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import dpbt
 from dpbt.base import Array, Recipe, relation_name
-from dpbt.storage import naming, remove_left, without_twins, write_whole
+from dpbt.privacy import keys
+from dpbt.storage import in_use
 
-FORMAT, VERSION = "dpbt checkpoint", 4
+VERSION = 5
+"""Of the tables, in `PRAGMA user_version`."""
 
-RUN, RELEASES = "run.json", "releases.jsonl"
-
-AGAIN = (
-    "its run cannot go on; begin one with a new key and another folder as checkpoint; pay for it"
+TABLES = (
+    "CREATE TABLE run (name TEXT PRIMARY KEY, words TEXT NOT NULL)",
+    "CREATE TABLE release (part TEXT PRIMARY KEY, arrays BLOB NOT NULL)",
+    "CREATE TABLE keys (words BLOB NOT NULL)",
+    f"PRAGMA user_version = {VERSION}",
 )
-"""What to do about a damaged folder.
+
+AGAIN = "its run cannot go on; begin one with a new key and another checkpoint; pay for it"
+"""What to do about a damaged file.
 
 The old key must not draw again: other versions, another processor or other rows would put the same
 noise on other sums.
@@ -58,14 +71,13 @@ def _words(key: Array) -> bytes:
     return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
 
 
-def key_words(key: Array, salt: str) -> str:
-    """A salted hash of a key. It tells nothing of a release key, which has 256 bits."""
-    return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + _words(key)).hexdigest()
+def key_words(key: Array | None, salt: str) -> str:
+    """A salted hash of a key, which tells None from every key.
 
-
-def public_words(public_key: Array | None, salt: str) -> str:
-    """A salted hash of a public key, which tells None from every key."""
-    return key_words(public_key, f"public {salt}") if public_key is not None else "0" * 64
+    It tells nothing of a release key, which has 256 bits.
+    """
+    words = b"" if key is None else _words(key)
+    return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + words).hexdigest()
 
 
 def under_key(key: Array, *texts: str) -> str:
@@ -75,82 +87,154 @@ def under_key(key: Array, *texts: str) -> str:
 
 
 class Checkpoint:
-    """The releases of one run in a folder; a line is on the disk before the run goes on.
+    """The file of one run; a release is on the disk before the run goes on.
+
+    Use it as a context: nobody else can open the file meanwhile. A new file is gone after it,
+    unless a run has begun.
 
     Args:
-        folder: it is made if it does not exist. Afterwards `begun` says whether it had the run, and
-            `run` names the run in this folder, with a salt of the folder's own. `given_up` says
-            whether the folder was left to another run.
-        key: of the run.
-        recipe: of the run.
-        tables: the identity of the table of each process; private.
-        process: the number of this process.
-        public_key: of the public structure; None if the recipe draws none.
+        path: of the file, which is made if it does not exist.
+
+    Attributes:
+        path: as given.
+        run: names the run in this file, with a salt of the file's own; None before `begin`.
 
     Raises:
-        ValueError: if the folder is of a run with another key, public key, recipe or table, or is
-            damaged.
+        ValueError: for a file that is none, that is damaged, that others may read, or that another
+            run has open.
         OSError: if it cannot be read or written.
     """
 
-    def __init__(
+    def __init__(self, path: Path):
+        self.path, self.run = path, None
+        self._own: tuple[Array, Array] | None = None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        _check_private(path)
+        with self._errors():
+            self._database = sqlite3.connect(path, timeout=0, isolation_level=None)
+            # One process has the file until it closes it, and nothing is left of deleted keys.
+            for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = TRUNCATE"):
+                self._database.execute(f"PRAGMA {pragma}")
+            self._database.execute("PRAGMA secure_delete = ON")
+            self._database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no release
+            with self._transaction():
+                [(version,)] = self._database.execute("PRAGMA user_version")
+                tables = self._database.execute("SELECT name FROM sqlite_schema").fetchall()
+                if not tables:
+                    for table in TABLES:
+                        self._database.execute(table)
+                elif version != VERSION:
+                    raise ValueError(
+                        f"{path}: no checkpoint that this dpbt reads; go on with the dpbt that its "
+                        "run began with"
+                    )
+                self.begun = bool(self._names())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        Path(f"{self.path}-journal").unlink(missing_ok=True)  # it is empty
+        if not self.begun:
+            self.path.unlink()
+        self._database.close()
+
+    def own_keys(self) -> tuple[Array, Array]:
+        """The keys of the noise and of public structure that the file holds until `finish`.
+
+        They are fresh ones for a new run, and the file holds them from `begin` on.
+
+        Raises:
+            ValueError: for a run without keys.
+        """
+        with self._errors():
+            found = self._database.execute("SELECT words FROM keys").fetchall()
+        if found:
+            words = jnp.asarray(np.frombuffer(found[0][0], "<u4").astype(np.uint32).reshape(2, 8))
+            self._own = tuple(jax.random.wrap_key_data(words, impl=keys.CHACHA20))
+        elif self.begun:
+            raise ValueError(
+                f"{self.path}: of a run that is finished, or whose keys it does not hold; give "
+                "another checkpoint"
+            )
+        else:
+            self._own = keys.fresh_key(), keys.fresh_key()
+        return self._own
+
+    def begin(
         self,
-        folder: Path,
         key: Array,
         recipe: Recipe,
         tables: Sequence[str],
         process: int = 0,
         public_key: Array | None = None,
-    ):
-        self.folder = folder
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder / RUN
-        remove_left(path)
+    ) -> None:
+        """Name the run in a new file, or check that the file is of this run.
 
+        Args:
+            key: of the run.
+            recipe: of the run.
+            tables: the identity of the table of each process; private.
+            process: the number of this process.
+            public_key: of the public structure; None if the recipe draws none.
+
+        Raises:
+            ValueError: if the file is of a run with another key, public key, recipe or table.
+        """
+        names = self._names()
+        salt = names.get("salt") or secrets.token_hex(16)
         # The flag jax_enable_x64 is off in every run (`checks.check_precision`).
-        def named(salt: str) -> dict[str, str]:
-            return {
-                "key": key_words(key, salt),
-                "public key": public_words(public_key, salt),
-                "recipe": recipe_words(recipe),
-                "table": under_key(key, salt, *tables, f"process {process}"),
-                "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
-            }
-
-        self.begun, self.given_up = path.exists(), False
-        if not self.begun:
-            if (folder / RELEASES).exists():
-                raise ValueError(f"{folder}: has releases of a run that nothing names; {AGAIN}")
-            salt = secrets.token_hex(16)
-            run = {"format": FORMAT, "format_version": VERSION, "salt": salt, **named(salt)}
-            text = json.dumps(run, indent=1).encode()
-            write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
-        run = _read_run(path)
-        for name, words in named(run["salt"]).items():
-            if run.get(name) != words:
+        expected = {
+            "salt": salt,
+            "key": key_words(key, salt),
+            "public key": key_words(public_key, f"public {salt}"),
+            "recipe": recipe_words(recipe),
+            "table": under_key(key, salt, *tables, f"process {process}"),
+            "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
+        }
+        for name, words in expected.items() if names else ():
+            if names.get(name) != words:
                 raise ValueError(
-                    f"{folder}: the checkpoint is of a run with another {name}; a run goes on with "
-                    "the same keys, recipe and table, and anything else is a run of its own"
+                    f"{self.path}: the checkpoint is of a run with another {name}; a run goes on "
+                    "with the same keys, recipe and table, and anything else is a run of its own"
                 )
-        self.run = json.dumps(run, sort_keys=True)
-        self._path = folder / RELEASES
-        self._releases, self._caps, whole = _read_releases(self._path)
-        if self._path.exists() and whole < self._path.stat().st_size:
-            os.truncate(self._path, whole)  # a line that was cut off
+        self._new = not names
+        if self._new:
+            with self._errors(), self._transaction():
+                self._database.executemany("INSERT INTO run VALUES (?, ?)", expected.items())
+                if self._own is not None:
+                    held = b"".join(map(_words, self._own))
+                    self._database.execute("INSERT INTO keys VALUES (?)", [held])
+        self.begun, self.run = True, json.dumps(expected, sort_keys=True)
 
     def give_up(self) -> None:
-        """Leave the folder to another run, if it had none before and nothing was released."""
-        if not self.begun and not self._releases:
-            (self.folder / RUN).unlink()
-            self.given_up = True
+        """Leave nothing behind of a run that began just now and released nothing."""
+        self.begun = not self._new
 
-    def get(self, part: str) -> Releases | None:
-        """The release of "prologue", of "epilogue", or of a round by its number, if it was made."""
-        return self._releases.get(part)
+    def finish(self) -> None:
+        """Delete the keys, once the model is written."""
+        with self._errors():
+            self._database.execute("DELETE FROM keys")
 
-    def cap(self, part: str) -> np.float32:
-        """The public bound on the weights of a round that was made."""
-        return self._caps[part]
+    @property
+    def rounds(self) -> int:
+        """How many of the first rounds it has."""
+        with self._errors():
+            rows = self._database.execute("SELECT part FROM release")
+            return sum(part.isdecimal() for (part,) in rows)
+
+    def get(self, part: str) -> tuple[Releases, np.float32] | None:
+        """(release, cap) of "prologue", of "epilogue", or of a round by its number; None if new.
+
+        Raises:
+            ValueError: if it was damaged.
+        """
+        with self._errors():
+            rows = self._database.execute("SELECT arrays FROM release WHERE part = ?", [part])
+            found = rows.fetchone()
+        return None if found is None else self._unpacked(found[0])
 
     def add(self, part: str, release: Mapping[str, np.ndarray], cap: float) -> None:
         """Put a release, and the public bound on the weights of its round, on the disk.
@@ -159,91 +243,75 @@ class Checkpoint:
             ValueError: if the part was released before with other values.
             OSError: naming the file, if the disk does not take it.
         """
-        known = self._releases.get(part)
+        packed, known = _packed(release, cap), self.get(part)
         if known is not None:
-            if not _same(known, release):
-                raise ValueError(f"{self._path}: {_TWICE}")
+            if _packed(*known) != packed:
+                raise ValueError(
+                    f"{self.path}: two releases of one round under one key, of different rows; "
+                    "publish neither"
+                )
             return
-        content = {
-            site: {
-                "dtype": str(array.dtype),
-                "shape": list(array.shape),
-                "values": array.reshape(-1).tolist(),
-            }
-            for site, array in release.items()
-        }
-        body = json.dumps([part, content, cap])
-        with naming(self._path), open(self._path, "ab", opener=_private) as file:
-            file.write(f"{_digest(body)} {body}\n".encode())
-            file.flush()
-            os.fsync(file.fileno())
-        self._releases[part] = {site: np.asarray(array) for site, array in release.items()}
-        self._caps[part] = np.float32(cap)
+        with self._errors():
+            self._database.execute("INSERT INTO release VALUES (?, ?)", [part, packed])
+
+    def _names(self) -> dict[str, str]:
+        """What names the run; empty for a new one."""
+        with self._errors():
+            return dict(self._database.execute("SELECT name, words FROM run"))
+
+    def _unpacked(self, packed: bytes) -> tuple[Releases, np.float32]:
+        """What `_packed` packed; ValueError naming the file for anything else."""
+        try:
+            with np.load(io.BytesIO(packed)) as file:
+                release = {name.removeprefix("site "): file[name] for name in file.files}
+            return release, np.float32(release.pop("cap"))
+        except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED):
+            raise self._damaged("a release was changed or damaged") from None
+
+    def _damaged(self, words: object) -> ValueError:
+        return ValueError(f"{self.path}: no checkpoint, or damaged ({words}); {AGAIN}")
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All that is written within is on the disk after it, or none of it."""
+        with self._database:  # commits, or rolls back
+            self._database.execute("BEGIN EXCLUSIVE")
+            yield
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Errors of SQLite as ValueError for a damaged file, and as OSError for those of a disk."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            if code == sqlite3.SQLITE_BUSY:
+                raise in_use(self.path) from None
+            if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
+                raise OSError(f"{self.path}: {error}") from error
+            raise self._damaged(error) from error
 
 
-_TWICE = "two releases of one round under one key, of different rows; publish neither"
+_DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, OverflowError)
+"""What reading damaged bytes raises."""
 
 
-def _same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
-    return one.keys() == other.keys() and all(
-        np.array_equal(one[site], np.asarray(other[site])) for site in one
-    )
+def _packed(release: Mapping[str, np.ndarray], cap: Any) -> bytes:
+    """A release and its cap, with a checksum of each array."""
+    file = io.BytesIO()
+    arrays: dict[str, Any] = {f"site {site}": array for site, array in release.items()}
+    np.savez(file, cap=np.float32(cap), **arrays)
+    return file.getvalue()
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _digest(body: str) -> str:
-    return hashlib.sha256(body.encode()).hexdigest()[:16]
-
-
-def _read_run(path: Path) -> dict[str, Any]:
-    """What names a run; ValueError naming the file if it is damaged."""
-    try:
-        run = json.loads(path.read_bytes(), object_pairs_hook=without_twins)
-        known = (run["format"], run["format_version"]) == (FORMAT, VERSION)
-        names = ("salt", "key", "public key", "recipe", "table", "version of dpbt or jax")
-        found = {name: str(run[name]) for name in names if known}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f"{path}: cut off or damaged; {AGAIN}") from None
-    if not known:
-        raise ValueError(f"{path}: no checkpoint that this dpbt reads; go on with the one it is of")
-    return found
-
-
-def _read_releases(path: Path) -> tuple[dict[str, Releases], dict[str, np.float32], int]:
-    """The releases and the caps of a file, and how many bytes whole lines have.
+def _check_private(path: Path) -> None:
+    """Refuse a file that others may have written, or whose keys they may read.
 
     Raises:
-        ValueError: naming the file, for a damaged line before the last one.
+        ValueError: for such a file, a link or a folder.
     """
-    found: dict[str, Releases] = {}
-    caps: dict[str, np.float32] = {}
-    if not path.exists():
-        return found, caps, 0
-    whole = 0
-    with open(path, "rb") as file:  # a line at a time, as the line of a deep tree is long
-        for number, line in enumerate(iter(file.readline, b""), 1):
-            if not line.endswith(b"\n"):
-                break
-            digest, _, body = line[:-1].decode("ascii", "replace").partition(" ")
-            if digest != _digest(body):
-                if not file.readline().endswith(b"\n"):
-                    break
-                body = ""  # which is no release
-            try:
-                part, content, cap = json.loads(body)
-                caps[part] = np.float32(float(cap))
-                release = {
-                    site: np.array(entry["values"], entry["dtype"]).reshape(entry["shape"])
-                    for site, entry in content.items()
-                }
-            except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
-                words = f"the line was changed or damaged; {AGAIN}"
-                raise ValueError(f"{path}, line {number}: {words}") from None
-            if part in found and not _same(found[part], release):
-                raise ValueError(f"{path}, line {number}: {_TWICE}")
-            found[part] = release
-            whole += len(line)
-    return found, caps, whole
+    found = path.lstat()
+    if path.is_symlink() or not path.is_file():
+        raise ValueError(f"{path}: a link or a folder, where a checkpoint is a file")
+    if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o077):
+        raise ValueError(f"{path}: a checkpoint that others may read, or that is not yours")

@@ -20,7 +20,7 @@ from dpbt.base import (
 from dpbt.data.blocks import BlockTable
 from dpbt.data.questions import as_array
 from dpbt.data.targets import fingerprint
-from dpbt.privacy import boundary, keys
+from dpbt.privacy import boundary, keys, pricing
 
 
 def on_device(table: Table) -> Table:
@@ -184,19 +184,6 @@ def check_transcript(transcript: object) -> None:
     boundary.check_sites(**transcript._asdict())
 
 
-def refuse_sample_weight(sample_weight: object) -> None:
-    """Refuse weights of rows.
-
-    Raises:
-        ValueError: unless it is None.
-    """
-    if sample_weight is not None:
-        raise ValueError(
-            "sample_weight belongs to the table, with its public bound: "
-            "dpbt.table(..., sample_weight=weights, max_weight=3)"
-        )
-
-
 def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> None:
     """Refuse what one fit cannot take.
 
@@ -260,6 +247,23 @@ def check_same_rows(table: Table) -> None:
     weight = () if table.weight is None else (table.weight,)
     if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
         raise ValueError("cells, target, present and weight must have the same rows, and do not")
+
+
+def public_key_of(recipe: Recipe, public_key: Array | None) -> Array | None:
+    """The public key, if the recipe draws public structure; None if it draws none.
+
+    Raises:
+        ValueError: if it draws some and has no key for it, or if the learner withholds a site that
+            it does not draw.
+    """
+    sites = [draw for part in recipe.learner.parts for draw in pricing.sites(recipe, part)]
+    names = {draw.site for draw in sites}
+    if unknown := set(recipe.learner.traits.withheld) - names:
+        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(names)}")
+    public = [draw.site for draw in sites if draw.mechanism.public]
+    if public and public_key is None:
+        raise boundary.no_public_key(public[0])
+    return public_key if public else None
 
 
 def _check_public_key(key: Array, public_key: Array | None) -> None:

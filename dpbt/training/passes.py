@@ -1,14 +1,18 @@
 """The private side of a run on a table in blocks: its rows, their scores, and sums over them.
 
-A pass over the blocks adds the last hypothesis to the scores of the rows, weighs them, and sums up
-what the learner's program draws from. It serves one round, or several where rounds do not depend on
-each other (`Recipe.independent`). Then no scores are kept. All sums are of integers, so neither the
-size of the blocks nor their order changes a sum. Rows are read and worked on in slices of one
-shape, by several threads, so one thread reads while another one computes.
+A pass over the blocks adds hypotheses to the scores of the rows, weighs them, and sums up what the
+learner's program draws from. It serves one round, or several where rounds do not depend on each
+other (`Recipe.independent`). Then no scores are kept. All sums are of integers, so neither the size
+of the blocks nor their order changes a sum. Rows are read and worked on in slices of one shape, by
+several threads, so one thread reads while another one computes.
+
+How it fits into memory is a plan from public numbers, and not a limit that the system keeps
+(docs/scaling.md).
 """
 
 import collections
-import functools
+import dataclasses
+import math
 import os
 import queue
 import tempfile
@@ -21,15 +25,132 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import AnyArray, Array, Given, Hypothesis, Public, Questions, Recipe, Release
+from dpbt.base import AnyArray, Array, Given, Prepared, Public, Questions, Recipe, Release, Table
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
-from dpbt.public import without_values
 from dpbt.storage import naming
 from dpbt.training import processes, step
-from dpbt.training.memory import AHEAD, MemoryPlan, rows_of
 from dpbt.training.step import Context
+
+# How a run fits into memory.
+
+BASE_BYTES = 700 * 2**20
+"""What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
+
+_MIN_BLOCK, _GOOD_BLOCK, _MAX_BLOCK = 2**14, 2**17, 2**19
+"""Fewest and most rows of a slice. Larger ones are no faster, because arrays leave the caches."""
+
+_MAX_SCORES = 2**21
+"""The most scores of a slice of several classes, unless it has the fewest rows.
+
+More of them took 1.4 to 1.6 times as long for a row.
+"""
+
+AHEAD = 3
+"""For each thread, the most slices whose sums wait to be added up."""
+
+_SUM_BYTES, _TOTAL_BYTES = 4, 56
+"""Of a number that is summed in a slice; and of its total, the new one and the words of a draw."""
+
+_OUTPUT_BYTES = 36
+"""Of an output of a round: in its release and its hypothesis, which are in memory three times at
+the end, one by one, stacked, and filled up and scaled."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemoryPlan:
+    """How a run fits into memory.
+
+    Attributes:
+        block: the most rows of a slice.
+        threads: how many slices are worked on at once.
+        scratch: whether scores lie in a file instead of in memory.
+        rounds: the most rounds that one pass serves.
+    """
+
+    block: int
+    threads: int
+    scratch: bool
+    rounds: int = 1
+
+
+def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> MemoryPlan:
+    """The largest slices that fit into the memory, with scores in memory if they fit as well.
+
+    Where rounds do not depend on each other, as many of them are made in a pass as fit beside
+    slices of a good size.
+
+    Args:
+        table: what is learned from.
+        recipe: how.
+        memory: in bytes.
+        threads: how many slices are worked on at once.
+
+    Raises:
+        ValueError: with the least memory, if it is too little; also for the model.
+    """
+    classes = math.prod(recipe.learner.hypotheses.response.axes)
+    scores = 0 if recipe.independent else 4 * classes
+    row, together = _work_bytes(table, recipe)
+    each = threads * (table.features + row + 12 * scores + 40)
+    sums = _pass_numbers(table, recipe) * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
+    draws = pricing.drawn(recipe, "rounds").values()
+    model = _OUTPUT_BYTES * int(recipe.rounds) * sum(draw.outputs for draw in draws)
+    left = memory - BASE_BYTES - model - sums - threads * together
+    if left < each * _MIN_BLOCK:
+        least = (memory - left + each * _MIN_BLOCK) / 2**20
+        raise ValueError(
+            f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB; the model "
+            f"takes {model / 2**20:.0f} MB of it and the sums of a pass "
+            f"{(sums + threads * together) / 2**20:.0f} MB, which less depth and fewer rounds lower"
+        )
+
+    # More rounds in a pass, beside good slices.
+    rounds = 1
+    if recipe.independent:
+        rounds = int(np.clip(1 + (left - each * _GOOD_BLOCK) // sums, 1, int(recipe.rounds)))
+        left -= (rounds - 1) * sums
+
+    # Scores in memory, beside good slices.
+    largest = min(_MAX_BLOCK, _MAX_SCORES // classes, table.rows_per_block)
+    largest = max(largest, _MIN_BLOCK)
+    all_scores = scores * table.capacity
+    scratch = all_scores > max(left - each * min(largest, _GOOD_BLOCK), 0)
+    rows = (left if scratch else left - all_scores) / each
+    block = 2 ** int(np.log2(np.clip(rows, 1, largest)))
+    return MemoryPlan(max(block, _MIN_BLOCK), threads, scratch, rounds)
+
+
+def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
+    """How many bytes a row takes in work, and how many all rows of a slice take together."""
+    block, questions = table.room(_MIN_BLOCK), table.questions
+    laid = jax.eval_shape(lambda block: rows_of(block, questions, recipe), block)
+    if recipe.learner.traits.work is not None:
+        return recipe.learner.traits.work(laid)
+    size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
+    return -(-size // _MIN_BLOCK), 0
+
+
+def _pass_numbers(table: BlockTable, recipe: Recipe) -> int:
+    """How many numbers a round sums up and draws in its largest pass."""
+    drawn = {}
+    if recipe.learner.prologue is not None:
+        drawn = pricing.drawn(recipe, "prologue")
+    once = {site: jax.ShapeDtypeStruct(draw.shape, draw.dtype) for site, draw in drawn.items()}
+
+    def asked(prologue: Release) -> Any:
+        public, _ = step.opened(recipe, prologue)
+        context = step.begun(recipe, public, jnp.float32(0), jnp.int32(0))
+        return step.specs("rounds", recipe, step.dummy_row(table), context, {})
+
+    found = jax.eval_shape(asked, once)
+    stages = pricing.stages(recipe, "rounds")
+    public = sum(draw.outputs for draw in found.values() if draw.mechanism.public)
+    return public + max(sum(found[site].numbers for site in stage) for stage in stages)
+
+
+# Passes.
 
 
 class Slice(NamedTuple):
@@ -41,7 +162,6 @@ class Slice(NamedTuple):
         first: its first row in the block.
         rows: how many rows it has.
         place: of its first row in the whole table, of all processes.
-        admitted: how many of its present rows count; None if all do. Private.
     """
 
     number: int
@@ -49,21 +169,6 @@ class Slice(NamedTuple):
     first: int
     rows: int
     place: int
-    admitted: int | None = None
-
-    __repr__ = without_values
-
-
-class Pending(NamedTuple):
-    """The hypothesis that the scores do not have yet; zeros before the first round.
-
-    Attributes:
-        structure: of its round; None where the learner has none.
-        hypothesis: of that round.
-    """
-
-    structure: Any
-    hypothesis: Hypothesis
 
 
 class Batch(NamedTuple):
@@ -76,7 +181,8 @@ class Batch(NamedTuple):
         structures: of the rounds, with a leading axis; None where the learner has none.
         sites: the public randomness of the rounds, and what earlier stages of them released, with a
             leading axis.
-        pending: None in a later stage, where the scores have it, and where no scores are read.
+        pending: (structures, hypotheses) that the scores do not have yet, with a leading axis; None
+            in a later stage, where the scores have them, and where no scores are read.
     """
 
     public: Public
@@ -84,31 +190,17 @@ class Batch(NamedTuple):
     numbers: AnyArray
     structures: Any
     sites: Release
-    pending: Pending | None
+    pending: Any
 
 
-class Summed(NamedTuple):
-    """What a pass found.
-
-    Attributes:
-        totals: private sums over all rows, with a leading axis for the rounds.
-        cap: f32[], the public bound on the weights of its rounds.
-    """
-
-    totals: Totals
-    cap: Array
-
-    __repr__ = without_values
-
-    def of(self, number: int) -> Totals:
-        """The sums of one of the rounds."""
-        return jax.tree.map(lambda sums: sums[number], self.totals)
+def rows_of(block: Rows, questions: Questions, recipe: Recipe) -> Prepared:
+    """The rows of a block, laid out for the learner."""
+    cells, target, present, weight = jax.tree.map(jnp.asarray, block)
+    table = Table(cells.T, target, present, questions, weight)
+    return recipe.learner.hypotheses.prepare(table)
 
 
-# What is done with one block; each is compiled once for a shape.
-
-
-def _sums(
+def _sums_of_slice(
     block: Rows,
     scores: Array | None,
     noise: Array,
@@ -119,16 +211,21 @@ def _sums(
     part: str,
     wanted: tuple[str, ...],
 ) -> Any:
-    """(new scores, (sums, cap)); the scores are None where they stay."""
+    """(new scores or None, sums, cap); compiled once for a shape."""
     learner = recipe.learner
     rows = rows_of(block, questions, recipe)
-    new, read = None, scores
+
+    def add(number: Any, scores: Array) -> Array:
+        structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
+        return step.added(recipe, scores, hypothesis, step.placed(learner, structure, rows))
+
+    if scores is not None and batch.pending is not None:
+        count = jax.tree.leaves(batch.pending)[0].shape[0]
+        scores = add(0, scores) if count == 1 else jax.lax.fori_loop(0, count, add, scores)
+    read = scores
     if read is None:
         axes = learner.hypotheses.response.axes
         read = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-    elif batch.pending is not None:
-        before = step.placed(learner, batch.pending.structure, rows)
-        new = read = step.added(recipe, read, batch.pending.hypothesis, before)
     context = Context(batch.public, batch.bound, batch.public.round)
     weighed = step.weigh(part, recipe, rows, read, context)
 
@@ -139,87 +236,24 @@ def _sums(
         given = Given(sites, key, place)
         return boundary.sums(pricing.program_of(learner, part), wanted, given, view)
 
-    found = _for_each(one, (batch.numbers, batch.structures, batch.sites, noise))
-    return new, (found, weighed[1])
+    entries = batch.numbers, batch.structures, batch.sites, noise
+    if len(batch.numbers) > 1:
+        sums = jax.lax.map(one, entries)
+    else:  # a single one needs no loop
+        sums = one(jax.tree.map(lambda array: array[0], entries))
+        sums = jax.tree.map(lambda array: array[None], sums)
+    return scores, sums, weighed[1]
 
 
-_sums_after = jax.jit(_sums, donate_argnums=1, static_argnames=("part", "wanted"))
-"""`_sums` with the new scores in place of the old ones."""
-
-_sums_alone = jax.jit(_sums, static_argnames=("part", "wanted"))
-"""`_sums` where the scores stay."""
-
-
-def _for_each(function: Callable[[Any], Any], entries: Any) -> Any:
-    """`function` of each entry on the leading axis; a single one needs no loop."""
-    if jax.tree.leaves(entries)[0].shape[0] > 1:
-        return jax.lax.map(function, entries)
-    found = function(jax.tree.map(lambda array: array[0], entries))
-    return jax.tree.map(lambda array: array[None], found)
-
-
-@functools.partial(jax.jit, donate_argnums=1)
-def _replayed(
-    block: Rows,
-    scores: Array,
-    questions: Questions,
-    rounds: Pending,
-    count: Array,
-    recipe: Recipe,
-) -> Array:
-    """The scores with the hypotheses of the first `count` rounds, in their order."""
-    rows = rows_of(block, questions, recipe)
-
-    def one(number: Array, scores: Array) -> Array:
-        structure, hypothesis = jax.tree.map(lambda array: array[number], rounds)
-        placed = step.placed(recipe.learner, structure, rows)
-        return step.added(recipe, scores, hypothesis, placed)
-
-    return jax.lax.fori_loop(0, count, one, scores)
-
-
-class _Scores:
-    """The scores of all rows, a slice at a time: in memory, or in a file that has no name."""
-
-    def __init__(self, shape: tuple[int, ...], slices: int, folder: Path | None):
-        self._shape, self._kept = shape, [None] * slices
-        self._file = None
-        if folder is not None:
-            # An unnamed file of mode 0600, which the system drops when the process ends.
-            self._folder = folder
-            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-            self._size = 4 * int(np.prod(shape))
-
-    def __getitem__(self, number: int) -> Any:
-        if self._file is None:
-            return self._kept[number]
-        data = os.pread(self._file.fileno(), self._size, number * self._size)
-        return jnp.asarray(np.frombuffer(data, np.float32).reshape(self._shape))
-
-    def __setitem__(self, number: int, scores: Any) -> None:
-        if self._file is None:
-            self._kept[number] = scores
-            return
-        view = np.ascontiguousarray(scores).data.cast("B")
-        place = number * self._size
-        while view:
-            with naming(self._folder):
-                count = os.pwrite(self._file.fileno(), view, place)
-            view, place = view[count:], place + count
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-Step = Callable[[Rows, Slice], tuple[Any, Any]]
-"""What is done with one slice: (its new scores, or None to keep them; what was found)."""
+# The new scores take the place of the old ones.
+_summed = jax.jit(_sums_of_slice, donate_argnums=1, static_argnames=("part", "wanted"))
+_everywhere = jax.jit(step.everywhere, static_argnums=1)
 
 
 class Passes:
     """The rows of a table in blocks, and their scores; all of it is private.
 
-    Only `Summed` leaves, and `privacy.totals.draw` adds the noise. Use it as a context. A pass that
+    Only `sums` leave, and `privacy.totals.draw` adds the noise. Use it as a context. A pass that
     finds a changed block raises a ValueError, and nothing is drawn from its sums.
     """
 
@@ -230,9 +264,9 @@ class Passes:
         plan: MemoryPlan,
         folder: Path,
         progress: Callable[[int, int], None] = lambda done, all: None,
-        place: processes.Place | None = None,
+        place: int = 0,
     ):
-        """Compare every block with its checksum, and find which rows count.
+        """Compare every block with its checksum.
 
         Args:
             table: the rows.
@@ -240,55 +274,44 @@ class Passes:
             plan: how it fits into memory.
             folder: where a file of scores may lie.
             progress: called with how many blocks were compared, and how many there are.
-            place: of these rows among those of all processes; None if there are no others.
+            place: of the first row among those of all processes.
 
         Raises:
             ValueError: naming a block that is not what its manifest says.
-            OSError: if a block cannot be read.
+            OSError: if a block cannot be read, or the disk has no room for scores.
         """
         self._table, self._recipe, self._plan = table, recipe, plan
         self._questions = jax.tree.map(jnp.asarray, table.questions)
         self._pool = ThreadPoolExecutor(plan.threads)
-        for number, _ in enumerate(self._pool.map(table.verify, range(len(table.blocks)))):
-            progress(number + 1, len(table.blocks))
-        before, first = (0, 0) if place is None else (place.before, place.first)
-        self._slices = list(_slices(table, int(recipe.rows), plan.block, before, first))
+        for number, _ in enumerate(self._pool.map(table.verify, range(len(table.blocks))), 1):
+            progress(number, len(table.blocks))
+        self._slices = list(_slices(table, plan.block, place))
         self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
         for _ in range(plan.threads):
             self._rooms.put(table.room(plan.block))
-        axes = recipe.learner.hypotheses.response.axes
-        shape = (*axes, plan.block)
-        self._scores = _Scores(shape, len(self._slices), folder if plan.scratch else None)
+        self._scores: Any = [None] * len(self._slices)
+        if plan.scratch:
+            axes = recipe.learner.hypotheses.response.axes
+            self._scores = _in_file((len(self._slices), *axes, plan.block), folder)
 
     def __enter__(self) -> "Passes":
         return self
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-        self._scores.close()
 
     def start(self, start: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
         for piece in self._slices:
             self._scores[piece.number] = _everywhere(start, self._plan.block)
 
-    def replay(self, rounds: Pending, count: int) -> None:
-        """Add the hypotheses of the first rounds to the scores, in their order.
+    def sums(
+        self, part: str, batch: Batch, noise: Array, stage: tuple[str, ...]
+    ) -> tuple[Totals, Array]:
+        """(sums, cap) of a stage of a part, after adding what is pending to the scores.
 
-        Args:
-            rounds: their structures and hypotheses, with a leading axis.
-            count: how many of them are added.
-        """
-        told = jax.tree.map(jnp.asarray, (rounds, np.int32(count), self._recipe))
-
-        def work(rows: Rows, piece: Slice) -> tuple[Any, Any]:
-            return _replayed(rows, self._scores[piece.number], self._questions, *told), None
-
-        for _ in self._each(work, None):
-            pass
-
-    def sums(self, part: str, batch: Batch, noise: Array, stage: tuple[str, ...]) -> Summed:
-        """The sums of a stage of a part, after adding what is pending to the scores.
+        The sums over all rows are private, with a leading axis for the rounds. The cap is the
+        public bound on the weights of the rounds.
 
         Args:
             part: "prologue", "rounds" or "epilogue".
@@ -299,47 +322,47 @@ class Passes:
         columns = None if part == "prologue" else self._columns(batch)
         told = self._questions, *jax.tree.map(jnp.asarray, (batch, self._recipe))
         scored = part != "prologue" and not self._recipe.independent
-        summed = _sums_alone if batch.pending is None else _sums_after
 
-        def work(rows: Rows, piece: Slice) -> tuple[Any, Any]:
-            scores = self._scores[piece.number] if scored else None
-            return summed(rows, scores, noise, _place_words(piece), *told, part, stage)
+        @jax.enable_x64(False)  # threads do not have the caller's context
+        def work(piece: Slice) -> tuple[Totals, Array]:
+            rows = self._rooms.get()
+            try:
+                self._table.read(piece.block, piece.first, piece.rows, rows, columns)
+                # A copy of scores in a file, as the program writes to the memory of the old ones.
+                scores = self._scores[piece.number] if scored else None
+                if isinstance(scores, np.ndarray):
+                    scores = jnp.array(scores)
+                words = np.array([piece.place >> 32, piece.place & (2**32 - 1)], np.uint32)
+                found = _summed(rows, scores, noise, words, *told, part, stage)
+                # JAX reads `rows` in place, so they are free when all outputs are there.
+                new, sums, cap = jax.block_until_ready(found)
+            finally:
+                self._rooms.put(rows)
+            if scored:
+                self._scores[piece.number] = new
+            return sums, cap
 
         sums: Totals | None = None
-        said = None
-        for parts, cap in self._each(work, columns):
-            sums, said = totals.add(sums, parts), cap  # every slice says the same
+        caps = []
+        for more, cap in self._each(work):
+            sums = totals.add(sums, more)
+            caps.append(cap)
         assert sums is not None
-        assert said is not None
-        return Summed(processes.summed(sums), said)
+        return processes.summed(sums), caps[0]  # every slice says the same
 
     def _columns(self, batch: Batch) -> Sequence[int] | None:
-        """The columns that some rounds and the one before them ask; None for all."""
+        """The columns that some rounds and the pending ones ask; None for all."""
         reads = self._recipe.learner.hypotheses.reads
         if reads is None:
             return None
-        structures = batch.structures
-        rounds = [] if structures is None else range(jax.tree.leaves(structures)[0].shape[0])
-        asked = [reads(jax.tree.map(lambda array, k=k: array[k], structures)) for k in rounds]
-        asked += [] if batch.pending is None else [reads(batch.pending.structure)]
+        asked = []
+        for structures in (batch.structures, *(batch.pending or ())[:1]):
+            rounds = jax.tree.leaves(structures)[0].shape[0] if structures is not None else 0
+            asked += [reads(jax.tree.map(lambda a, k=k: a[k], structures)) for k in range(rounds)]
         return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()
 
-    def _each(self, done: Step, columns: Sequence[int] | None) -> Iterator[Any]:
+    def _each(self, work: Callable[[Slice], Any]) -> Iterator[Any]:
         """What is found in each slice, a few slices ahead of the one that is asked for."""
-
-        @jax.enable_x64(False)  # threads do not have the caller's context
-        def work(piece: Slice) -> Any:
-            rows = self._rooms.get()
-            try:
-                self._read(piece, rows, columns)
-                # JAX reads `rows` in place, so they are free when all outputs are there.
-                scores, found = jax.block_until_ready(done(rows, piece))
-            finally:
-                self._rooms.put(rows)
-            if scores is not None:
-                self._scores[piece.number] = scores
-            return found
-
         ahead: collections.deque[Future[Any]] = collections.deque()
         for piece in self._slices:
             if len(ahead) == (AHEAD - 1) * self._plan.threads:
@@ -348,47 +371,26 @@ class Passes:
         while ahead:
             yield ahead.popleft().result()
 
-    def _read(self, piece: Slice, rows: Rows, columns: Sequence[int] | None) -> None:
-        """Read a slice. Rows that do not count are absent."""
-        self._table.read(piece.block, piece.first, piece.rows, rows, columns)
-        if piece.admitted is not None:
-            rank = np.cumsum(rows.present)
-            rows.present[:] = rows.present & (rank <= piece.admitted)
 
-
-_everywhere = jax.jit(step.everywhere, static_argnums=1)
-
-
-def _place_words(piece: Slice) -> Array:
-    """u32[2], (high, low): the place of a slice's first row, as `Given` has it."""
-    return jax.device_put(np.array([piece.place >> 32, piece.place & (2**32 - 1)], np.uint32))
-
-
-def _slices(
-    table: BlockTable, most: int, size: int, before: int = 0, place: int = 0
-) -> Iterator[Slice]:
-    """The slices of a table. The first `most` present rows count, `before` of them elsewhere.
-
-    The table's first row has the place `place` among the rows of all processes.
-    """
+def _slices(table: BlockTable, size: int, place: int) -> Iterator[Slice]:
+    """The slices of a table, whose first row has a place among the rows of all processes."""
     number = 0
-    for block, (rows, present, _) in enumerate(table.blocks):
-        counted = before + present <= most
+    for block, (rows, _, _) in enumerate(table.blocks):
         for first in range(0, rows, size):
             count = min(size, rows - first)
-            admitted = None
-            if not counted:
-                admitted = max(most - before, 0)
-                before += _present(table, block, first, count)
-            yield Slice(number, block, first, count, place + first, admitted)
-            number += 1
-        place += rows
-        if counted:
-            before += present
+            yield Slice(number, block, first, count, place)
+            number, place = number + 1, place + count
 
 
-def _present(table: BlockTable, block: int, first: int, count: int) -> int:
-    """How many rows of a slice are present."""
-    rows = table.room(count)
-    table.read(block, first, count, rows, columns=())
-    return int(np.count_nonzero(rows.present))
+def _in_file(shape: tuple[int, ...], folder: Path) -> np.ndarray:
+    """f32[...] in a file of mode 0600 without a name, which the system drops with the process.
+
+    Raises:
+        OSError: naming the folder, if the disk has no room for it.
+    """
+    size = 4 * math.prod(shape)
+    with naming(folder), tempfile.TemporaryFile(dir=folder) as file:
+        getattr(os, "posix_fallocate", lambda handle, _, size: os.ftruncate(handle, size))(
+            file.fileno(), 0, size
+        )
+        return np.asarray(np.memmap(file, np.float32, "r+", shape=shape))

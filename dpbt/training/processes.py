@@ -48,16 +48,14 @@ def summed(totals: Totals) -> Totals:
 
 
 class Place(NamedTuple):
-    """Where the rows of this process are among those of all; `before` and `present` are private.
+    """Where the rows of this process are among those of all.
 
     Attributes:
-        before: how many rows are present in the processes before this one.
-        present: how many rows are present in all processes.
+        present: how many rows are present in all processes; private.
         capacity: how many rows all processes have room for.
         first: how many rows the processes before this one have room for; public.
     """
 
-    before: int
     present: int
     capacity: int
     first: int
@@ -72,8 +70,8 @@ def place_of(present: int, capacity: int) -> Place:
     """
     found = gathered([present, capacity])
     before = found[: jax.process_index()] if jax.process_count() > 1 else found[:0]
-    (shown, room), (every, most) = (part.sum(axis=0).tolist() for part in (before, found))
-    return Place(shown, every, most, room)
+    shown, room = found.sum(axis=0).tolist()
+    return Place(shown, room, int(before[:, 1].sum()))
 
 
 def least(number: int) -> int:

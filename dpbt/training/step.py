@@ -6,6 +6,7 @@ A run has three parts: a prologue, rounds and an epilogue. Each has a private pr
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from dpbt.base import (
@@ -21,6 +22,10 @@ from dpbt.base import (
     WeakLearner,
     uniform,
 )
+from dpbt.data import targets
+from dpbt.data.blocks import BlockTable
+from dpbt.privacy import boundary, pricing
+from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.grid import counted_weights
 from dpbt.training.checks import check_run, check_same_rows
 
@@ -111,6 +116,47 @@ def placed(learner: WeakLearner, structure: Any, rows: Prepared) -> Prepared:
     """The rows, with what the structure of a round says of each."""
     place = learner.hypotheses.place
     return rows if place is None else place(structure, rows)
+
+
+# What follows from no row: a program runs on one absent row in place of them.
+
+
+def dummy_row(table: BlockTable) -> Table:
+    """One absent row of the kind of the table's."""
+    room = table.room(1)
+    return Table(
+        jnp.asarray(room.cells.T),
+        jnp.asarray(room.target),
+        jnp.asarray(room.present),
+        jax.tree.map(jnp.asarray, table.questions),
+        None if room.weight is None else jnp.asarray(room.weight),
+        None if table.target is None else jnp.asarray(targets.fingerprint(table.target)),
+    )
+
+
+def specs(
+    part: str, recipe: Recipe, dummy: Table, context: Context, release: Release
+) -> dict[str, DrawSpec]:
+    """What the draws of a part ask for, after the draws that `release` has; traceable."""
+    read = _dummy_view(part, recipe, dummy, context)
+    return boundary.describe(pricing.program_of(recipe.learner, part), read, release)
+
+
+def public_draws(part: str, recipe: Recipe, dummy: Table, context: Context, key: Array) -> Release:
+    """The public randomness of a part; traceable."""
+    read = _dummy_view(part, recipe, dummy, context)
+    return boundary.public_draws(pricing.program_of(recipe.learner, part), key, read)
+
+
+def _dummy_view(part: str, recipe: Recipe, dummy: Table, context: Context) -> View:
+    """What a part of a run reads of one absent row."""
+    rows = recipe.learner.hypotheses.prepare(dummy)
+    axes = recipe.learner.hypotheses.response.axes
+    scores = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
+    return view(part, recipe, rows, weigh(part, recipe, rows, scores, context), context)
+
+
+# What follows from a release.
 
 
 def learned(recipe: Recipe, release: Release, public: Public) -> tuple[Hypothesis, Array]:

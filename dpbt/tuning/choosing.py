@@ -16,7 +16,7 @@ from dpbt.data import shapes
 from dpbt.privacy import accounting, boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.release.model import Model
-from dpbt.training import boosting, checks, fit, step
+from dpbt.training import boosting, checks, step
 from dpbt.tuning import scores
 from dpbt.tuning.selections import Plan, Selection, plan, settings_of
 
@@ -112,7 +112,8 @@ def tune(
     bare = boosting.without_rows(table)
     hypotheses, intercept = _rebuilt(best.transcript, bare, roomy[best.candidate])
     recipe, kind = single[best.candidate], keys.kind(key)
-    model = fit.model_of(hypotheses, best.transcript, recipe, table, False, kind, intercept)
+    transcript = boosting.without_withheld(best.transcript, recipe.learner)
+    model = boosting.model_of(transcript, hypotheses, intercept, recipe, table, kind)
     kept = made.choice, accounting.line_record(made.line)
     model = dataclasses.replace(model, choice=kept)
     keys.warn_of_research(key)

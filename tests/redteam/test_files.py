@@ -123,6 +123,5 @@ def test_weights_of_rows_are_refused_by_name():
     """A row's weight would be its sensitivity."""
     table = one_split()
     once = recipes.bdpe(epsilon=1.0, rows=400, rounds=1, depth=1)
-    for weight in (np.full(300, 1000.0), 1.0, [], False):
-        with pytest.raises(ValueError, match="sample_weight"):
-            dpbt.fit(dpbt.fresh_key(), table, once, sample_weight=weight)
+    with pytest.raises(TypeError, match="sample_weight"):
+        dpbt.fit(dpbt.fresh_key(), table, once, sample_weight=np.full(300, 1000.0))

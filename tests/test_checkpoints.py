@@ -1,0 +1,524 @@
+"""Checkpoints: a run that was stopped goes on to the same model, and is paid for once."""
+
+import errno
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt.data import convert as conversion
+from dpbt.training import blocks as in_blocks
+from dpbt.training import passes, processes
+from dpbt.training.checkpoint import Checkpoint
+from dpbt.training.passes import MemoryPlan
+from tests import moments, worker
+from tests import test_block_fits as fits
+from tests.test_block_commands import (
+    FIT,
+    FOREST,
+    ROOT,
+    convert,
+    files,
+    refused,
+    released,
+    run,
+)
+
+__all__ = ["files"]  # a fixture
+
+pytestmark = pytest.mark.filterwarnings("ignore:research key")
+
+KEY, PUBLIC = fits.KEY, fits.PUBLIC
+TABLES = ["ab" * 32, "cd" * 32]
+ROUND = {"sums": np.arange(3)}
+
+
+class KilledError(Exception):
+    pass
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
+def begun(path, tables=TABLES, process=0, key=KEY, own=False):
+    """A checkpoint of a run."""
+    kept = Checkpoint(path)
+    recipe = worker.rounds_of(worker.random_cells(5, 1)[0])
+    keys = kept.own_keys() if own else (key, None)
+    kept.begin(keys[0], recipe, tables, process, keys[1])
+    return kept
+
+
+def words_of(key):
+    return np.asarray(jax.random.key_data(key)).tobytes()
+
+
+def changed(path, command, *values):
+    """Change the database of a checkpoint that nobody holds."""
+    with sqlite3.connect(path) as database:
+        database.execute(command, values)
+    database.close()
+
+
+# The file.
+
+
+def test_a_checkpoint_is_one_private_file_that_one_run_holds(tmp_path):
+    path = tmp_path / "new" / "run"
+    with Checkpoint(path):
+        with pytest.raises(ValueError, match="another run is at work in"):
+            Checkpoint(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not path.exists()  # no run has begun
+    with begun(path) as kept:
+        kept.give_up()
+    assert not path.exists()
+    with begun(path) as kept:
+        kept.add("0", ROUND, 2.0)
+    with begun(path) as kept:
+        release, cap = kept.get("0")
+        np.testing.assert_array_equal(release["sums"], ROUND["sums"])
+        assert (kept.rounds, cap, kept.get("1")) == (1, 2.0, None)
+        kept.give_up()  # of a run that began before
+    assert os.listdir(path.parent) == ["run"]
+
+
+def test_the_keys_are_in_the_file_until_the_run_is_finished(tmp_path):
+    with begun(tmp_path / "run", own=True) as kept:
+        keys = kept.own_keys()
+        assert all(words_of(key) in kept.path.read_bytes() for key in keys)
+        kept.add("0", ROUND, 1.0)
+    with Checkpoint(tmp_path / "run") as kept:
+        assert [words_of(key) for key in kept.own_keys()] == [words_of(key) for key in keys]
+        kept.finish()
+        for path in tmp_path.iterdir():
+            assert not any(words_of(key) in path.read_bytes() for key in keys)
+        with pytest.raises(ValueError, match="of a run that is finished, or whose keys"):
+            kept.own_keys()
+
+
+@pytest.mark.parametrize(
+    ("tables", "process"),
+    [(TABLES[:1], 0), (TABLES[::-1], 0), (TABLES, 1), (["ab" * 32, "ef" * 32], 0)],
+)
+def test_a_checkpoint_is_of_the_tables_of_all_processes(tmp_path, tables, process):
+    """Else the noise of a round would be drawn again, over other rows."""
+    for _ in range(2):
+        with begun(tmp_path / "run"):
+            pass
+    with pytest.raises(ValueError, match="of a run with another table"):
+        begun(tmp_path / "run", tables, process)
+
+
+def test_a_checkpoint_says_nothing_of_the_table_without_the_key(tmp_path):
+    """And nothing of the key that a caller gave."""
+    texts = []
+    for number, key in enumerate((KEY, KEY, jax.random.key(6))):
+        with begun(tmp_path / str(number), key=key) as kept:
+            changed_salt = {"salt": "00"} if number else {}
+            texts.append(dict(kept._names()) | changed_salt)
+        content = kept.path.read_bytes()
+        assert not any(table.encode() in content for table in TABLES)
+        assert words_of(key) not in content
+        assert words_of(key).hex().encode() not in content
+    assert len({text["table"] for text in texts}) == 3
+    assert len({text["key"] for text in texts}) == 3
+
+
+def test_one_round_is_released_once(tmp_path):
+    with begun(tmp_path / "run") as kept:
+        kept.add("0", ROUND, 1.0)
+        kept.add("0", ROUND, 1.0)
+        assert kept.rounds == 1
+        with pytest.raises(ValueError, match="two releases of one round under one key"):
+            kept.add("0", {"sums": np.arange(1, 4)}, 1.0)
+
+
+def cut(where):
+    return lambda path: os.truncate(path, int(where * path.stat().st_size))
+
+
+BROKEN = {
+    "half": (cut(0.5), "no checkpoint, or damaged .*; its run cannot go on"),
+    "text": (lambda path: path.write_bytes(b"text " * 900), "no checkpoint, or damaged"),
+    "version": (lambda path: changed(path, "PRAGMA user_version = 6"), "that this dpbt reads"),
+    "a release": (
+        lambda path: path.write_bytes(path.read_bytes().replace(b"sums", b"sumz", 1)),
+        "a release was changed or damaged",
+    ),
+    "others": (lambda path: path.chmod(0o640), "that others may read"),
+    "a link": (lambda path: path.symlink_to(path.rename(f"{path}.other")), "a link or a folder"),
+    "a folder": (lambda path: path.unlink() or path.mkdir(), "a link or a folder"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_file_that_is_none_or_damaged_is_refused_by_name(tmp_path, what):
+    change, words = BROKEN[what]
+    path = tmp_path / "run"
+    with begun(path) as kept:
+        kept.add("0", ROUND, 1.0)
+    change(path)
+    with pytest.raises(ValueError, match=f"run: .*{words}"), begun(path) as kept:
+        kept.get("0")
+    assert path.exists()
+
+
+# Runs in Python.
+
+
+def stopped_at(stage):
+    def stop(state):
+        if (state.stage, state.done) == stage:
+            raise KilledError
+
+    return stop
+
+
+@pytest.mark.parametrize("stage", [("prologue", 1), ("rounds", 1), ("rounds", 3), ("epilogue", 0)])
+def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
+    _, found = fits.pair(tmp_path / "t", "two")
+    recipe, kept = fits.recipe_for("two", 700), tmp_path / "kept"
+    with pytest.raises(KilledError):
+        dpbt.fit(KEY, found, recipe, checkpoint=kept, progress=stopped_at(stage))
+    before = released(kept)
+    again = dpbt.fit(KEY, found, recipe, checkpoint=kept)
+    fits.assert_same(dpbt.fit(KEY, found, recipe), again)
+    assert before.items() <= released(kept).items()
+    fits.assert_same(again, dpbt.fit(KEY, found, recipe, checkpoint=kept))  # all is there
+
+
+def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path, monkeypatch):
+    """Two passes of two trees; it is stopped after the first one."""
+    _, found = fits.pair(tmp_path / "t", "two")
+    recipe, kept = fits.forest(rounds=4), tmp_path / "kept"
+    fits.small_passes(monkeypatch)
+    budget = dpbt.Filter(5, rows=700)
+
+    def fit(public=PUBLIC, checkpoint=kept, table=found, recipe=recipe, progress=None):
+        options = {"checkpoint": checkpoint, "progress": progress, "filter": budget}
+        return dpbt.fit(KEY, table, recipe, public, **options)
+
+    whole = found.path(1).read_bytes()
+    found.path(1).write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    with pytest.raises(ValueError, match="changed or damaged"):
+        fit()
+    assert budget.spent == 0
+    assert not kept.exists()
+    found.path(1).write_bytes(whole)
+    with pytest.raises(KilledError):
+        fit(progress=stopped_at(("rounds", 2)))
+    assert len(released(kept)) == 2
+    assert budget.spent == pytest.approx(2, rel=1e-5)
+
+    # Other trees, another recipe, other rows and another file are other runs.
+    other = jax.random.key(7)
+    _, others = fits.pair(tmp_path / "u", "two", 650)
+    for words, changes in {
+        "another public key": {"public": other},
+        "another recipe": {"recipe": fits.forest(rounds=4, depth=2)},
+        "another table": {"table": others},
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            fit(**changes)
+        with pytest.raises(ValueError, match="a key of its own"):
+            fit(**changes, checkpoint=tmp_path / "other")
+        assert not (tmp_path / "other").exists()  # a refused run is no proof of a payment
+    with pytest.raises(ValueError, match="another key"):
+        dpbt.fit(other, found, recipe, PUBLIC, checkpoint=kept)
+    again = fit()
+    fits.assert_same(dpbt.fit(KEY, found, recipe, PUBLIC), again)
+    assert budget.spent == pytest.approx(2, rel=1e-5)
+
+
+def test_a_run_that_was_stopped_between_levels_gives_the_same_model(tmp_path, monkeypatch):
+    """The second round is stopped after its first level, and drawn again from the start."""
+    _, found = fits.pair(tmp_path / "t", "two")
+    recipe, kept = fits.trees(rounds=2, criterion="gini"), tmp_path / "kept"
+    expected = dpbt.fit(KEY, found, recipe)
+    made, sums = [], passes.Passes.sums
+
+    def stop(self, *arguments):
+        made.append(1)
+        if len(made) == 5:
+            raise KilledError
+        return sums(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(passes.Passes, "sums", stop)
+        with pytest.raises(KilledError):
+            dpbt.fit(KEY, found, recipe, checkpoint=kept)
+    assert len(released(kept)) == 1
+    fits.assert_same(expected, dpbt.fit(KEY, found, recipe, checkpoint=kept))
+
+
+@pytest.fixture
+def some_blocks(tmp_path):
+    """(domain, table): 600 rows in blocks of 200."""
+    domain, columns, labels = worker.random_cells(3, 600)
+    folder = tmp_path / "table"
+    return domain, conversion.convert_columns(domain, columns, labels, folder, rows_per_block=200)
+
+
+def flip(path):
+    """Change a cell; the size stays."""
+    whole = bytearray(path.read_bytes())
+    whole[3] ^= 1
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("change", [flip, lambda path: os.truncate(path, path.stat().st_size - 1)])
+def test_a_block_that_changes_during_a_run_stops_it_and_what_was_paid_stays_spent(
+    some_blocks, tmp_path, change
+):
+    """With the block as it was, the run goes on and is paid for once."""
+    domain, table = some_blocks
+    key, recipe, path = jax.random.key(2), worker.rounds_of(domain), table.path(1)
+    budget, whole = dpbt.Filter(9, 1e-4, rows=1200), path.read_bytes()
+
+    def fit(progress=None):
+        checkpoint = tmp_path / "kept"
+        return dpbt.fit(key, table, recipe, checkpoint=checkpoint, progress=progress, filter=budget)
+
+    def meanwhile(state):
+        if (state.stage, state.done) == ("rounds", 3):
+            change(path)
+
+    with pytest.raises(ValueError, match="block-000001: the file ") as stopped:
+        fit(meanwhile)
+    assert "200" not in str(stopped.value)
+    paid = budget.spent
+    assert paid > 0
+    assert len(released(tmp_path / "kept")) < 12
+    with pytest.raises(ValueError, match="block-000001: the file was changed or damaged"):
+        fit()
+    path.write_bytes(whole)
+    fit()
+    assert budget.spent == paid
+
+
+def test_a_block_that_changes_between_its_pieces_is_not_predicted(some_blocks):
+    _, table = some_blocks
+    pieces = table.pieces(90)
+    next(pieces)
+    flip(table.path(0))
+    with pytest.raises(ValueError, match="block-000000: the file changed while it was read"):
+        next(pieces)
+
+
+def test_two_processes_with_one_table_are_refused(some_blocks, monkeypatch):
+    domain, table = some_blocks
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(processes, "gathered", lambda own: np.stack([np.asarray(own)] * 2))
+    with pytest.raises(ValueError, match="two processes were given the same table"):
+        in_blocks.check(KEY, table, worker.rounds_of(domain))
+
+
+# The command line.
+
+
+@pytest.fixture
+def table(files, capsys):
+    """A folder of blocks, and a filter of 2."""
+    assert convert() == 0
+    assert run("filter", "new", "filter.db", "--epsilon", 2, "--rows", 400) == 0
+    capsys.readouterr()
+
+
+@pytest.fixture
+def stopped(table, monkeypatch, capsys):
+    """A run whose filter paid 0.1 of 2, and whose model was not written."""
+    with monkeypatch.context() as patch:
+        patch.setattr(dpbt.Model, "save", interrupted)
+        assert run(*fit(0.1)) == 130
+    capsys.readouterr()
+
+
+def fit(epsilon, *more, out="model.json", **options):
+    words = list(FIT)
+    words[words.index("--epsilon") + 1] = str(epsilon)
+    options = {"filter": "filter.db", "checkpoint": "run", "out": out, **options}
+    named = [word for name, value in options.items() for word in (f"--{name}", value)]
+    return ("fit", "rows.chunks", *words, *FOREST, *named, *more)
+
+
+def spent(budget="filter.db"):
+    return pytest.approx(dpbt.Filter.open(budget).spent, rel=1e-5)
+
+
+def held_keys():
+    """Whether the checkpoint has keys."""
+    database = sqlite3.connect("run")
+    found = database.execute("SELECT * FROM keys").fetchall()
+    database.close()
+    return len(found) == 1
+
+
+def test_the_keys_are_kept_until_the_model_is_written_and_the_run_is_paid_for_once(stopped, capsys):
+    """The release that is gone is drawn again under both of them."""
+    assert held_keys()
+    before = released("run")
+    changed("run", "DELETE FROM release WHERE part = '2'")
+    assert run(*fit(0.1)) == 0
+    assert released("run") == before
+    assert not held_keys()
+    assert sorted(os.listdir()) == sorted(
+        ["domain.json", "filter.db", "model.json", "rows.chunks", "rows.csv", "run"]
+    )
+    assert spent() == 0.1
+    assert "of a run that is finished" in refused(capsys, *fit(0.1, out="again.json"))
+    assert spent() == 0.1
+
+
+def test_the_keys_make_noise_for_one_run(stopped, capsys):
+    assert run("convert", "domain.json", "rows.csv", "other", "--capacity", 399) == 0
+    capsys.readouterr()
+    assert "another recipe" in refused(capsys, *fit(1.5))
+    moved = [word if word != "rows.chunks" else "other" for word in fit(0.1)]
+    assert "another table" in refused(capsys, *moved)
+    assert run(*fit(0.1, "--seed", 3)) == 2
+    assert "another key" in capsys.readouterr().err
+    held = Path("run").read_bytes()
+    database = sqlite3.connect("run")
+    [(words,)] = database.execute("SELECT words FROM keys")
+    database.close()
+    changed("run", "UPDATE keys SET words = ?", words[:32] + bytes(32))
+    assert "another public key" in refused(capsys, *fit(0.1))
+    assert spent() == 0.1
+
+    # Another filter pays for itself.
+    Path("run").write_bytes(held)
+    assert run("filter", "new", "other.db", "--epsilon", 1, "--rows", 400) == 0
+    assert run(*fit(0.1, filter="other.db")) == 0
+    assert (spent("other.db"), spent()) == (0.1, 0.1)
+
+
+def test_what_is_refused_is_not_paid_for_and_leaves_nothing(table, monkeypatch, capsys):
+    assert "memory must be at least" in refused(capsys, *fit(0.2, "--memory-mb", 1))
+    path = Path("rows.chunks/block-000000")
+    whole = path.read_bytes()
+    path.write_bytes(whole[::-1])
+    assert "changed or damaged" in refused(capsys, *fit(0.2))
+    path.write_bytes(whole)
+    with monkeypatch.context() as patch:  # another run spends after the first check
+        patch.setattr("dpbt.privacy.filter.Filter.check", lambda *_: None)
+        assert "epsilon = 2 of 2 is left" in refused(capsys, *fit(3))
+    assert not Path("run").exists()
+    assert run(*fit(1)) == 0
+    assert spent() == 1
+
+
+@pytest.mark.parametrize("where", [0, 0.5])
+def test_a_run_whose_checkpoint_is_cut_off_does_not_go_on_and_another_one_is_paid_for(
+    stopped, capsys, where
+):
+    cut(where)(Path("run"))
+    if where:
+        line = refused(capsys, *fit(0.1))
+        assert "its run cannot go on; begin one with a new key and another checkpoint" in line
+        assert run(*fit(0.1, checkpoint="second")) == 0
+    else:  # with new keys
+        assert run(*fit(0.1)) == 0
+    assert spent() == 0.2
+
+
+def test_a_filter_that_is_cut_off_pays_for_nothing(stopped, capsys):
+    before = released("run")
+    os.truncate("filter.db", 5000)
+    line = refused(capsys, *fit(0.1))
+    assert "filter.db: not a filter, or changed or damaged" in line
+    assert released("run") == before
+    assert not Path("model.json").exists()
+
+
+def test_a_run_goes_on_with_rows_that_were_converted_again(stopped, capsys):
+    """Also if the file of the rows has another time and another name by now."""
+    os.truncate("rows.chunks/manifest.json", 99)
+    assert "not a table in blocks, or cut off; convert the same rows" in refused(capsys, *fit(0.1))
+    Path("rows.csv").rename("moved.csv")
+    os.utime("moved.csv", (0, 0))
+    Path("rows.chunks").rename("broken")
+    words = ("convert", "domain.json", "moved.csv", "rows.chunks", "--capacity", 400)
+    assert run(*words) == 0
+    assert run(*fit(0.1)) == 0
+    assert spent() == 0.1
+
+
+@pytest.mark.parametrize("room", [False, True])
+def test_a_disk_without_room_for_scores_is_one_line_and_pays_nothing(
+    table, capsys, monkeypatch, room
+):
+    """Scores that memory does not hold lie in a file beside the checkpoint."""
+    monkeypatch.setattr(in_blocks, "plan_for", lambda *_: MemoryPlan(64, 1, True))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if not room:
+        monkeypatch.setattr(os, "posix_fallocate", full)
+        where = Path().absolute()
+        assert refused(capsys, *fit(1)) == f"error: {where}: {os.strerror(errno.ENOSPC)}"
+    else:
+        assert run(*fit(1)) == 0
+    assert spent() == room
+    assert Path("model.json").exists() == room
+
+
+# Full disks.
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+from dpbt.__main__ import program
+sys.argv[:] = ["dpbt", *sys.argv[2:]]
+program()
+"""
+
+
+def with_room_for(size, command, *more):
+    """Run a command that can write files of so many bytes; what it says on standard error."""
+    words = [sys.executable, "-c", LIMITED, str(size), *command, *more]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    found = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert found.returncode == 2, found.stderr
+    return found.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "path", "paid"),
+    [(4_000, "run", 0), (20_000, "filter.db", 0), (80_000, "run", 4), (110_000, "model.json", 4)],
+)
+def test_a_fit_on_a_full_disk_is_one_line_and_paid_for_once(files, capsys, size, path, paid):
+    assert moments.run("convert", 0) == 0
+    dpbt.Filter(epsilon=20, rows=400, path="filter.db")
+    more = ("--rounds", "100")
+    said = with_room_for(size, moments.FIT, *more)
+    assert said.startswith("error: ")
+    assert path in said
+    assert len(said.splitlines()) == 1
+    assert spent() == paid
+    assert moments.run("fit", 1, *more) == 0
+    assert spent() == 4
+    assert dpbt.load("model.json").features == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows_per_block", "name"), [("300", "block-000000"), ("30", "manifest.json")]
+)
+def test_a_conversion_on_a_full_disk_is_one_line_and_leaves_nothing(files, rows_per_block, name):
+    words = [*moments.CONVERT[:-1], rows_per_block]
+    said = with_room_for(1100, words)
+    assert said == f"error: rows.chunks/{name}: {os.strerror(errno.EFBIG)}\n"
+    assert not Path("rows.chunks").exists()
+    assert run(*words) == 0

@@ -10,10 +10,10 @@ The conventions are those of Nock & Henecka (2020), sections 2 to 4:
 A loss of your own is one `ProperLoss`. Sensitivity, splits and boosting follow from it.
 """
 
+import contextlib
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -145,27 +145,28 @@ def as_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFa
         name: what an error calls it.
 
     Raises:
-        ValueError: for anything that is neither a loss nor a family, a loss whose name is no text,
-            or one whose smoothness is an array.
+        ValueError: for anything that is neither a loss nor a family, and for a loss whose name is
+            no text or whose smoothness is an array.
     """
-    expected = f"{name} must be one of {sorted(NAMED)}, a loss or a family of losses"
     found = NAMED.get(loss, loss) if isinstance(loss, str) else loss
-    try:
-        member = found(np.float32(1)) if callable(found) else found
-    except TypeError as error:
-        raise ValueError(f"{expected} by alpha, got {shown(loss)}") from error
-    if not isinstance(member, ProperLoss) or isinstance(found, str):
-        raise ValueError(f"{expected}, got {shown(loss)}")
-    if not isinstance(member.name, str):
-        raise ValueError(f"name of a loss must be a text, got {shown(member.name)}")
+    if isinstance(found, ProperLoss):
+        try:
+            return fixed(found)
+        except TypeError as error:  # the family is cached, so its fields must be hashable
+            raise ValueError(
+                f"{name} must have a text as its name and a plain number as its smoothness, got "
+                f"{shown(found.name)} and {type(found.smoothness).__name__}"
+            ) from error
 
-    if not isinstance(found, ProperLoss):
-        return found
+    family: Any = found
     try:
-        return fixed(found)
-    except TypeError as error:  # the family is cached, so its fields must be hashable
-        kind = type(found.smoothness).__name__
-        raise ValueError(f"smoothness of {name} must be a plain number, got {kind}") from error
+        member = family(np.float32(1))
+    except TypeError:
+        member = None
+    if not isinstance(member, ProperLoss):
+        expected = f"one of {sorted(NAMED)}, a loss or a family of losses by alpha"
+        raise ValueError(f"{name} must be {expected}, got {shown(loss)}")
+    return family
 
 
 @functools.cache
@@ -181,17 +182,17 @@ def fixed(loss: ProperLoss) -> LossFamily:
 
 
 _ALPHAS = (0.0, 0.25, 0.5, 1.0)
-_WEIGHTS = np.asarray([0, 1 / 127, 0.1, 0.5, 1, 3, 10, 100, 3000, 40_000], np.float32)
+_WEIGHTS = np.asarray([0, 1 / 127, 0.1, 0.5, 1, 3, 10, 100, 3000, 40_000])
 _SHARES = np.linspace(0, 1, 513)
 _SCORES = np.linspace(-8, 8, 513)
-_TOLERANCE = 3e-5
-"""The float32 error that a perspective may have, relative to its weight."""
-
-_FINE_TOLERANCE = 2.0**-43
+_EXACT = 2.0**-42
 """The float64 error that a perspective may have, relative to its weight."""
 
 _SLACK = 2e-3
 """The float32 error that values and slopes on a grid may have."""
+
+_Row = tuple[str, Any, Any, Any]
+"""What must hold; values, and the least and the most that they may be."""
 
 
 @functools.cache
@@ -200,18 +201,16 @@ def check_criterion(family: LossFamily) -> None:
 
     Sensitivities of splits assume that a perspective f is 0 where one class has no weight,
     symmetric, homogeneous of degree one, non-decreasing in each weight and concave
-    (`sensitivity.perspective_bound`). It must also be the perspective of the Bayes risk L, which is
-    symmetric with L(0) = L(1) = 0 and L(1/2) = 1. Each family is checked once. The tests check
-    dpbt's own. A grid cannot prove these properties; the author of a loss must.
-
-    Splits are scored in float64. There a perspective must be right to 2^-43 of its weight.
+    (`sensitivity.perspective_bound`). Splits are scored in float64, where this must hold up to
+    2^-42 of the weight. It must also be the perspective of the Bayes risk L, which is symmetric
+    with L(0) = L(1) = 0 and L(1/2) = 1. Each family is checked once. The tests check dpbt's own. A
+    grid cannot prove these properties; the author of a loss must.
 
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
     for alpha in () if _is_own(family) else _ALPHAS:
         loss = family(alpha)
-        _check_functions(loss, {"bayes_risk": 1, "perspective": 2})
         failed = failed_property(loss)
         if failed:
             raise ValueError(
@@ -219,7 +218,7 @@ def check_criterion(family: LossFamily) -> None:
                 "sensitivity is known for its splits; it must be (w1 + w0) L(w1 / (w1 + w0)) for a "
                 "symmetric concave Bayes risk L with L(0) = L(1) = 0"
             )
-        _refuse(loss, alpha, _failed_risk(loss) or _failed_perspective(loss) or _coarse(loss))
+        _check_values(loss, alpha, [*_risk_rows(loss), _perspective_row(loss)])
 
 
 @functools.cache
@@ -228,9 +227,8 @@ def check_loss(family: LossFamily) -> None:
 
     The link must be -L' for the Bayes risk L, and the inverse link must undo it where it increases.
     The surrogate F must have F'(z) = -inverse_link(-z) and F(0) = 1, and the smoothness must be the
-    supremum of F''. L is concave and F is convex, so a slope over a step lies between the slopes at
-    its ends; kinks are no errors. A loss is not boosted where its smoothness is infinite, so
-    nothing else is checked there. Each family is checked once. The tests check dpbt's own.
+    supremum of F''. A loss is not boosted where its smoothness is infinite, so nothing else is
+    checked there. Each family is checked once. The tests check dpbt's own.
 
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
@@ -238,184 +236,123 @@ def check_loss(family: LossFamily) -> None:
     for alpha in () if _is_own(family) else _ALPHAS:
         loss = family(alpha)
         smoothness = positive(f"smoothness of {loss.name}", loss.smoothness)
-        if np.isinf(smoothness).all():
-            continue
-        names = ("bayes_risk", "link", "inverse_link", "surrogate")
-        _check_functions(loss, dict.fromkeys(names, 1))
-        _refuse(loss, alpha, _failed_risk(loss) or _failed_link(loss) or _failed_surrogate(loss))
+        if np.isfinite(smoothness).all():
+            _check_values(loss, alpha, [*_risk_rows(loss), *_link_rows(loss)])
 
 
-def _refuse(loss: ProperLoss, alpha: float, failed: str | None) -> None:
-    """Refuse a loss that lacks a property.
+def _on_grid(loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "float32") -> np.ndarray:
+    """The values of a field of a loss, of as many arrays, in their own precision.
 
     Raises:
-        ValueError: naming the loss, its alpha and the property, unless `failed` is None.
+        ValueError: naming the field, unless it is a function that gives an entry for each.
     """
-    if failed:
-        raise ValueError(f"the loss {loss.name} at alpha = {alpha:g} is inconsistent: {failed}")
-
-
-def _check_functions(loss: ProperLoss, counts: Mapping[str, int]) -> None:
-    """Check that fields of a loss are functions of as many arrays, and give an entry for each.
-
-    Args:
-        loss: the loss.
-        counts: name of the field -> its number of arrays.
-
-    Raises:
-        ValueError: naming the field and the loss.
-    """
-    halves = jnp.full(3, 0.5, jnp.float32)
-    for name, count in counts.items():
-        function = getattr(loss, name)
-        arrays = "one array" if count == 1 else "two arrays"
-        expected = f"{name} of {loss.name} must be a function of {arrays}"
-        if not callable(function):
-            raise ValueError(f"{expected}, got {shown(function)}")
-        try:
-            values: Any = function(*[halves] * count)
-        except TypeError as error:
-            raise ValueError(f"{expected}, got an error: {str(error).splitlines()[0]}") from error
-        if np.shape(values) != halves.shape:
-            raise ValueError(f"{expected} and keep the shape, got another shape")
-
-
-def _on_grid(function: Callable[[Numbers], Array], grid: np.ndarray) -> np.ndarray:
-    """f64: the values of a field of a loss, in float32."""
-    return np.asarray(function(jnp.asarray(grid, jnp.float32)), np.float64)
-
-
-def _within(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether all values are finite and in their ranges, up to the error of float32."""
-    slack = _SLACK * (1 + np.abs(values))
-    return bool(np.all((values >= low - slack) & (values <= high + slack)))
+    function, values = getattr(loss, name), None
+    with jax.enable_x64(dtype == "float64"), contextlib.suppress(TypeError):
+        values = function(*(jnp.asarray(grid, dtype) for grid in grids))
+    if values is None or np.shape(values) != grids[0].shape:
+        raise ValueError(
+            f"{name} of {loss.name} must be a function of {len(grids)} arrays that keeps their "
+            f"shape, got {shown(function)}"
+        )
+    return np.asarray(values)
 
 
 def failed_property(loss: ProperLoss) -> str | None:
     """The first property that the perspective lacks, in words; None if it has all."""
+    perspective = functools.partial(_on_grid, loss, "perspective", dtype="float64")
 
-    def perspective(w1: np.ndarray, w0: np.ndarray) -> np.ndarray:
-        return np.asarray(loss.perspective(jnp.asarray(w1), jnp.asarray(w0)), np.float64)
-
-    # The perspective on the grid, and the error that float32 may make there.
+    # The perspective on the grid, and the error that float64 may make there.
     w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
-    values = perspective(w1, w0)
-    slack = _TOLERANCE * (w1 + w0).astype(np.float64) + 1e-30
+    values, slack = perspective(w1, w0), _EXACT * (w1 + w0)
     pure = (w1 == 0) | (w0 == 0)
 
-    # Its value at each point.
-    if not np.all(np.isfinite(values)):
-        return "finite"
-    if np.any(np.abs(values[pure]) > slack[pure]):
-        return "0 where one class has no weight"
-    if np.any(np.abs(values - perspective(w0, w1)) > slack):
-        return "symmetric"
-    if not np.any(values > slack):
-        return "positive anywhere"
-
-    # Its growth.
-    for factor in np.asarray([0.5, 2, 8], np.float32):
-        scaled = perspective(factor * w1, factor * w0)
-        if np.any(np.abs(scaled - factor * values) > factor * slack):
-            return "homogeneous of degree one"
-    for step in np.asarray([1 / 127, 1, 100], np.float32):
-        if np.any(perspective(w1 + step, w0) < values - slack - _TOLERANCE * step):
-            return "non-decreasing in each weight"
-
-    # Its concavity, at the middle of every pair of points.
+    # Concavity is seen at the middle of every pair of points.
     first, second = np.triu_indices(len(w1), 1)
     middle = perspective((w1[first] + w1[second]) / 2, (w0[first] + w0[second]) / 2)
-    if np.any(middle < (values[first] + values[second]) / 2 - slack[first] - slack[second]):
-        return "concave"
-    return None
+    with np.errstate(all="ignore"):
+        chord = (values[first] + values[second]) / 2 - slack[first] - slack[second]
+        properties = {
+            "computed in float64 where its arguments are float64": values.dtype == np.float64,
+            "finite": np.isfinite(values),
+            "0 where one class has no weight": np.abs(values[pure]) <= slack[pure],
+            "symmetric": np.abs(values - perspective(w0, w1)) <= slack,
+            "positive anywhere": np.any(values > slack),
+            "homogeneous of degree one": np.abs(perspective(3 * w1, 3 * w0) / 3 - values) <= slack,
+            "non-decreasing in each weight": perspective(w1 + 1, w0) >= values - slack - _EXACT,
+            "concave": middle >= chord,
+        }
+    return next((words for words, holds in properties.items() if not np.all(holds)), None)
 
 
-def _failed_risk(loss: ProperLoss) -> str | None:
-    """What the Bayes risk must be and is not; None if all holds."""
-    risk = _on_grid(loss.bayes_risk, _SHARES)
-    ends, middle = risk[[0, -1]], risk[len(risk) // 2]
-    if not _within(ends, np.zeros(2), np.zeros(2)):
-        return "bayes_risk must be 0 at u = 0 and at u = 1"
-    if not _within(middle, np.ones(()), np.ones(())):
-        return "bayes_risk must be 1 at u = 1/2"
-    if not _within(risk, risk[::-1], risk[::-1]):
-        return "bayes_risk must be finite and symmetric around u = 1/2"
-    return None
+def _check_values(loss: ProperLoss, alpha: float, rows: list[_Row]) -> None:
+    """Refuse a loss with a value that is not in its range, up to the error of float32.
+
+    Raises:
+        ValueError: naming the loss, its alpha and what must hold.
+    """
+    for what, found, least, most in rows:
+        slack = _SLACK * (1 + np.abs(found))
+        if not np.all((found >= least - slack) & (found <= most + slack)):
+            raise ValueError(f"the loss {loss.name} at alpha = {alpha:g} is inconsistent: {what}")
 
 
-def _failed_perspective(loss: ProperLoss) -> str | None:
-    """What the perspective must be for the Bayes risk, if it is not; else None."""
+def _risk_rows(loss: ProperLoss) -> list[_Row]:
+    """What the Bayes risk must be."""
+    risk = _on_grid(loss, "bayes_risk", _SHARES)
+    return [
+        ("bayes_risk must be 0 at u = 0 and at u = 1", risk[[0, -1]], 0, 0),
+        ("bayes_risk must be 1 at u = 1/2", risk[len(risk) // 2], 1, 1),
+        ("bayes_risk must be finite and symmetric around u = 1/2", risk, risk[::-1], risk[::-1]),
+    ]
+
+
+def _perspective_row(loss: ProperLoss) -> _Row:
+    """What the perspective must be for the Bayes risk."""
     w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS[1:], indexing="ij"))
-    total = (w1 + w0).astype(np.float64)
     share = np.minimum(w1, w0) / (w1 + w0)  # the risk is symmetric, and 1 - u would lose digits
-    values = np.asarray(loss.perspective(jnp.asarray(w1), jnp.asarray(w0)), np.float64) / total
-    risk = _on_grid(loss.bayes_risk, share)
-    if not _within(values, risk, risk):
-        return "perspective(w1, w0) must be (w1 + w0) bayes_risk(w1 / (w1 + w0))"
-    return None
+    risk, words = _on_grid(loss, "bayes_risk", share), "(w1 + w0) bayes_risk(w1 / (w1 + w0))"
+    found = _on_grid(loss, "perspective", w1, w0) / (w1 + w0)
+    return f"perspective(w1, w0) must be {words}", found, risk, risk
 
 
-def _coarse(loss: ProperLoss) -> str | None:
-    """What the perspective must be in float64, in which splits are scored; None if all holds."""
-    w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
-    with jax.enable_x64(True):
-        ones, zeros = jnp.asarray(w1, jnp.float64), jnp.asarray(w0, jnp.float64)
-        values = loss.perspective(ones, zeros)
-        thrice, swapped = loss.perspective(3 * ones, 3 * zeros), loss.perspective(zeros, ones)
-        kept = all(array.dtype == jnp.float64 for array in (values, thrice, swapped))
-        off = np.maximum(
-            np.abs(np.asarray(thrice / 3 - values)), np.abs(np.asarray(swapped - values))
-        )
-    if not kept or np.any(off > 2 * _FINE_TOLERANCE * (w1 + w0)):
-        return "perspective must compute in float64 where its arguments are float64"
-    return None
+def _link_rows(loss: ProperLoss) -> list[_Row]:
+    """What the link, its inverse, the surrogate, the smoothness and the probability must be.
 
-
-def _failed_link(loss: ProperLoss) -> str | None:
-    """What the link and its inverse must be and are not; None if all holds."""
-    # The link at both ends of each step, and the slope of the Bayes risk between them.
+    L is concave and F is convex, so a slope over a step lies between the slopes at its ends; kinks
+    are no errors.
+    """
     inside = _SHARES[1:-1]
-    link, risk = _on_grid(loss.link, inside), _on_grid(loss.bayes_risk, inside)
-    if not _within(-np.diff(risk) / np.diff(inside), link[:-1], link[1:]):
-        return "link must be minus the slope of bayes_risk"
+    link, risk = _on_grid(loss, "link", inside), _on_grid(loss, "bayes_risk", inside)
+    falls = -np.diff(risk) / np.diff(inside)
 
-    # The inverse, where the link increases on both sides.
+    # The inverse is compared where the link increases on both sides.
     rises = np.diff(link) > 1e-3
     certain = np.flatnonzero(rises[:-1] & rises[1:]) + 1
-    found = _on_grid(loss.inverse_link, link[certain])
-    if not _within(found, inside[certain], inside[certain]):
-        return "inverse_link must undo link"
-    return None
+    undone = _on_grid(loss, "inverse_link", link[certain])
 
+    inverse, surrogate = (
+        _on_grid(loss, "inverse_link", _SCORES),
+        _on_grid(loss, "surrogate", _SCORES),
+    )
+    step, slope = np.diff(_SCORES), -inverse[::-1]
+    slopes, start = np.diff(surrogate) / step, surrogate[len(surrogate) // 2]
 
-def _failed_surrogate(loss: ProperLoss) -> str | None:
-    """What the surrogate, the smoothness and the probability must be and are not, or None."""
-    # The slope of the surrogate at both ends of each step, and between them.
-    step = np.diff(_SCORES)
-    inverse, surrogate = _on_grid(loss.inverse_link, _SCORES), _on_grid(loss.surrogate, _SCORES)
-    if not _within(inverse, np.zeros_like(inverse), np.ones_like(inverse)):
-        return "inverse_link must be in [0, 1]"
-    slope = -inverse[::-1]
-    if not _within(np.diff(surrogate) / step, slope[:-1], slope[1:]):
-        return "the slope of surrogate at z must be -inverse_link(-z)"
-    if not _within(surrogate[len(surrogate) // 2], np.ones(()), np.ones(())):
-        return "surrogate must be 1 at z = 0"
-
-    # The smoothness. A peak as narrow as a step may be higher than the grid shows.
-    steepest = float(np.max(np.diff(inverse) / step))
+    # A peak as narrow as a step may be higher than the grid shows.
+    smoothness, steepest = float(loss.smoothness), float(np.max(np.diff(inverse) / step))
+    smooth = f"largest slope of inverse_link, about {steepest:.3g}, got {shown(loss.smoothness)}"
     most = 2 * steepest if steepest * step[0] < 0.1 else np.inf
-    if not 0.98 * steepest - _SLACK <= float(loss.smoothness) <= most:
-        return (
-            f"smoothness must be the largest slope of inverse_link, about {steepest:.3g}, "
-            f"got {shown(loss.smoothness)}"
-        )
 
-    # The probability, where it is not the inverse link.
-    stated = inverse if loss.probability is None else _on_grid(loss.probability, _SCORES)
-    rises = np.all(np.diff(stated) >= -1e-6)
-    if not (rises and _within(stated, np.zeros_like(stated), np.ones_like(stated))):
-        return "probability must be in [0, 1] and increase with the score"
-    return None
+    stated = inverse if loss.probability is None else _on_grid(loss, "probability", _SCORES)
+    highest = np.maximum.accumulate(np.maximum(stated, 0))
+    return [
+        ("link must be minus the slope of bayes_risk", falls, link[:-1], link[1:]),
+        ("inverse_link must undo link", undone, inside[certain], inside[certain]),
+        ("inverse_link must be in [0, 1]", inverse, 0, 1),
+        ("the slope of surrogate at z must be -inverse_link(-z)", slopes, slope[:-1], slope[1:]),
+        ("surrogate must be 1 at z = 0", start, 1, 1),
+        (f"smoothness must be the {smooth}", smoothness, 0.98 * steepest, most),
+        ("probability must be in [0, 1] and increase with the score", stated, highest, 1),
+    ]
 
 
 def _is_own(family: LossFamily) -> bool:

@@ -29,21 +29,11 @@ class MirrorNumbers(NamedTuple):
 
     Attributes:
         link_alpha: f32[], alpha of the family of losses.
+        clip: f32[], c in (0, 1] of `clipped_mirror`: no weight is larger. None for `mirror`.
     """
 
     link_alpha: AnyArray
-
-
-class ClippedNumbers(NamedTuple):
-    """The traced numbers of `clipped_mirror`; each may have leading axes of settings.
-
-    Attributes:
-        link_alpha: f32[], alpha of the family of losses.
-        clip: f32[], c in (0, 1]: no weight is larger.
-    """
-
-    link_alpha: AnyArray
-    clip: AnyArray
+    clip: AnyArray | None = None
 
 
 class ResidualNumbers(NamedTuple):
@@ -97,47 +87,37 @@ def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> WeightU
     Raises:
         ValueError: as `losses.as_family` and `losses.check_loss`.
     """
-    family = as_family(loss)
-    check_loss(family)
-    return _mirror(family, bounded)
+    tag = "bounded" if bounded else "at most 1"
+    return _mirror(as_family(loss), f"mirror({{}}, {tag})", bounded)
 
 
-def clipped_mirror(loss: ProperLoss | LossFamily) -> WeightUpdate:
-    """W = min(inverse_link(-y H), c): the weights of `mirror`, clipped.
+def clipped_mirror(loss: ProperLoss | LossFamily | str) -> WeightUpdate:
+    """W = min(inverse_link(-y H), c): the weights of `mirror`, clipped at `MirrorNumbers.clip`.
 
     Weights are measured in units of the smaller of c and the public bound of `mirror`, so a
     sensitivity is at most c. Clipping at c < 1/2 divides the noise by 1 / c. A clipped row still
     counts, with weight c.
 
-    Reads `ClippedNumbers`.
+    Raises:
+        ValueError: as `mirror`.
     """
-    return _clipped_mirror(as_family(loss))
+    return _mirror(as_family(loss), "clipped_mirror({})", bounded=True)
 
 
 @functools.cache
-def _clipped_mirror(family: LossFamily) -> WeightUpdate:
+def _mirror(family: LossFamily, tag: str, bounded: bool) -> WeightUpdate:
+    check_loss(family)
+
     def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
         inverse_link = family(public.weighting.link_alpha).inverse_link
         weight = inverse_link(jnp.where(table.target, -score, score))
-        cap = jnp.minimum(inverse_link(bound), public.weighting.clip)
-        return on_grid(jnp.minimum(weight, cap), cap)
+        cap = inverse_link(bound) if bounded else jnp.float32(1)
+        if public.weighting.clip is not None:
+            cap = jnp.minimum(cap, public.weighting.clip)
+            weight = jnp.minimum(weight, cap)
+        return on_grid(weight, cap)
 
-    return WeightUpdate(
-        f"clipped_mirror({family_name(family)})", False, weigh, ClippedNumbers, loss=family
-    )
-
-
-@functools.cache
-def _mirror(family: LossFamily, bounded: bool) -> WeightUpdate:
-    def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-        inverse_link = family(public.weighting.link_alpha).inverse_link
-        weight = inverse_link(jnp.where(table.target, -score, score))
-        return on_grid(weight, inverse_link(bound) if bounded else jnp.float32(1))
-
-    cap = "bounded" if bounded else "at most 1"
-    return WeightUpdate(
-        f"mirror({family_name(family)}, {cap})", False, weigh, MirrorNumbers, loss=family
-    )
+    return WeightUpdate(tag.format(family_name(family)), False, weigh, MirrorNumbers, loss=family)
 
 
 @functools.cache

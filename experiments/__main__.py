@@ -21,8 +21,6 @@ COMMANDS = {
     "tuning": "experiments.comparisons.tuning",
     "sampling": "experiments.comparisons.sampling",
     "bench": "experiments.bench",
-    "scaling": "experiments.scaling",
-    "rounds": "experiments.rounds",
     "questions": "experiments.comparisons.questions",
     "messages": "experiments.messages",
     "data": "experiments.common.data.command",

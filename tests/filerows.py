@@ -12,7 +12,7 @@ import dpbt
 from dpbt import base
 from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
-from dpbt.data.files import read_csv
+from dpbt.data.files import read_columns
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=6, missing=True),
@@ -71,9 +71,9 @@ def read(lines: list[bytes], exact: bool = False) -> Table:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
         path.write_bytes(b"\n".join([HEADER, *lines, b""]))
-        rows = read_csv(path, DOMAIN, LABEL)
-    words = {"negative": LABEL.negative, "positive": LABEL.positive}
-    return dpbt.table(DOMAIN, rows.columns, rows.labels, **words, capacity=CAPACITY, exact=exact)
+        rows = read_columns(path, (*DOMAIN, LABEL.column))
+    options = {**LABEL.options, "capacity": CAPACITY, "exact": exact}
+    return dpbt.table(DOMAIN, rows, rows[LABEL.column], **options)
 
 
 def with_a_gap(table: Table, place: int) -> Table:

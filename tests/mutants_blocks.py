@@ -123,13 +123,6 @@ BLOCKS = [
         (level("sums_by_cell_are_the_products"),),
     ),
     Mutant(
-        "a row by cells that is right of every lower cell",
-        "dpbt/learners/hypotheses/trees.py",
-        "return (low[:, None] <= cell) & (cell <= high[:, None])",
-        "return cell <= high[:, None]",
-        (level("rows_by_cells_go_where_their_splits_say"),),
-    ),
-    Mutant(
         "a sum that follows from a draw of its own stage",
         "dpbt/privacy/tracing.py",
         "if not order or each.total & set(order[-1]):",

@@ -62,8 +62,8 @@ ESTIMATORS = [
     Mutant(
         "weights without a public bound",
         "dpbt/data/targets.py",
-        "if self.max_weight is None:",
-        "if self.max_weight is None and (read_numbers(cells_of(sample_weight)) > 1).any():",
+        "if self.weight is None:",
+        "if self.weight is None and (read_numbers(cells_of(sample_weight)) > 1).any():",
         (target("weights_need_a_public_bound_whatever_they_are"),),
     ),
     Mutant(

@@ -16,20 +16,6 @@ RESPONSES = [
         (responses("residuals_attain_their_sensitivity_and_exceed_it_nowhere"),),
     ),
     Mutant(
-        "residuals beyond the grid count",
-        "dpbt/learners/oblivious_tree.py",
-        "    whole = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)",
-        "    whole = weights.astype(jnp.int32)",
-        (responses("residuals_attain_their_sensitivity_and_exceed_it_nowhere"),),
-    ),
-    Mutant(
-        "residuals are rounded to the nearest",
-        "dpbt/weighting.py",
-        "        return Weighted(jnp.trunc(rounded(residual * factor[None]) * GRID), cap)",
-        "        return Weighted(jnp.round(rounded(residual * factor[None]) * GRID), cap)",
-        (responses("residuals_of_classes_are_those_of_plain_loops"),),
-    ),
-    Mutant(
         "weights of rows beyond the largest",
         "dpbt/privacy/grid.py",
         "    return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)",
@@ -39,7 +25,7 @@ RESPONSES = [
     Mutant(
         "weights above max_weight",
         "dpbt/data/targets.py",
-        "clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.max_weight)",
+        "clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.weight.most)",
         "clipped = np.nan_to_num(given, nan=0.0)",
         (responses("weights_are_read_by_row_and_bounded"),),
     ),
@@ -59,7 +45,7 @@ RESPONSES = [
     ),
     Mutant(
         "constraints of one direction",
-        "dpbt/learners/oblivious_leaves.py",
+        "dpbt/learners/oblivious_tree.py",
         "        lowest = _running(lowest.reshape(shape), -direction[level], jnp.minimum).reshape(-1)",
         "        lowest = _running(lowest.reshape(shape), direction[level], jnp.minimum).reshape(-1)",
         (responses("leaves_are_made_monotone_and_monotone_ones_stay"),),

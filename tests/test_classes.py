@@ -9,9 +9,7 @@ import dpbt
 from dpbt import recipes, weighting
 from dpbt.arithmetic import softmax
 from dpbt.base import GRID, one_of_classes
-from dpbt.data import convert
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.training import passes
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -80,57 +78,3 @@ GOLDEN = """
  16585 14788 -15316 -13192 10211 11264 -12804 -12643 -25686 -24462 26380 25471
  -5073 276 -559 -1832 -2336 115 280 -5820 8454 1463 -415 7485
 """
-
-
-def test_several_classes_release_under_an_old_key_what_they_released():
-    """Noisy sums under a research key, of tight calibration, as they were when this was written.
-
-    Another draw of the noise, other questions, another price or another formula of the weights
-    show. All of these make old seeds release something else, which CHANGELOG.md must say. The
-    processor and the version of JAX decide how exp is rounded. So a sum may differ by two units,
-    and one unit in the last place of a share mostly does not show here.
-    """
-    rng = np.random.default_rng(0)
-    size, on = rng.random(2000), rng.random(2000) < 0.5
-    columns = {"size": size, "on": on, "kind": rng.choice(["a", "b"], 2000)}
-    labels = np.array(CLASSES.values)[(3 * size).astype(int)]
-    table = dpbt.table(DOMAIN, columns, labels, target=CLASSES)
-    recipe = recipe_of(delta=1e-6, rows=2000, rounds=4)
-    found = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
-    expected = np.array(GOLDEN.split(), int).reshape(4, -1)
-    sums = np.asarray(found.rounds["sums"]).reshape(4, -1)
-    np.testing.assert_allclose(sums, expected, rtol=0, atol=2)
-
-
-@pytest.mark.slow  # of speed alone
-def test_a_class_costs_a_round_on_chunks_a_few_passes_over_its_scores(tmp_path, monkeypatch):
-    """XLA counts the bytes that a block's program moves: 36 a row for each further class.
-
-    A softmax over the axis of classes has 62, and one flat sum of all classes has 40. Scores are
-    read and written in 8 of them. Another version of XLA may count otherwise.
-    """
-    asked = []
-
-    def round_of(*arguments):
-        *arrays, part, stage = arguments
-        if part == "rounds":
-            asked.append((*jax.eval_shape(lambda *arrays: arrays, *arrays), part, stage))
-        return program(*arguments)
-
-    program = passes._sums_after
-    monkeypatch.setattr(passes, "_sums_after", round_of)
-    rng, rows, moved = np.random.default_rng(0), 100, {}
-    cells = {"size": rng.random(rows)}
-    for classes in (4, 8):
-        target = Nominal(tuple("abcdefgh"[:classes]))
-        labels = rng.choice(target.values, rows)
-        folder = tmp_path / str(classes)
-        domain = {"size": DOMAIN["size"]}
-        found = convert.convert_columns(domain, cells, labels, folder, target=target)
-        recipe = recipes.oblivious_boost(
-            epsilon=1.0, domain=domain, target=target, depth=2, rows=rows, rounds=1
-        )
-        dpbt.fit(jax.random.key(0), found, recipe, threads=1)
-        cost = program.lower(*asked[-1]).compile().cost_analysis()
-        moved[classes] = cost["bytes accessed"] / asked[-1][0].present.shape[0]
-    assert moved[8] - moved[4] < 4 * 38, moved

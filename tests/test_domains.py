@@ -1,10 +1,10 @@
 """Domains: encoding is total and public, words match bits, bad declarations are refused."""
 
-import dataclasses
 import json
 import re
 
 import jax
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ from dpbt.analysis import audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
 from dpbt.data.questions import splits_of
-from dpbt.learners.hypotheses.words import cells_in_words
+from dpbt.learners.words import cells_in_words
 from dpbt.recipes.oblivious import attributes_of
 from tests.reference_domains import library_splits
 
@@ -233,62 +233,56 @@ def test_declarations_are_kept_as_cells_are_read():
 X = {"x": Boolean()}
 THREE = Nominal(("a", "b", "c"))
 HUGE = 10**400
+RISING = "strictly increasing numbers"
 BAD = [
-    (lambda: Numeric(1, 1), "Numeric: low must be less than high, got low=1 and high=1"),
-    (lambda: Numeric(0, np.inf), "Numeric: high must be a finite number, got inf"),
-    (lambda: Numeric(np.nan, 1), "Numeric: low must be a finite number, got nan"),
-    (lambda: Numeric(0, True), "Numeric: high must be a finite number, got True"),
-    (lambda: Numeric(0, HUGE), "Numeric: high must be a finite number, got a larger"),
-    (lambda: Numeric(0, 1, bins=1), "Numeric: bins must be an integer of at least 2, got"),
+    (lambda: Numeric(1, 1), RISING),
+    (lambda: Numeric(0, np.inf), r"Numeric: high must be in \(-inf, inf\), got inf"),
+    (lambda: Numeric(np.nan, 1), "Numeric: low must be in .*, got nan"),
+    (lambda: Numeric(0, True), "Numeric: high must be a number .*, got True"),
+    (lambda: Numeric(0, HUGE), "Numeric: high must be a number"),
+    (lambda: Numeric(0, 1, bins=1), RISING),
     (lambda: Numeric(0, 1, bins=True), "bins must be an integer .*, got True"),
-    (lambda: Numeric(0, 1, bins=HUGE), "Numeric: .* 256 cells.*got many more"),
-    (lambda: Numeric(0, 1, bins=257), "at most 256 cells.*got 257"),
+    (lambda: Numeric(0, 1, bins=HUGE), "Numeric: bins must be an integer"),
+    (lambda: Numeric(0, 1, bins=256, missing=True), "bins must be at most 255, got 256"),
     (lambda: Numeric(0, 1, missing="no"), "Numeric: missing must be True or False, got"),
-    (lambda: Numeric(-1e308, 1e308), r"bins \* \(high - low\) must be finite"),
-    (lambda: Numeric(0, 9, cuts=()), r"cuts must be one or more .*, got \[\]"),
-    (lambda: Numeric(0, 9, cuts=(1, 9)), r"cuts must be .*inside \(0, 9\), got"),
-    (lambda: Numeric(0, 9, cuts=(2, 1)), "cuts must be .*strictly increasing"),
+    (lambda: Numeric(-1e308, 1e308), RISING),
+    (lambda: Numeric(0, 9, cuts=()), RISING),
+    (lambda: Numeric(0, 9, cuts=(1, 9)), RISING),
+    (lambda: Numeric(0, 9, cuts=(2, 1)), RISING),
     (lambda: Numeric(0, 9, cuts=4), "Numeric: cuts must be a list, got 4"),
-    (lambda: Numeric(0, 9, cuts=(4, None)), "a cut must be a finite number, got None"),
-    (lambda: Numeric(0, 999, cuts=range(1, 257)), "Numeric: .*256 cells.*got 257"),
+    (lambda: Numeric(0, 9, cuts=(4, None)), "a cut must be a number .*, got None"),
+    (lambda: Numeric(0, 999, cuts=range(1, 257)), "at most 256, got 257"),
     (lambda: Numeric(0, 9, bins=4, cuts=(1, 2)), "cuts make 3 bins of no other scale, got bins=4"),
     (lambda: Numeric(0, 9, cuts=(1, 2), scale="log"), "cuts make 3 bins .*scale='log' beside them"),
     (lambda: Numeric(0, 9, scale="LOG"), "scale must be one of .*, got 'LOG'"),
-    (lambda: Numeric(-1, 9, scale="log"), "low must be at least 0 with .*, got -1"),
-    (lambda: Numeric(1, 1 + 1e-15, scale="log"), "float64 must tell 10 bins apart"),
+    (lambda: Numeric(-1, 9, scale="log"), "from 0 on if the scale is log"),
+    (lambda: Numeric(1, 1 + 1e-15, scale="log"), RISING),
     (lambda: Nominal("clerk"), "Nominal: values must be a list, got 'clerk'"),
-    (lambda: Nominal((np.nan,)), "Nominal: a listed value must be text .*, got nan"),
-    (lambda: Nominal(()), "distinct values"),
-    (lambda: Nominal(("a", "a")), "distinct values"),
+    (lambda: Nominal((np.nan,)), "Nominal: a declared value must be text .*, got nan"),
+    (lambda: Nominal(()), "1 to 256 cells"),
+    (lambda: Nominal(("a", "a")), "values must be distinct"),
     (lambda: Nominal(("a",), other="b"), "other must be one of"),
     (lambda: Nominal(tuple(map(str, range(256)))), "256 cells.*got 257"),
-    (lambda: Nominal(["a"], groups=["a"]), r"groups must map names .*, got \['a'\]"),
-    (lambda: Nominal(groups={"g": "a"}), "group 'g' must be a list, got"),
-    (lambda: Nominal(["a"], groups={"g": ()}), "a group must hold at least one"),
-    (lambda: Nominal(groups={None: ("a",)}), "the name of a group must be text"),
-    (lambda: Nominal(groups={1: ("a",), "1.0": ("b",)}), r"distinct names, got \['1', '1'\]"),
-    (lambda: Nominal(groups={"g": ("a", "b"), "h": ("b",)}), r"one group, and \['b'\] are in two"),
-    (lambda: Nominal(("a",), groups={"g": ("a", "c")}), r"'g' must hold listed .*, got \['c'\]"),
-    (lambda: Nominal(("a", "b", "c"), groups={"c": ("a", "b")}), "name of a value outside of it"),
-    (lambda: Nominal(groups={"g": ("a",)}, other="z"), r"one of \['g', 'a'\], got 'z'"),
+    (lambda: Nominal(groups={"g": "a"}), "must be a list, got"),
+    (lambda: Nominal(groups={None: ("a",)}), "a declared value must be text"),
+    (lambda: Nominal(groups={1: ("a",), "1.0": ("b",)}), "distinct"),
+    (lambda: Nominal(groups={"g": ("a", "b"), "h": ("b",)}), "one of the groups"),
+    (lambda: Nominal(groups={"g": ("a",)}, other="z"), "one of the values, got 'z'"),
     (lambda: Nominal(("a", "b"), ordered=1), "ordered must be True or False, got 1"),
-    (lambda: Nominal(groups={"g": ("a", "b")}, ordered=True), r"two cells or more, got \['g'\]"),
-    (lambda: Nominal(["a", "b", "c"], groups={"g": ["a", "c"]}, ordered=True), "next to"),
+    (lambda: Nominal(groups={"g": ("a", "b")}, ordered=True), "and 2 without it if ordered"),
     (lambda: Boolean(np.nan, "0"), "Boolean: true must be text or a number, got nan"),
     (lambda: Boolean(missing=1), "Boolean: missing must be True or False, got 1"),
-    (lambda: Boolean("yes"), "true='yes' must declare its word for false"),
+    (lambda: Boolean("yes"), "Boolean: false must be text or a number, got None"),
     (lambda: Boolean("1", "1.0"), "true and false must differ"),
-    (lambda: Label("y", "1", "1.0"), "classes must differ"),
+    (lambda: Label("y", "1", "1.0"), "true and false must differ"),
     (lambda: Label("y"), "positive must be text or a number"),
     (lambda: Label("y", "a"), "negative must be text or a number"),
     (lambda: Label("y", "a", "b", THREE), "and not both"),
-    (lambda: Label("y", target=Nominal(("a", "b"))), "two of them are declared by positive and"),
-    (lambda: Label("y", target=Nominal(THREE.values, groups={"x": ["a"]})), "no groups"),
+    (lambda: Label("y", target=Nominal(("a",))), "two classes or more"),
     (lambda: Label("y", target=Boolean("a", "b")), "target must be domains.Nominal"),
     (lambda: Label("y", target=Numeric(0, 1, scale="log", bins=4)), "low and high alone"),
     (lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)), "both labels and weights"),
     (lambda: Label("y", target=THREE, weight=WeightColumn("w", 0)), "greater than 0 .*, got 0"),
-    (lambda: Label("y", target=THREE, weight=WeightColumn("w", [3])), r"one number, got \[3\]"),
     (lambda: Label("y", target=THREE, weight=WeightColumn(3, 3)), "column must be a name"),
     (lambda: encode(DOMAIN, {"age": [1]}), r"lacks columns \['job', 'member'\]"),
     (lambda: encode(DOMAIN, {**COLUMNS, "age": [1.0]}), r"'member'\] differ"),
@@ -363,12 +357,8 @@ def test_every_declaration_from_json(read):
     """Also what the declared columns hold, written as JSON, gives the same columns."""
     assert read() == ({"x": Numeric(0, 1), "c": Nominal(("a", "b"))}, Label("y", "1", "0"))
     expected = {name: kind for name, (_, kind) in KINDS.items()}
-    held = {
-        name: {"type": type(kind).__name__.lower(), **dataclasses.asdict(kind)}
-        for name, kind in expected.items()
-    }
     again = {name: domains.column_to_json(kind) for name, kind in expected.items()}
-    for columns in ({name: entry for name, (entry, _) in KINDS.items()}, held, again):
+    for columns in ({name: entry for name, (entry, _) in KINDS.items()}, again):
         domain, _ = read(columns=columns)
         assert domain == expected
         assert [hash(kind) for kind in domain.values()] == [hash(k) for k in expected.values()]
@@ -378,7 +368,7 @@ def test_every_declaration_from_json(read):
 def test_every_label_from_json(read, entry, label):
     assert read(label={"column": "y", **entry})[1] == label
     found = read(label={"column": "y", **entry}, weight={"column": "w", "most": 3})[1]
-    assert found == dataclasses.replace(label, weight=WeightColumn("w", 3))
+    assert found == msgspec.structs.replace(label, weight=WeightColumn("w", 3))
     assert (label.columns, found.columns) == (("y",), ("y", "w"))
     names = {"negative", "positive"} if label.target is None else {"target"}
     assert set(label.options) == names
@@ -393,29 +383,26 @@ Y = {"column": "y", "positive": "1", "negative": "0"}
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"columns": {}}, 'expected an object with "columns"'),
-        ({"columns": {"x": {"type": "complex"}}}, "column 'x': type must be one of"),
-        ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*high"),
-        ({"columns": {"x": {"type": ["numeric"]}}}, "column 'x': type must be one of"),
-        ({"columns": {"x": {**NUMERIC, "step": 1}}}, "column 'x'.*keyword argument 'step'"),
-        ({"columns": {"x": {"type": "boolean", "true": True, "false": False}}}, '"true" must hold'),
-        ({"columns": {"x": {"type": "nominal", "values": ["a", True]}}}, '"values" must hold'),
-        ({"columns": {"x": {"type": "nominal", "values": {"a": 1}}}}, "column 'x'.*a list, got"),
-        ({"columns": {"x": {"type": "nominal", "groups": {"g": [True]}}}}, '"groups" must hold'),
-        ({"rows": 100}, r"\['rows'\] beside them"),
-        ({"label": {**Y, "column": ["y"]}}, "column must be a name"),
-        ({"label": {**Y, "positive": True, "negative": False}}, '"positive" must hold'),
+        ({"columns": {}}, "at least one column"),
+        ({"columns": [3]}, 'expected an object with "columns"'),
+        ({"columns": {"x": {"type": "complex"}}}, "column 'x': Invalid value 'complex'"),
+        ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*`high`"),
+        ({"columns": {"x": {**NUMERIC, "step": 1}}}, "column 'x'.*unknown field `step`"),
+        ({"columns": {"x": {"type": "boolean", "true": True}}}, "got `bool`.*true"),
+        ({"columns": {"x": {"type": "nominal", "values": ["a", True]}}}, "got `bool`.*values"),
+        ({"columns": {"x": {"type": "nominal", "groups": {"g": [True]}}}}, "got `bool`.*groups"),
+        ({"rows": 100}, 'expected an object with "columns"'),
+        ({"label": {**Y, "column": ["y"]}}, "label: Expected `str`.*column"),
+        ({"label": {**Y, "positive": True, "negative": False}}, "label: .*got `bool`.*positive"),
         ({"label": {**Y, "negative": None}}, "text or a number"),
         ({"label": {**Y, "column": "x"}}, "the label 'x' is among the columns"),
-        ({"label": {"column": "y"}}, '"label" needs column, positive and negative, or column and'),
-        ({"label": {"type": "nominal", "values": ["a", "b", "c"]}}, '"label" needs column'),
-        ({"label": {"column": "y", "type": "nominal", "values": []}}, "'y': Nominal: values"),
-        ({"label": {"column": "y", **NUMERIC, "low": None}}, "column 'y': "),
-        ({"label": {"column": "y", "type": "boolean"}}, "target must be domains.Nominal"),
-        ({"label": {"column": "y", "type": "words"}}, "column 'y': type must be one of"),
+        ({"label": {"column": "y"}}, "label: positive must be text"),
+        ({"label": {"type": "nominal", "values": ["a", "b", "c"]}}, "label: .*column"),
+        ({"label": {"column": "y", "type": "nominal", "values": []}}, "label: Nominal: a column"),
+        ({"label": {"column": "y", **NUMERIC, "low": None}}, "label: .*low"),
+        ({"label": {"column": "y", "type": "boolean"}}, "label: Invalid value 'boolean'"),
         ({"weight": {"column": "x", "most": 3}}, "the weight 'x' is among the columns"),
-        ({"weight": {"column": "w"}}, '"weight" needs column and most'),
-        ({"weight": 3}, '"weight" needs column and most, got 3'),
+        ({"weight": {"column": "w"}}, "label: .*`most`"),
     ],
 )
 def test_bad_domain_files_name_the_file(read, change, words):

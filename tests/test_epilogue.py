@@ -17,6 +17,7 @@ from dpbt.base import ADD_REMOVE, REPLACE_ONE, Partition
 from dpbt.data.domains import Boolean
 from dpbt.learners import score_line
 from dpbt.privacy import boundary, mechanisms
+from dpbt.privacy.grid import whole_rows
 from tests import reference_oblivious as reference
 from tests.tables import every_pattern, random_table
 
@@ -44,7 +45,7 @@ def counting_of(moved=1.0, site="scores"):
     """An epilogue that counts scores; a row is said to move `moved` of them."""
 
     def counting(draw, table, scores, budget, public):
-        counts = score_line.counts(table, scores)
+        counts = whole_rows(score_line.parts(table, scores))
         draw(site, NOISE, counts, sensitivity=moved, moves=1, theorem="a row")
 
     return counting

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import recipes
 from dpbt.cli.errors import InputError
-from dpbt.data import domains, owner
-from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn
-from dpbt.data.files import blocks_of_file, names_of, read_columns, read_csv
+from dpbt.data import domains
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric
+from dpbt.data.files import blocks_of_file, names_of, read_columns
 from experiments.common.data import dataset
 from tests import filerows
 
@@ -27,24 +27,21 @@ NAMES = ("age", "member", "ill")
 def read(tmp_path):
     def one(*lines, end=b"\n", header=HEADER):
         (tmp_path / "rows.csv").write_bytes(end.join([header, *lines, b""]))
-        return read_csv(tmp_path / "rows.csv", SMALL, LABEL)
+        return read_columns(tmp_path / "rows.csv", NAMES)
 
     return one
 
 
 def test_a_file_by_hand(read):
     rows = read(b"41, yes ,1", b'"6,1",no,0', b"", b"NA,maybe,2")
-    assert rows.columns["age"] == ["41", "6,1", None, "NA"]
-    assert rows.columns["member"] == ["yes ", "no", None, "maybe"]
-    assert rows.labels == ["1", "0", None, "2"]
-    assert rows.malformed.tolist() == [False, False, True, False]
-    assert repr(rows) == "Rows(columns=['age', 'member'], cells not shown)"
+    assert rows["age"] == ["41", "6,1", None, "NA"]
+    assert rows["member"] == ["yes ", "no", None, "maybe"]
+    assert rows["ill"] == ["1", "0", None, "2"]
 
 
 def test_line_ends_marks_and_blocks(read, tmp_path):
     lines = (b"1,yes,1", b"2,no,0", b"too,few", b"3,no,1")
-    plain, path = read(*lines), tmp_path / "rows.csv"
-    columns = {**plain.columns, "ill": plain.labels}
+    columns, path = read(*lines), tmp_path / "rows.csv"
     for end, mark in ((b"\r\n", b""), (b"\n", b"\xef\xbb\xbf")):
         read(*lines, end=end, header=mark + b'"age", member,ill')
         assert names_of(path) == list(NAMES)
@@ -58,9 +55,8 @@ def test_line_ends_marks_and_blocks(read, tmp_path):
 @pytest.mark.parametrize("place", range(12))
 def test_malformed_lines_are_rows_without_values(read, place):
     rows = read(b"1,yes,1", filerows.ODD_LINES[place].removeprefix(b"x,"), b"2,no,0")
-    assert rows.malformed.tolist() == [False, True, False]
-    assert rows.columns == {"age": ["1", None, "2"], "member": ["yes", None, "no"]}
-    assert rows.labels == ["1", None, "0"]
+    expected = {"age": ["1", None, "2"], "member": ["yes", None, "no"], "ill": ["1", None, "0"]}
+    assert rows == expected
 
 
 CELL = st.sampled_from(["41", "yes", "no", "1", "0", '"', '""', "", "\0", "\r"])
@@ -77,9 +73,7 @@ def test_a_line_changes_no_other(tmp_path_factory, lines, odd, data):
 
     def cells_of(these):
         path.write_bytes(b"\n".join([HEADER, *these, b""]))
-        rows = read_csv(path, SMALL, LABEL)
-        columns = {**rows.columns, "ill": rows.labels, "malformed": rows.malformed.tolist()}
-        return list(zip(*columns.values(), strict=True))
+        return list(zip(*read_columns(path, NAMES).values(), strict=True))
 
     alone = cells_of(lines)
     assert len(alone) == len(lines)
@@ -92,10 +86,10 @@ def test_a_line_changes_no_other(tmp_path_factory, lines, odd, data):
 def test_the_field_limit_is_no_error(read):
     longest = b"1" * 131_072
     rows = read(b"1,yes,1", longest + b",yes,1", longest + b"1,yes,1", b"2,no,0")
-    assert rows.malformed.tolist() == [False, False, True, False]
+    assert rows["ill"] == ["1", "1", None, "0"]
     before = csv.field_size_limit(8)
     try:
-        assert read(b"1,yes,1", b"123456789,yes,1").malformed.tolist() == [False, True]
+        assert read(b"1,yes,1", b"123456789,yes,1")["age"] == ["1", None]
     finally:
         csv.field_size_limit(before)
 
@@ -103,25 +97,10 @@ def test_the_field_limit_is_no_error(read):
 @pytest.mark.parametrize(
     "target", [Nominal(("a", "b", "c")), Numeric(0, 9)], ids=["word", "number"]
 )
-def test_files_are_read_with_their_weights(target, tmp_path):
-    path, domain = tmp_path / "rows.csv", {"x": Numeric(0, 1)}
-    path.write_text("w,x,y\n1,0.5,a\nNA,0.5,3\n,,zebra\ntoo,few\n9,1,c\n")
-    label = Label("y", target=target, weight=WeightColumn("w", 3))
-    rows = read_csv(path, domain, label)
-    assert rows.labels == ["a", "3", "zebra", None, "c"]
-    assert rows.weights == ["1", "NA", "", None, "9"]
-    assert set(rows.columns) == {"x"}
-    found = owner.report(domain, label, [{**rows.columns, "y": rows.labels, "w": rows.weights}])
-    none = 3 if isinstance(target, Nominal) else 4
-    assert dict(found.unread) == {"x": 2, "y": none, "w": 3}
-    np.testing.assert_array_equal(rows.malformed, [False, False, False, True, False])
-    assert read_csv(path, domain, Label("y", target=target)).weights is None
-
-    # Experiments learn two classes.
-    column = {"x": domains.column_to_json(domain["x"])}
+def test_experiments_learn_two_classes(target, tmp_path):
     entry = {"column": "y", **domains.column_to_json(target)}
-    entry.pop("bins", None)
-    (tmp_path / "domain.json").write_text(json.dumps({"columns": column, "label": entry}))
+    columns = {"x": domains.column_to_json(Numeric(0, 1))}
+    (tmp_path / "domain.json").write_text(json.dumps({"columns": columns, "label": entry}))
     with pytest.raises(InputError, match=r"domain\.json: experiments learn two classes"):
         dataset.declared(tmp_path / "domain.json")
 
@@ -131,35 +110,16 @@ def test_files_are_read_with_their_weights(target, tmp_path):
     [
         (b"", "rows.csv: the file is empty"),
         (b"age,ill\nsecret,1\n", "rows.csv, line 1: no column 'member'$"),
-        (b"age,member\n1,yes\n", "rows.csv, line 1: no column 'ill'$"),
-        (b"41,yes,1\n", "rows.csv, line 1: no column 'age'$"),
         (b"age,age,member,ill\n", "rows.csv, line 1: more than one column 'age'$"),
-        (b"age,member,ill,ill\n", "rows.csv, line 1: more than one column 'ill'$"),
         (b"age,member,ill,\xe9\n", "line 1: the header is no UTF-8 text"),
         (b"age,member,ill," + b"x" * 131_073, "names of at most 131072 characters"),
-        (b"\xff\xfea\0g\0e\0\n", "rows.csv, line 1: the header is no UTF-8 text"),
         (b'age,member,"ill\n', "rows.csv, line 1: the header is no UTF-8 text"),
     ],
 )
 def test_only_the_header_is_refused(tmp_path, content, words):
     (tmp_path / "rows.csv").write_bytes(content)
     with pytest.raises(ValueError, match=words):
-        read_csv(tmp_path / "rows.csv", SMALL, LABEL)
-
-
-def test_arguments_in_another_order_are_refused_by_name(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("age,member,ill\n41,yes,1\n")
-    for arguments, words in (
-        ((path, SMALL, "defaulted"), r"label must be domains.Label\(column, positive"),
-        ((path, SMALL, SMALL), r"label must be domains.Label\(column, positive"),
-        ((SMALL, path, LABEL), "path must be a path or its text, got"),
-        ((None, SMALL, LABEL), "path must be a path or its text, got"),
-        ((path, LABEL, SMALL), "a domain must map column names"),
-        ((path, SMALL, Label("age", "1", "0")), "label 'age' is among the columns"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            read_csv(*arguments)
+        read_columns(tmp_path / "rows.csv", NAMES)
 
 
 def test_classes_are_declared_and_other_labels_absent():
@@ -185,8 +145,8 @@ def test_classes_are_declared_and_other_labels_absent():
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_an_empty_file_is_a_table_and_a_fit(read, exact):
-    rows = read()
-    table = dpbt.table(SMALL, rows.columns, rows.labels, **LABEL.options, capacity=20, exact=exact)
+    rows, options = read(), {**LABEL.options, "capacity": 20, "exact": exact}
+    table = dpbt.table(SMALL, rows, rows["ill"], **options)
     assert table.cells.shape == (20, 2 + exact)
     assert not table.present.any()
     if not exact:
@@ -207,7 +167,7 @@ def test_an_empty_file_is_a_table_and_a_fit(read, exact):
         ({"negative": False}, "declared together, got negative=False and positive='1'"),
         ({"negative": True, "positive": False}, "must be False and True for Boolean labels"),
         ({"negative": None}, "negative must be text or a number, got None"),
-        ({"positive": 0.0}, "classes must differ, got '0' twice"),
+        ({"positive": 0.0}, "must differ, got '0' twice"),
         ({"labels": None}, "labels: a column must be a sequence of cells, got NoneType"),
         ({"labels": np.ones((3, 1))}, "labels: .* one dimension, got 2"),
         ({"labels": ["1"]}, "labels must have the same length as the columns$"),

@@ -10,15 +10,10 @@ from scipy import stats
 
 import dpbt
 from dpbt import boosting, recipes
-from dpbt.base import ADD_REMOVE, GRID, Table
-from dpbt.data.domains import Boolean, Nominal, Numeric, positions
-from dpbt.data.questions import positions_of, splits_of
+from dpbt.base import GRID, Table
 from dpbt.data.tables import take
-from dpbt.learners import random_tree
-from dpbt.privacy import accounting, boundary, mechanisms, pricing
+from dpbt.privacy import boundary, mechanisms, pricing
 from dpbt.release import scoring as prediction
-from dpbt.training import fit as training_fit
-from experiments.common import structures
 from tests.conftest import random_table
 from tests.noise import scales
 from tests.tables import allowing
@@ -172,22 +167,6 @@ def test_rows_are_given_to_trees_uniformly_and_once():
     assert stats.chisquare(sizes).pvalue > 1e-6
 
 
-def test_the_first_levels_of_a_descent_are_shorter_trees(table):
-    for seed in range(3):
-        tree = structures.structure(jax.random.key(seed), 6, 5)
-        attribute, threshold = np.asarray(tree.attribute), np.asarray(tree.threshold)
-        heap, counts = structures.weights_at_all_heights(tree, random_tree.prepare(table))
-        for height in range(7):
-            inner = 2**height - 1
-            top = attribute[:inner], threshold[:inner]
-            expected = [leaf_of(*top, row) for row in np.asarray(table.cells)]
-            np.testing.assert_array_equal(heap[height] - inner, expected)
-            count = np.zeros((2**height, 2), int)
-            for leaf, label, present in zip(expected, table.target, table.present, strict=True):
-                count[leaf, int(label)] += int(present)
-            np.testing.assert_array_equal(counts[inner : 2 * inner + 1], count)
-
-
 def test_votes_are_those_of_a_loop():
     theta = np.random.default_rng(0).random((6, 300)).astype(np.float32)
     theta[:, 0], theta[:, 1] = 0.5, [1, 1, 1, 0, 0, 0]
@@ -208,18 +187,6 @@ def test_votes_are_those_of_a_loop():
     assert np.mean(z**2) == pytest.approx(1, abs=0.5)
 
 
-def test_votes_refuse_what_they_do_not_know(table):
-    model = grown(jax.random.key(0), table, EVERY_RECIPE["forest"](epsilon=1.0))
-    with pytest.raises(ValueError, match="voting must be one of"):
-        dpbt.predict(model, table, "plurality")
-    with pytest.raises(ValueError, match="needs a key"):
-        dpbt.predict(model, table, "probabilistic")
-    with pytest.raises(ValueError, match="reads rows of float32 and rank 2"):
-        dpbt.predict(model, np.zeros((3, 5), np.int32))
-    proba = dpbt.predict_proba(model, table)
-    np.testing.assert_array_equal(proba > 0.5, dpbt.predict(model, table, "threshold"))
-
-
 def test_absent_rows_and_their_order_do_not_matter(table):
     recipe, key = EVERY_RECIPE["forest"](epsilon=2.0), jax.random.key(1)
     gone = ~table.present
@@ -229,16 +196,6 @@ def test_absent_rows_and_their_order_do_not_matter(table):
     expected = grown(key, table, recipe).releases
     for other in (changed, take(table, order)):
         jax.tree.map(np.testing.assert_array_equal, grown(key, other, recipe).releases, expected)
-
-
-def test_one_program_serves_every_budget(table):
-    make = EVERY_RECIPE["forest"]
-    grown(jax.random.key(0), table, make(epsilon=1.0))
-    before = training_fit._compiled_sooner._cache_size()
-    for epsilon in (0.1, 7.0, np.inf):
-        grown(jax.random.key(1), table, make(epsilon=epsilon))
-        grown(jax.random.key(1), table, make(epsilon=epsilon, relation="add_remove"))
-    assert training_fit._compiled_sooner._cache_size() == before
 
 
 def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_happen_have_no_vote(
@@ -263,12 +220,6 @@ def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_hap
         dpbt.predict_proba(model, table), dpbt.predict_proba(same, table), rtol=1e-6
     )
     assert dpbt.ledger(small).epsilon == pytest.approx(2.0, rel=1e-6)
-
-
-def test_random_forests_learn_real_data(banknote):
-    recipe = recipes.random_forest(epsilon=np.inf, rows=1372, rounds=51, depth=12)
-    model = grown(jax.random.key(0), banknote, recipe)
-    assert float(np.mean(dpbt.predict(model, banknote) != banknote.target)) < 0.1
 
 
 LEDGERS = [
@@ -309,64 +260,6 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
             )
         drawn = pricing.drawn(recipe, "rounds")
         assert set(drawn) == {line.site for line in book.lines}
-
-
-def test_public_draws_cost_nothing_by_every_accountant():
-    free = accounting.Event("attribute", mechanisms.uniform, "attributes", 0.0, 3.0, "none")
-    book = accounting.Ledger(ADD_REMOVE, (accounting.Line(free),))
-    assert book.epsilon == 0
-    for accountant in ("pure", "advanced", "zcdp", "gdp", "rdp", "pld"):
-        assert book.epsilon_at(1e-5, accountant) == pytest.approx(0, abs=1e-9)
-
-
-def test_positions_agree_with_splits_and_thresholds():
-    domain = {
-        "x": Numeric(0, 10, bins=5, missing=True),
-        "y": Numeric(-1, 1, bins=2),
-        "c": Nominal(("a", "b", "c"), other="b"),
-        "d": Boolean(),
-    }
-    rng = np.random.default_rng(0)
-    columns = {
-        "x": np.append(rng.uniform(-2, 12, 60), np.nan),
-        "y": rng.uniform(-1, 1, 61),
-        "c": rng.choice(["a", "b", "c", "z"], 61),
-        "d": rng.random(61) < 0.5,
-    }
-    cells = dpbt.table(domain, columns, np.ones(61, bool), negative="0", positive="1")
-    splits, grid = np.asarray(splits_of(cells)), np.asarray(positions_of(cells))
-    exact = positions(domain, columns)
-    assert exact.shape == grid.shape == (61, 7)
-    assert exact.dtype == grid.dtype == np.float32
-    assert np.all((exact >= 0) & (exact <= 1))
-    for t in (0.0, 0.1, 0.26, 0.51, 0.99):  # a threshold in [i / 4, (i + 1) / 4) is split i
-        np.testing.assert_array_equal(grid[:, 0] > t, splits[:, int(t * 4)])
-        np.testing.assert_array_equal(grid[:, 2] > t, splits[:, 5])
-        np.testing.assert_array_equal(exact[:, 3:] > t, splits[:, 6:])
-    np.testing.assert_allclose(exact[:60, 0], np.clip(columns["x"][:60] / 10, 0, 1), atol=1e-6)
-    assert exact[60, :2].tolist() == [0.0, 1.0]
-    coded = positions(domain, columns, codes=True)
-    np.testing.assert_array_equal(
-        coded[:, 3], [{"a": 0, "b": 0.5, "z": 0.5, "c": 1}[c] for c in columns["c"]]
-    )
-    with pytest.raises(ValueError, match="lacks columns"):
-        positions(domain, {"x": columns["x"]})
-
-
-def test_uniform_is_public_randomness():
-    key = jax.random.key(0)
-    ints = mechanisms.uniform.sample(key, jnp.zeros(9000, jnp.int32), jnp.int32(7))
-    assert stats.chisquare(np.bincount(ints, minlength=7)).pvalue > 1e-6
-    np.testing.assert_array_equal(
-        ints, mechanisms.uniform.sample(key, jnp.full(9000, 3), jnp.int32(7))
-    )
-    np.testing.assert_allclose(
-        mechanisms.uniform.log_prob(ints, ints, jnp.int32(7)), -np.log(7), rtol=1e-6
-    )
-    outside = mechanisms.uniform.log_prob(jnp.array([-1, 7]), jnp.zeros(2, jnp.int32), jnp.int32(7))
-    assert np.all(np.isneginf(outside))
-    assert float(mechanisms.uniform.divergence(ints, 7, ints + 1, 7).pure) == 0
-    assert float(mechanisms.uniform.divergence(ints, 7, ints, 8).pure) == np.inf
 
 
 def test_tables_that_random_trees_cannot_read_are_refused(table):

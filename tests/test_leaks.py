@@ -16,7 +16,14 @@ from dpbt.analysis import audit
 from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.data import domains
 from dpbt.data.questions import of_splits
-from dpbt.learners import greedy_tree, oblivious_hypotheses, oblivious_tree, score_line, trees
+from dpbt.learners import (
+    greedy_tree,
+    oblivious_prologue,
+    oblivious_questions,
+    oblivious_tree,
+    score_line,
+    trees,
+)
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.grid import whole_rows
 from dpbt.recipes.published.greedy_tree import private_objective
@@ -43,15 +50,15 @@ def replaced(recipe, program, unprotected=()):
     return dataclasses.replace(recipe, learner=learner)
 
 
-def grow(draw, table, weights, budget, public, alpha_rule):
+def grow(draw, table, weights, budget, public, alpha_of=None):
     """The splits of a tight tree by M-alpha, with alpha from any rule; the leaves' class weights
     (private).
     """
-    depth, objective = len(budget.settings.alpha), alpha_rule is not greedy_tree.public_alpha
+    depth, objective = len(budget.settings.alpha), alpha_of is not None
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
     kind = greedy_tree.Kind(depth, family, family, objective, ADD_REMOVE, noise)
-    price = greedy_tree._price(kind)._replace(bound=sensitivity.perspective_bound)
-    return greedy_tree.grow(draw, table, weights, budget, public, kind, alpha_rule, price)
+    price = greedy_tree.price(ADD_REMOVE)._replace(bound=sensitivity.perspective_bound)
+    return greedy_tree.grow(draw, table, weights, budget, public, kind, alpha_of, price)
 
 
 LEAF = {"sensitivity": GRID, "moves": 1, "theorem": "a row is in one leaf"}
@@ -63,7 +70,7 @@ def planted(alpha_rule, **settings):
     """A tight tree whose alphas come from `alpha_rule`; leaves as they should be."""
 
     def program(draw, table, weights, budget, public):
-        leaves = grow(draw, table, weights, budget, public, alpha_rule)
+        leaves = grow(draw, table, weights, budget, public, alpha_rule())
         draw("leaf", mechanisms.discrete_laplace, leaves, **LEAF)
 
     return replaced(recipes.bdpe(alpha=1.0, **settings), program, ("alpha is private",))
@@ -129,7 +136,7 @@ def test_beta_from_private_counts_is_caught():
     recipe = recipes.bdpe(epsilon=4.0, rows=12, rounds=1, depth=1, alpha=1.0)
 
     def program(draw, table, weights, budget, public):
-        leaves = grow(draw, table, weights, budget, public, greedy_tree.public_alpha)
+        leaves = grow(draw, table, weights, budget, public)
         draw("leaf", mechanisms.discrete_laplace, leaves, **LEAF)
         edge = jnp.sum(leaves[:, 1] - leaves[:, 0]).astype(jnp.float32)
         draw("beta", mechanisms.laplace, edge, **{**BARE, "sensitivity": 0.0})
@@ -215,7 +222,7 @@ def without_the_clip():
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         kind = oblivious_kind()
         tree, _ = oblivious_tree.structure(kind, budget, public)
-        leaf = oblivious_hypotheses.leaves_of(kind.attributes, tree, rows.cells[:1])
+        leaf = oblivious_questions.leaves_of(kind.attributes, tree, rows.cells[:1])
         sums = jnp.zeros(2**kind.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", kind.noise, sums, **LEAF)
 
@@ -245,7 +252,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, budget, public):
         cells = rows.cells[:1]
-        exact = whole_rows(oblivious_tree._histograms(kind, cells, rows.target, weights))
+        exact = whole_rows(oblivious_prologue.histograms(kind, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
         oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
@@ -276,7 +283,7 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, budget, public):
-        found = jnp.cumsum(score_line.counts(rows, scores), axis=0)
+        found = jnp.cumsum(whole_rows(score_line.parts(rows, scores)), axis=0)
         draw(score_line.SITE, mechanisms.discrete_laplace, found, **{**LEAF, "sensitivity": 1.0})
 
     recipe = oblivious(scores_fraction=0.5)

@@ -4,8 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import dpbt
 from dpbt import losses, recipes, weighting
@@ -39,30 +37,6 @@ def test_smoothness_is_the_largest_second_derivative(loss):
     assert np.nanmax(second) == pytest.approx(float(loss.smoothness), rel=2e-2)
 
 
-@each
-@settings(max_examples=25)
-@given(w1=st.floats(0, 1e4), w0=st.floats(0, 1e4), more=st.floats(0, 10))
-def test_perspective_is_homogeneous_monotone_and_superadditive(loss, w1, w0, more):
-    perspective = jax.jit(loss.perspective)
-
-    def f(a, b):
-        return float(perspective(np.float32(a), np.float32(b)))
-
-    slack = 1e-3 + 1e-5 * (w1 + w0)
-    assert f(0.0, 0.0) == 0
-    if min(w1, w0) > 0.01 * (
-        w1 + w0
-    ):  # elsewhere 1 - u loses the digits that the perspective keeps
-        by_definition = (w1 + w0) * float(loss.bayes_risk(jnp.float32(w1 / (w1 + w0))))
-        assert f(w1, w0) == pytest.approx(by_definition, rel=2e-3, abs=slack)
-    assert f(w1, w0) == pytest.approx(f(w0, w1), rel=1e-5, abs=slack)
-    assert f(2 * w1, 2 * w0) == pytest.approx(2 * f(w1, w0), rel=1e-4, abs=slack)
-    gain = f(w1 + more, w0) - f(w1, w0)
-    assert -slack <= gain <= f(more, w0) + slack
-    half = f(w1 / 2 + more / 2, w0)
-    assert half >= (f(w1, w0) + f(more, w0)) / 2 - slack
-
-
 def test_m_alpha_interpolates_and_takes_a_traced_alpha():
     u = jnp.asarray(U[40:-40])
     mixed = jax.jit(lambda alpha: losses.m_alpha(alpha).bayes_risk(u))(jnp.float32(0.3))
@@ -76,11 +50,6 @@ def test_flat_part_of_the_inverse_link():
     assert float(loss.inverse_link(np.float32(1.6))) > 0.5
 
 
-def test_a_fixed_family_is_one_object_per_loss():
-    assert losses.fixed(losses.square) is losses.fixed(losses.square)
-    assert losses.fixed(losses.square)(0.3) is losses.square
-
-
 SQUARE = losses.square
 
 
@@ -89,19 +58,13 @@ def own(**changes):
 
 
 BAD_LOSSES = {
-    "link None": ({"link": None}, "^link of own must be a function of one array, got None$"),
-    "inverse_link None": ({"inverse_link": None}, "^inverse_link of own must be a function"),
-    "surrogate of two": (
-        {"surrogate": lambda z, y: z},
-        "^surrogate of own must be a function of one",
-    ),
-    "link of no shape": ({"link": lambda u: 1.0}, "^link of own must be .* keep the shape, got"),
+    "link None": ({"link": None}, "^link of own must be a function .*, got None$"),
+    "surrogate of two": ({"surrogate": lambda z, y: z}, "^surrogate of own must be a function"),
+    "link of no shape": ({"link": lambda u: 1.0}, "^link of own must be .* keeps their shape"),
     "smoothness text": ({"smoothness": "x"}, "^smoothness of own must be a number .*, got 'x'$"),
-    "smoothness None": ({"smoothness": None}, "^smoothness of own must be a number .*, got None$"),
-    "smoothness negative": ({"smoothness": -1}, "^smoothness of own must be greater .*, got -1$"),
     "smoothness NaN": ({"smoothness": np.nan}, "^smoothness of own must be greater than 0"),
-    "smoothness array": ({"smoothness": jnp.float32(0.125)}, "^smoothness of .* a plain number"),
-    "name": ({"name": 3}, "^name of a loss must be a text, got 3$"),
+    "smoothness array": ({"smoothness": jnp.float32(0.125)}, "a plain number as its smoothness"),
+    "name": ({"name": 3}, "must have a text as its name .* got 3 "),
     "inverse link 0": ({"inverse_link": lambda z: 0 * z}, "inverse_link must undo link$"),
     "inverse link beyond": (
         {"inverse_link": lambda z: (z + 4) / 8, "surrogate": lambda z: (z - 4) ** 2 / 16},
@@ -146,11 +109,11 @@ BAD_CRITERIA = {
         {"perspective": lambda w1, w0: SQUARE.perspective(w1, w0) / 2},
         r"perspective\(w1, w0\) must be \(w1 \+ w0\) bayes_risk",
     ),
-    "perspective of one": (
-        {"perspective": lambda w: w},
-        "^perspective of own must be a function of two arrays, got an error: .*positional argument",
-    ),
     "perspective None": ({"perspective": None}, "^perspective of own must be .*, got None$"),
+    "perspective of float32": (
+        {"perspective": lambda w1, w0: SQUARE.perspective(w1, w0).astype(jnp.float32)},
+        "not computed in float64",
+    ),
 }
 
 
@@ -227,14 +190,6 @@ def test_probabilities_are_those_of_float64(name, loss):
     assert np.all((found >= 0) & (found <= 1))
 
 
-@each_with_probabilities
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 3.5])
-def test_probabilities_increase_with_the_score(name, loss, scale):
-    """Strictly, where they differ by more than float32 rounds."""
-    z = np.linspace(-scale, scale, 101, dtype=np.float32)
-    assert np.all(np.diff(np.asarray(probability_of(loss)(jnp.asarray(z)))) > 0)
-
-
 @pytest.mark.parametrize("alpha", [0.1, 1.0])
 def test_small_probabilities_stay_distinct(alpha):
     z = -np.geomspace(1, 1e9, 200).astype(np.float32)[::-1]
@@ -263,16 +218,3 @@ def test_a_probability_tells_scores_apart_at_a_number_as_alpha(small_table):
     low, high = (np.unique(found[scores == score]) for score in np.unique(scores))
     assert low.size == high.size == 1
     assert low < 0.5 < high
-
-
-def test_a_family_is_told_by_what_it_declares_and_not_by_its_name():
-    """A recipe takes alpha = 1 for the link where the loss at alpha has a kink."""
-
-    def named(alpha):
-        return losses.m_alpha(alpha)._replace(name="my own")
-
-    mine = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5], criterion=named)
-    own = recipes.bdpe(epsilon=1.0, rows=50, alpha=[0.0, 0.5])
-    np.testing.assert_array_equal(mine.params.settings.link_alpha, [1.0, 0.5])
-    np.testing.assert_array_equal(own.params.settings.link_alpha, [1.0, 0.5])
-    assert (mine.setting, own.setting) == ("my own", "alpha")

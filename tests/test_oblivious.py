@@ -15,14 +15,14 @@ from dpbt.base import ADD_REMOVE, CELLS, GRID, NUMBER, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import (
-    oblivious_hypotheses,
+    hypotheses,
+    oblivious_prologue,
     oblivious_questions,
     oblivious_tree,
-    target_histogram,
 )
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import grid, mechanisms, sensitivity
-from dpbt.weighting import ClippedNumbers, clipped_mirror
+from dpbt.weighting import MirrorNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales
 
@@ -161,7 +161,7 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     kind = KIND._replace(relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
     bounds = (
-        oblivious_tree.histogram_sensitivity(kind),
+        oblivious_prologue.histogram_sensitivity(kind),
         oblivious_tree.sum_sensitivity(kind),
         noise.bound(sensitivity.histograms(relation)),
     )
@@ -183,7 +183,7 @@ def test_no_weight_is_above_the_clip():
     scores = np.random.default_rng(0).normal(0, 3, ROWS).astype(np.float32)
     weigh = clipped_mirror(losses.log).weigh
     for bound, clip in ((0.0, 0.3), (0.0, 1.0), (20.0, 0.3), (20.0, 0.9), (0.2, 0.53)):
-        numbers = ClippedNumbers(np.float32(1), np.float32(clip))
+        numbers = MirrorNumbers(np.float32(1), np.float32(clip))
         public = recipe_of().public()._replace(weighting=numbers)
         found = weigh(jnp.asarray(scores), jnp.float32(bound), table, public)
         expected, unit = reference.weights(scores, *host(table)[1:], bound, clip)
@@ -300,9 +300,9 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     asked, _ = asked_of(attributes, 6, depth)
     cells = np.random.default_rng(1).integers(0, CELLS, (len(attributes), 300), np.uint8)
-    route = jax.jit(functools.partial(oblivious_hypotheses.leaves_of, attributes))
+    route = jax.jit(functools.partial(oblivious_questions.leaves_of, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
-        tree = oblivious_hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
+        tree = hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
         np.testing.assert_array_equal(route(tree, jnp.asarray(cells)), looked_up(tree, cells))
 
 
@@ -398,24 +398,6 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     assert len(keys) == 5
 
 
-@pytest.mark.slow
-def test_padding_with_rows_and_features_changes_nothing():
-    """The cells of features that the domain lacks, and absent rows, are not read."""
-    padded, recipe = table_of(present=50), recipe_of()
-    table = Table(padded.cells[:50, :4], padded.target[:50], padded.present[:50], padded.questions)
-    here, there = (BOOST(jax.random.key(3), one, recipe) for one in (table, padded))
-    jax.tree.map(np.testing.assert_array_equal, here.transcript, there.transcript)
-    np.testing.assert_array_equal(here.hypotheses.leaf, there.hypotheses.leaf)
-    np.testing.assert_array_equal(here.scores, there.scores[:50])
-
-
-def test_rows_beyond_the_bound_and_absent_ones_do_not_count():
-    recipe = recipe_of(rows=40)
-    beyond = BOOST(jax.random.key(5), table_of(present=ROWS), recipe)
-    within = BOOST(jax.random.key(5), table_of(present=40), recipe)
-    jax.tree.map(np.testing.assert_array_equal, beyond.transcript, within.transcript)
-
-
 def test_cells_that_the_domain_lacks_move_a_draw_no_further():
     """A row of cells 255 is in no histogram, and goes left everywhere."""
     table, recipe = table_of(), recipe_of(np.inf)
@@ -425,23 +407,6 @@ def test_cells_that_the_domain_lacks_move_a_draw_no_further():
     for drawn, read in zip(release_of(boosted).values(), found, strict=False):
         np.testing.assert_array_equal(drawn, read)
     assert found.histogram.sum() == 4 * (ROWS - 1)
-
-
-def test_histograms_are_priced_in_the_norm_of_the_mechanism():
-    for noise, norm in ((mechanisms.laplace, 8.0), (mechanisms.gaussian, math.sqrt(8))):
-        kind = KIND._replace(noise=noise, relation=REPLACE_ONE)
-        assert oblivious_tree.histogram_sensitivity(kind) == pytest.approx(norm)
-        assert oblivious_tree.sum_sensitivity(kind) == 2 * GRID
-    for bound in (oblivious_tree.histogram_sensitivity, oblivious_tree.sum_sensitivity):
-        with pytest.raises(ValueError, match="not by a norm"):
-            bound(KIND._replace(noise=mechanisms.exponential))
-
-
-def test_what_is_no_domain_is_refused():
-    for domain, words in ((None, "got NoneType"), ({}, "at least one column"), ({"x": 3}, "'x'")):
-        for recipe in (recipes.oblivious_boost, recipes.auto):
-            with pytest.raises(ValueError, match=words):
-                recipe(epsilon=1.0, rows=9, domain=domain)
 
 
 def test_tables_of_another_domain_are_refused():
@@ -476,41 +441,6 @@ def test_tables_of_another_number_of_columns_are_refused_everywhere():
             act()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_vmap_over_settings_is_a_loop(delta):
-    """Over budgets, one without noise among them, other bounds on rows, seeds and rounds."""
-    several = recipe_of(
-        np.array([0.5, 6.0, np.inf]),
-        delta=delta,
-        rows=np.array([50, 60, 900]),
-        seed=np.array([0, 1, 2]),
-        rounds=np.array([2, 5, 3]),
-    )
-    table, key = table_of(), jax.random.key(0)
-    found = jax.jit(jax.vmap(dpbt.boost, (None, None, 0)))(key, table, several)
-    for index in range(3):
-        alone = BOOST(key, table, recipes.setting(several, index))
-        same = jax.tree.map(lambda array, at=index: array[at], found.transcript)
-        jax.tree.map(np.testing.assert_array_equal, same, alone.transcript)
-        np.testing.assert_allclose(found.scores[index], alone.scores, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("columns", [["on"], ["one"], ["kind", "size"]])
-def test_a_domain_of_one_or_two_columns_is_fitted_and_predicted(columns):
-    table, domain = table_of(more=0), {name: DOMAIN[name] for name in columns}
-    places = np.array([list(DOMAIN).index(name) for name in columns])
-    questions = jax.tree.map(jnp.asarray, domains.questions(domain))
-    table = table._replace(cells=table.cells[:, places], questions=questions)
-    recipe = recipes.oblivious_boost(epsilon=9.0, rows=ROWS, domain=domain, marginals_fraction=0.3)
-    model = dpbt.fit(jax.random.key(0), table, recipe)
-    assert np.isfinite(np.asarray(dpbt.decision_function(model, table))).all()
-    assert dpbt.ledger(model).epsilon <= 9.0
-    with pytest.raises(ValueError, match=f"reads rows of {len(columns)} features"):
-        dpbt.predict(model, jnp.zeros((2, 3), jnp.uint8))
-
-
 def test_the_histogram_of_a_number_is_read_before_the_rounds_alone():
     """Its fit is a large array, which no round makes again."""
     recipe = recipes.oblivious_boost(
@@ -521,7 +451,7 @@ def test_the_histogram_of_a_number_is_read_before_the_rounds_alone():
     program = jax.make_jaxpr(dpbt.boost)(jax.random.key(0), table, recipe)
     scans = [eqn for eqn in program.eqns if eqn.primitive.name == "scan"]
     (rounds,) = (eqn for eqn in scans if eqn.params["length"] == recipe.capacity)
-    fit = f"128,{len(target_histogram._SPREADS)}"
+    fit = f"128,{len(oblivious_prologue._SPREADS)}"
     assert fit in str(program)
     assert fit not in str(rounds.params["jaxpr"])
 

@@ -10,8 +10,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners.hypotheses.tree_groups import TREE_GROUPS
-from dpbt.learners.hypotheses.trees import TREES
+from dpbt.learners.hypotheses import TREE_GROUPS, TREES
 from dpbt.learners.random_tree import TreeGroup
 from dpbt.release import model as prediction
 from tests.pictured import random_model
@@ -110,8 +109,7 @@ def conditions(lines, path=()):
 
 
 def words_of(kind, hypotheses):
-    heap = kind.heap(hypotheses, dpbt.domains.questions(DOMAIN), DOMAIN)
-    return kind.explain(hypotheses, heap, DOMAIN, None, None)
+    return kind.explain(hypotheses, dpbt.domains.questions(DOMAIN), DOMAIN, None, None)
 
 
 def test_only_branches_that_a_row_can_reach_are_shown():

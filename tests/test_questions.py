@@ -81,13 +81,6 @@ def test_questions_of_cells_are_the_splits_of_raw_columns(kinds, drawn):
     columns_agree(kinds, drawn)
 
 
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(st.lists(KINDS, min_size=1, max_size=4), st.data())
-def test_questions_of_more_cells_are_the_splits_of_raw_columns(kinds, drawn):
-    columns_agree(kinds, drawn)
-
-
 def columns_agree(kinds, drawn):
     domain = {f"x{k}": kind for k, kind in enumerate(kinds)}
     rows = drawn.draw(st.lists(st.tuples(*[ODD] * len(kinds)), min_size=12, max_size=16))
@@ -230,15 +223,3 @@ def test_splits_are_read_where_the_model_was_trained_on_splits(kind):
     splits = np.asarray(questions.splits_of(library(DOMAIN, COLUMNS)))
     table = questions.of_splits(splits, COLUMNS["b"], np.ones(40, bool))
     assert_reads(trained(kind, table), table, splits, {"8 features": wider(splits)})
-
-
-def test_all_learners_read_one_table():
-    table = library(DOMAIN, COLUMNS)
-    for kind in RECIPES:
-        model = trained(kind, table)
-        assert np.isfinite(dpbt.decision_function(model, table)).all()
-    boosted, forest = (trained(kind, table) for kind in ("boosted", "forest"))
-    exact = table._replace(cells=table.cells.astype(jnp.float32), questions=None)
-    with pytest.raises(ValueError, match=r"uint8 table\.cells, got float32"):
-        trained("boosted", exact)
-    assert questions.same(boosted.questions, forest.questions)

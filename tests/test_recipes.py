@@ -13,9 +13,8 @@ from dpbt.base import ADD_REMOVE, Noise
 from dpbt.data.domains import Boolean
 from dpbt.learners import (
     greedy_tree,
-    one_rule,
+    lazybb,
     random_tree,
-    top_down_tree,
 )
 from dpbt.privacy import mechanisms
 from dpbt.privacy.pricing import drawn
@@ -120,7 +119,7 @@ def test_alpha_has_a_meaning_where_the_link_is_a_family():
 
 # Recipes of any learner
 
-RULE = one_rule.one_rule(dpbt.base.ADD_REMOVE)
+RULE = lazybb.one_rule(dpbt.base.ADD_REMOVE)
 
 
 def test_a_recipe_of_any_learner_is_calibrated_to_the_request():
@@ -161,8 +160,8 @@ def test_a_loss_is_taken_as_its_family():
 EVERY_LEARNER = {
     "greedy": lambda: greedy_tree.greedy_tree(3, losses.m_alpha, losses.m_alpha, True, ADD_REMOVE),
     "published": lambda: published_greedy_tree(3, losses.m_alpha, losses.m_alpha, True),
-    "rule": lambda: one_rule.one_rule(ADD_REMOVE),
-    "top-down": lambda: top_down_tree.top_down_tree(3, 2, losses.square, ADD_REMOVE),
+    "rule": lambda: lazybb.one_rule(ADD_REMOVE),
+    "top-down": lambda: lazybb.top_down_tree(3, 2, losses.square, ADD_REMOVE),
     "random": lambda: random_tree.random_tree(3, ADD_REMOVE, mechanisms.discrete_laplace),
 }
 MIRROR = {

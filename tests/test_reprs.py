@@ -12,9 +12,8 @@ from dpbt import boosting, recipes
 from dpbt.base import Given, Weighted
 from dpbt.data import blocks, cells, convert, frames
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.targets import Labels
-from dpbt.learners import halfspace, oblivious_hypotheses, random_tree, trees
-from dpbt.learners.hypotheses.kind import Rows
+from dpbt.learners import halfspace, oblivious_questions, random_tree, trees
+from dpbt.learners.hypotheses import Rows
 from dpbt.privacy.boundary import Site
 from dpbt.privacy.draws import Request, Total
 from dpbt.privacy.mechanisms import discrete_laplace
@@ -54,7 +53,7 @@ def objects():
         "rows for trees": trees.prepare(table),
         "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
         "rows for forests": random_tree.Positions(*(jnp.full((N,), N) for _ in range(3))),
-        "rows for oblivious trees": oblivious_hypotheses.prepare(table),
+        "rows for oblivious trees": oblivious_questions.prepare(table),
         "cells": trees.Cells(*(jnp.full((N,), N) for _ in range(4))),
         "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
         "sums given": Given({"a": exact}, keys.prologue, exact),
@@ -70,7 +69,6 @@ def objects():
         "scored": Rows(np.full((N, 2), 31337.7719), None),
         "coded": cells.Coded(["zqxcell"], np.zeros(N, int)),
         "frame": frames.rows_of(list(zip(*CELLS.values(), strict=True))),
-        "labels": Labels.declared("0", "1", None, 1.0, None),
         "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }
 

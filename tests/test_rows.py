@@ -8,8 +8,7 @@ import pytest
 from dpbt import weighting
 from dpbt.base import Public, Table
 from dpbt.learners import halfspace, score_line
-from dpbt.learners.hypotheses.halfspaces import HALFSPACES, Halfspace
-from dpbt.learners.hypotheses.kind import Rows
+from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows
 
 SIZES = 1, 7, 9, 64, 127, 20_000
 MOST, ALONE = max(SIZES), 130

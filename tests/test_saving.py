@@ -8,7 +8,6 @@ import pickle
 import re
 import subprocess
 import sys
-from fractions import Fraction
 from pathlib import Path
 
 import jax
@@ -20,8 +19,7 @@ import dpbt
 from dpbt import formats, losses, recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners.hypotheses.halfspaces import HALFSPACES, Halfspace
-from dpbt.learners.hypotheses.kind import Rows
+from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows
 from dpbt.learners.trees import TREES
 from dpbt.release import file, scoring
 from dpbt.release.model import frozen
@@ -33,7 +31,7 @@ ROOT = Path(__file__).parent.parent
 DOMAIN = {
     "age": Numeric(15, 95, bins=8, missing=True),
     "gain": Numeric(0, 1e5, bins=6, scale="log"),
-    "hours": Numeric(Fraction(1, 3), 99, cuts=(20.5, 40)),
+    "hours": Numeric(1 / 3, 99, cuts=(20.5, 40)),
     'job "x"\n\u2028': Nominal(("a", "b", "c", "\ud800"), other="c", groups={"ab": ("a", "b")}),
     "town": Nominal(("Köln", "NA", "3")),
     "class": Nominal(("low", "mid", "top"), ordered=True),

@@ -173,7 +173,7 @@ REFUSED = [
         "takes no max_r",
     ),
     (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
-    (several(class_weight={0: 1}), r"a weight for each of \['0', '1', '2'\]"),
+    (several(class_weight={0: 1}), r"a weight for each of \('0', '1', '2'\)"),
     (two(max_weight=0), "max_weight must be greater than 0 and finite, got 0"),
     (number(target_range=None), "target_range must be stated: the public"),
     (number(target_range=(3, 1)), "target_range must be"),
@@ -255,7 +255,7 @@ def test_labels_of_a_file(rows, tmp_path, one_noise):
 
     weighed = written(rings, weight={"column": "w", "most": 3})
     estimator = number(domain=weighed, target_range=None, max_weight=3)
-    with pytest.raises(ValueError, match=r"weights of rows, in the column 'w'; give them.*=3"):
+    with pytest.raises(ValueError, match=r"weights of rows, in 'w'; give them.*=3"):
         estimator.fit(X, numbers)
     estimator.fit(X, numbers, np.ones(50))
 

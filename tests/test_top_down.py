@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.base import GRID, UNSPLIT
-from dpbt.data.questions import of_splits, splits_of
-from dpbt.learners import top_down_tree
+from dpbt.data.questions import splits_of
+from dpbt.learners import lazybb
 from dpbt.privacy import boundary, mechanisms, slickness, variates
 from tests import reference_smooth
 from tests.tables import random_table
@@ -146,27 +146,6 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise(criterion, calibration)
             margins[leaf.rows] += np.where(label[leaf.rows], 1, -1) * (2 * int(drawn[first]) - 1)
 
 
-@pytest.mark.slow
-def test_without_privacy_it_splits_where_it_helps_and_respects_the_depth_cap():
-    """XOR of two splits under a third that is useless; three internal nodes are enough, all within
-    depth 2.
-    """
-    rng = np.random.default_rng(0)
-    splits = rng.random((400, 3)) < np.array([0.5, 0.4, 0.5])
-    label = (splits[:, 1] & splits[:, 2]) | (~splits[:, 1] & ~splits[:, 2])
-    table = of_splits(splits, label, np.ones(400, bool))
-    recipe = recipes.lazybb_trees(epsilon=np.inf, rows=400, rounds=1, splits=3, depth=2)
-    model = dpbt.fit(jax.random.key(0), table, recipe)
-    assert np.all(np.asarray(dpbt.predict(model, splits)) == label)
-    deep = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=7, depth=3)
-    noisy = dpbt.fit(jax.random.key(1), table, deep)
-    assert int(jnp.sum(noisy.hypotheses.split == UNSPLIT)) == 0
-    some = recipes.lazybb_trees(epsilon=0.1, rows=400, rounds=20, splits=4, depth=3)
-    assert (
-        int(jnp.sum(dpbt.fit(jax.random.key(1), table, some).hypotheses.split != UNSPLIT)) == 20 * 4
-    )
-
-
 def gini(w1, w0):
     return f(losses.square, w1, w0)
 
@@ -227,10 +206,7 @@ def test_the_range_over_all_candidates_holds(criterion, seed):
 def test_the_range_is_below_eight_for_gini_and_near_it():
     for mass, least in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
         assert least <= float(slickness.improvement_range(losses.square, mass)) <= 8
-    assert (
-        float(top_down_tree.tight_range(losses.square, 1000))
-        <= top_down_tree.PUBLISHED_RANGE + 0.01
-    )
+    assert float(lazybb.tight_range(losses.square, 1000)) <= lazybb.PUBLISHED_SPLIT_RANGE + 0.01
 
 
 @each
@@ -241,9 +217,7 @@ def test_the_allowance_covers_improvements_of_many_rows(criterion):
     products = (totals[:, :, None] * rng.random((200, 2, 9)) ** 8).astype(int)
     with variates.double_precision():
         arguments = jnp.asarray(products, jnp.int32), jnp.asarray(totals, jnp.int32)
-        found = np.asarray(
-            jax.jit(functools.partial(top_down_tree.improvements, criterion))(*arguments)
-        )
+        found = np.asarray(jax.jit(functools.partial(lazybb.improvements, criterion))(*arguments))
     left = totals[:, :, None] - products
     for k in range(200):
         whole = exact_perspective(criterion, totals[k])

@@ -2,6 +2,8 @@
 shrinkage.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,9 +12,10 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.base import GRID, MAX_ROWS, UNSPLIT, Table, Tree
-from dpbt.data.questions import columns_of, of_splits
+from dpbt.data.questions import columns_of, splits_of
 from dpbt.data.tables import take
-from dpbt.learners import trees
+from dpbt.learners import hypotheses, trees
+from dpbt.learners.hypotheses import Cells
 from tests.conftest import random_table
 
 
@@ -25,28 +28,27 @@ def reference_products(splits, levels, node, nodes):
 
 
 METHODS = {
-    "int8": lambda *args: trees.product_sums(*args, trees.product_int8),
-    "bfloat16": lambda *args: trees.product_sums(*args, trees.product_bfloat16),
-    "bfloat16 in chunks": lambda *args: trees.product_sums(
-        *args, lambda *ab: trees.product_bfloat16(*ab, 64)
-    ),
-    "segments": lambda table, levels, node, every: trees.segment_sums(
-        table, levels, node, len(every)
-    ),
-    "segments in chunks": lambda table, levels, node, every: trees.segment_sums(
-        table, levels, node, len(every), 7
+    "product": trees.product_sums,
+    "segments": lambda columns, levels, node, every: trees.segment_sums(
+        columns, levels, node, len(every)
     ),
 }
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_the_products_of_a_loop(method):
+    """Alone, and in lanes of one vmap and of two."""
     table = trees.prepare(random_table(1, 300, 5, absent=20))
-    level = jax.random.randint(jax.random.key(0), (300,), 1, GRID + 1)
-    levels = trees.weights_by_class(table, level)
-    node = jax.random.randint(jax.random.key(1), (300,), 0, 8).astype(trees.node_dtype(8))
-    expected = reference_products(np.asarray(table.splits, np.int64), levels, node, 8)
-    np.testing.assert_array_equal(METHODS[method](table, levels, node, jnp.arange(8)), expected)
+    level = jax.random.randint(jax.random.key(0), (2, 300), 1, GRID + 1)
+    levels = jax.vmap(trees.weights_by_class, (None, 0))(table, level)
+    nodes = jax.random.randint(jax.random.key(1), (3, 300), 0, 8).astype(trees.node_dtype(8))
+    every, splits = jnp.arange(8), np.asarray(table.asked.T, np.int64)
+    one = functools.partial(METHODS[method], table.asked)
+    lanes = jax.vmap(jax.vmap(one, (None, 0, None)), (0, None, None))(levels, nodes, every)
+    for i, j in np.ndindex(2, 3):
+        expected = reference_products(splits, levels[i], nodes[j], 8)
+        np.testing.assert_array_equal(lanes[i, j], expected)
+    np.testing.assert_array_equal(one(levels[1], nodes[2], every), expected)
 
 
 def of_many_cells(rows=700, bins=40, seed=3):
@@ -69,18 +71,19 @@ def by_cells(table):
         patch.setattr(trees, "MANY_CELLS", 1)
         patch.setattr(trees, "SPLITS_OF_A_FEATURE", 1)
         prepared = trees.prepare(table)
-    assert prepared.cells is prepared.asked
+    assert isinstance(prepared.asked, Cells)
     return prepared
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 32])
 def test_sums_by_cell_are_the_products(nodes):
+    splits = np.asarray(splits_of(of_many_cells()), np.int64)
     table = by_cells(of_many_cells())
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
     levels = trees.weights_by_class(table, weights)
     node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(trees.node_dtype(nodes))
-    expected = reference_products(np.asarray(table.splits, np.int64), levels, node, nodes)
+    expected = reference_products(splits, levels, node, nodes)
     found = jax.jit(trees.node_products, static_argnums=3)(table, levels, node, nodes, None)
     np.testing.assert_array_equal(found, expected)
     totals = reference_products(np.ones((rows, 1), np.int64), levels, node, nodes)[..., 0]
@@ -89,9 +92,8 @@ def test_sums_by_cell_are_the_products(nodes):
 
 def test_a_split_that_no_cell_satisfies_has_no_rows_by_cell():
     table = by_cells(of_many_cells())
-    never = table.cells._replace(
-        low=jnp.full_like(table.cells.low, 255), high=jnp.zeros_like(table.cells.high)
-    )
+    low, high = jnp.full_like(table.asked.low, 255), jnp.zeros_like(table.asked.high)
+    never = table.asked._replace(low=low, high=high)
     levels = trees.weights_by_class(table, jnp.full(table.present.shape, GRID))
     found = trees.cell_sums(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
     assert not np.any(found)
@@ -99,15 +101,14 @@ def test_a_split_that_no_cell_satisfies_has_no_rows_by_cell():
 
 @pytest.mark.parametrize("depth", [1, 3, 5, 6])
 def test_rows_by_cells_go_where_their_splits_say(depth):
-    table = by_cells(of_many_cells())
-    splits = table.columns.shape[0]
-    split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, splits)
+    """Shallow trees choose from the leaves up, and deep ones follow their routes."""
+    columns, table = columns_of(of_many_cells()), by_cells(of_many_cells())
+    split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, columns.shape[0])
     tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
-    for read in (trees.route, trees.predict):
-        np.testing.assert_array_equal(read(tree, table.cells), read(tree, table.columns))
-    np.testing.assert_array_equal(
-        trees.TREES.predict(tree, table), trees.predict(tree, table.columns)
-    )
+    reached = np.asarray(hypotheses.route(tree, columns))
+    np.testing.assert_array_equal(hypotheses.route(tree, table.asked), reached)
+    for predicted in (hypotheses.predict(tree, columns), trees.TREES.predict(tree, table)):
+        np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
 
 
 def test_many_rows_of_many_cells_are_summed_by_cell():
@@ -117,7 +118,8 @@ def test_many_rows_of_many_cells_are_summed_by_cell():
 
     def laid_out(rows, features):
         cells = jax.ShapeDtypeStruct((rows, features), jnp.uint8)
-        return jax.eval_shape(trees.prepare, table._replace(cells=cells)).cells is not None
+        asked = jax.eval_shape(trees.prepare, table._replace(cells=cells)).asked
+        return isinstance(asked, Cells)
 
     most = len(table.questions.feature) // trees.SPLITS_OF_A_FEATURE
     assert most > 3
@@ -132,61 +134,17 @@ def test_products_of_right_siblings_are_enough(nodes):
     levels = trees.weights_by_class(table, jnp.full(300, GRID))
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
-    splits = np.asarray(table.splits, np.int64)
+    splits = np.asarray(table.asked.T, np.int64)
     above = jnp.asarray(reference_products(splits, levels, parent, nodes // 2), jnp.int32)
     products = trees.node_products(table, levels, node, nodes, above)
     np.testing.assert_array_equal(products, reference_products(splits, levels, node, nodes))
 
 
-def test_products_of_many_rows_stay_exact():
-    """Beyond 2**24 grid units a float32 sum is not exact; int32 sums, and chunks of float32 ones,
-    are.
-    """
-    rows = trees.CHUNK_ROWS + 12_345
-    everyone = np.ones(rows, bool)
-    table = trees.prepare(of_splits(everyone[:, None], ~everyone, everyone))
-    levels = jnp.full((2, rows), GRID, jnp.int8)
-    assert rows > trees.MANY_ROWS
-    for method in ("int8", "bfloat16", "segments"):
-        products = METHODS[method](table, levels, jnp.zeros(rows, jnp.int8), jnp.arange(1))
-        np.testing.assert_array_equal(products.sum(), (2 - (method == "segments")) * GRID * rows)
-
-
-@pytest.mark.parametrize("rows", [40, trees.MANY_ROWS])
-def test_lanes_have_the_products_of_each_alone(rows):
-    """Lanes of one vmap and of two, over one table and over a table each."""
-    rng = np.random.default_rng(0)
-    right = rng.integers(0, 2, (2, rows, 3)).astype(np.int8)
-    left = rng.integers(0, GRID + 1, (2, 4, 2, 2, rows)).astype(np.int8)
-    columns = np.swapaxes(right, -1, -2)
-
-    def product(axes, left, right, columns):
-        inner = jax.vmap(trees.product_int8, (0, *axes[1]))
-        return jax.jit(jax.vmap(inner, (0, *axes[0])))(left, right, columns)
-
-    shared, own = (None, None), (0, 0)
-    wide = left.astype(np.int64)
-    np.testing.assert_array_equal(
-        product((shared, shared), left, right[0], columns[0]), wide @ right[0]
-    )
-    expected = wide @ right[:, None, None].astype(np.int64)
-    np.testing.assert_array_equal(product((own, shared), left, right, columns), expected)
-    swapped = product((shared, own), np.swapaxes(left, 0, 1), right, columns)
-    np.testing.assert_array_equal(swapped, np.swapaxes(expected, 0, 1))
-
-
-@pytest.mark.parametrize("rows", [77, trees.STREAMED_ROWS])
-def test_totals_are_sums_over_rows(rows):
-    levels = np.random.default_rng(0).integers(0, GRID + 1, (2, rows)).astype(np.int8)
-    found = jax.jit(trees.node_totals)(levels)
-    np.testing.assert_array_equal(found, levels.astype(np.int64).sum(axis=1)[None])
-
-
 @pytest.mark.slow
 def test_products_stay_exact_up_to_the_most_rows():
-    rows = MAX_ROWS
-    splits, left = jnp.ones((rows, 2), jnp.int8), jnp.full((1, rows), GRID, jnp.int8)
-    np.testing.assert_array_equal(jax.jit(trees.product_int8)(left, splits, splits.T), GRID * rows)
+    columns, left = jnp.ones((2, MAX_ROWS), jnp.int8), jnp.full((1, MAX_ROWS), GRID, jnp.int8)
+    np.testing.assert_array_equal(jax.jit(trees.product)(left, columns), GRID * MAX_ROWS)
+    np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
 
 
 def test_deep_routing_agrees_with_shallow():
@@ -203,32 +161,20 @@ def test_deep_routing_agrees_with_shallow():
     )
 
 
-CASES = [
-    ("tight", "objective"),
-    pytest.param("tight", 0.5, marks=pytest.mark.slow),
-    ("published", "objective"),
-]
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+def test_releases_do_not_depend_on_order_or_padding(small_table, calibration):
+    """Integers are identical; the published leaves may round differently by program."""
+    recipe = recipes.bdpe(epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration)
 
+    def same(table):
+        found = dpbt.fit(jax.random.key(5), table, recipe).releases
+        for site in found:
+            exact = found[site].dtype == jnp.int32
+            np.testing.assert_allclose(found[site], expected[site], rtol=0 if exact else 1e-6)
 
-@pytest.mark.parametrize(("calibration", "alpha"), CASES)
-def test_releases_do_not_depend_on_order_or_padding(small_table, calibration, alpha):
-    def release(table):
-        recipe = recipes.bdpe(
-            epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration, alpha=alpha
-        )
-        return dpbt.fit(jax.random.key(5), table, recipe).releases
-
-    def same(a, b):
-        """Integers are identical; the published calibration's real-valued leaves may round
-        differently by program.
-        """
-        for site in a:
-            exact = a[site].dtype == jnp.int32
-            np.testing.assert_allclose(a[site], b[site], rtol=0 if exact else 1e-6)
-
-    expected = release(small_table)
+    expected = dpbt.fit(jax.random.key(5), small_table, recipe).releases
     order = np.random.default_rng(0).permutation(small_table.target.shape[0])
-    same(expected, release(take(small_table, order)))
+    same(take(small_table, order))
     rng = np.random.default_rng(1)
     padded = Table(
         jnp.concatenate([small_table.cells, jnp.asarray(rng.integers(0, 256, (40, 7)), jnp.uint8)]),
@@ -236,24 +182,14 @@ def test_releases_do_not_depend_on_order_or_padding(small_table, calibration, al
         jnp.concatenate([small_table.present, jnp.zeros(40, bool)]),
         small_table.questions,
     )
-    same(expected, release(padded))
+    same(padded)
 
 
 def test_routing_follows_heap_order_and_the_sentinel():
     splits = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)], bool)
     tree = Tree(jnp.int32([1, 0, UNSPLIT]), jnp.float32([1, 2, 3, 4]))
     expected = [3 if row[1] else (2 if row[0] else 1) for row in splits]
-    np.testing.assert_array_equal(trees.predict(tree, jnp.asarray(splits.T)), expected)
-
-
-@pytest.mark.parametrize("depth", [1, 3, 5, 6])
-def test_predictions_are_the_values_of_the_leaves_that_rows_reach(depth):
-    """Shallow trees choose from the leaves up, and deep ones follow their routes."""
-    columns = columns_of(random_table(1, 200, 6))
-    split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, 6)
-    tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
-    expected = np.asarray(tree.leaf)[np.asarray(trees.route(tree, columns))]
-    np.testing.assert_array_equal(trees.predict(tree, columns), expected)
+    np.testing.assert_array_equal(hypotheses.predict(tree, jnp.asarray(splits.T)), expected)
 
 
 def test_child_totals_and_unsplit_nodes():

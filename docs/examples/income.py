@@ -24,9 +24,9 @@ print(len(domain), "columns and", label)
 recipe = dpbt.recipes.auto(epsilon=1.0, delta=1e-6, rows=int(bound), domain=domain)
 print(dpbt.ledger(recipe))
 
-rows = dpbt.files.read_csv(private, domain, label)
-table = dpbt.table(domain, rows.columns, rows.labels, **label.options)
-report = dpbt.owner.report(domain, label, [{**rows.columns, label.column: rows.labels}])
+rows = dpbt.files.read_columns(private, (*domain, label.column))
+table = dpbt.table(domain, rows, rows[label.column], **label.options)
+report = dpbt.owner.report(domain, label, [rows])
 print(report)  # for the owner of the file alone
 
 model = dpbt.fit(dpbt.fresh_key(), table, recipe)
@@ -36,9 +36,9 @@ with open(newcomers) as file:
 columns = {name: [person[name] for person in people] for name in domain}
 print(dpbt.predict_proba(model, dpbt.domains.encode(domain, columns)))
 
-known = dpbt.files.read_csv(benchmark, domain, label)
-cells = dpbt.domains.encode(domain, known.columns)
-positive = np.array([cell == label.positive for cell in known.labels])
+known = dpbt.files.read_columns(benchmark, (*domain, label.column))
+cells = dpbt.domains.encode(domain, known)
+positive = np.array([cell == label.positive for cell in known[label.column]])
 
 
 def measure(fitted):

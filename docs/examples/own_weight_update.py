@@ -12,7 +12,7 @@ import numpy as np
 import dpbt
 from dpbt import weighting
 from dpbt.base import ADD_REMOVE, Numbers, WeightUpdate
-from dpbt.learners import one_rule
+from dpbt.learners import lazybb
 
 
 class Rate(NamedTuple):
@@ -31,7 +31,7 @@ def weigh(score, bound, table, public):
 stopped = WeightUpdate("exponential up to 1", coupled=False, weigh=weigh, numbers=Rate)
 
 recipe = dpbt.recipes.custom(
-    one_rule.one_rule(ADD_REMOVE),
+    lazybb.one_rule(ADD_REMOVE),
     epsilon=1.0,
     rows=600,
     rounds=5,

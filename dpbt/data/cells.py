@@ -5,47 +5,41 @@ of a cell's own class runs: a cell of a subclass is read by the methods of the b
 it. `cells_of`, `read_numbers`, `read_codes` and `read_truths` read whole columns, as fast as their
 container allows, and give for every cell exactly what the function of one cell gives.
 
-| kind of cell | as a number | as a word | as a Boolean |
-|---|---|---|---|
-| `bool`, `np.bool_` | 0 or 1 | "True" or "False" | itself |
-| `int`, `np.integer` | nearest float64, or infinite | its digits, at most 400 | as its word |
-| `float`, `np.floating` | itself, as float64 | whole: as an int; else its text | as its word |
-| `str`, `np.str_` | if Python's `float` reads it | whole: as an int; else itself | as its word |
-| `bytes`, `np.bytes_` | as its UTF-8 text | as its UTF-8 text | as its word |
-| `Decimal`, `Fraction` | nearest float64 | whole: as an int; else its text | as its word |
-| `date`, `datetime`, `datetime64` | missing | its text in ISO 8601 | as its word |
-| `None`, NA, NaT, NaN | missing | missing | missing |
-| anything else | missing | missing | missing |
+| kind of cell | as a number | as a word |
+|---|---|---|
+| `bool`, `np.bool_` | 0 or 1 | "True" or "False" |
+| `int`, `np.integer` | nearest float64, or infinite | its digits, at most 400 |
+| `float`, `np.floating` | itself, as float64 | whole below 1e16: as an int; else its text |
+| `str`, `np.str_` | if Python's `float` reads it | a whole number: its digits; else itself |
+| `bytes`, `Decimal`, `date`, `datetime`, `datetime64` | as its text | as its text |
+| `None`, NA, NaT, NaN, anything else | missing | missing |
 
-Blanks around text are dropped. The text of a float is the shortest that gives it back, or "inf".
-Decimals and fractions have the text that Python writes. Bytes that are no UTF-8 text are missing.
-An integer of more than 400 digits is a missing word, unless it is text.
+As a Boolean, a Boolean is itself, and any other cell is true or false if its word is the declared
+word for it, and else missing.
 
-As a Boolean, a word is true or false if it is the declared word for it, and else missing.
+Blanks around text are dropped. The text of bytes is UTF-8, and that of dates and times is ISO 8601,
+cut to microseconds. The text of a float is the shortest that gives it back, or "inf".
 
 Text is a number if it is ASCII, has no underscore and Python's `float` reads it. So "1e3", "-.5"
 and "inf" are numbers, and "1_000", "1,5", "0x10" and "1+2j" are missing. Signs of zero are kept in
 numbers and dropped in words.
 
 A whole number is one word, whatever its kind: 3, 3.0, "3", "3.0", Decimal("3.00") and np.int8(3)
-are "3", and -0.0 is "0". Text of a whole number has one of two forms. The first is an optional
-minus and digits without a leading zero, and zeros after a point if there is a point. The second is
-the form in which Python writes floats from 1e16 on; such a float is the whole number that this form
-names. So "03", "+3" and "1E3" stay what they are, as codes with leading zeros must. Other numbers
-are compared as text: the float 0.5 is the word "0.5", and "0.50" is another word.
+are "3", and -0.0 is "0". Text of a whole number has an optional minus and digits without a leading
+zero, and zeros after a point if there is a point. So "03", "+3" and "1e3" stay what they are, as
+codes with leading zeros must. Other numbers are compared as text: the float 0.5 is the word "0.5",
+and "0.50" is another word.
 
 MISSING_WORDS are missing, in any mixture of capitals, unless the public domain lists them: where
 "NA" is a listed value, the text "NA" is that value. None and NaN are never a listed value.
 
 A datetime is missing if its time zone is not a `datetime.timezone`, because another zone may be
-anyone's code. Times finer than a microsecond are cut to microseconds. A subclass of datetime that
-is called NaTType is pandas' NaT.
+anyone's code. A subclass of datetime that is called NaTType is pandas' NaT.
 """
 
 import dataclasses
 import datetime
 import decimal
-import fractions
 import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set, Sized
@@ -67,14 +61,7 @@ Cell = Any
 RawColumn = Any
 """A column as a caller has it: whatever `cells_of` takes."""
 
-_MAX_BITS = int(MAX_DIGITS * math.log2(10))
 _WHOLE = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.0+)?", re.ASCII)
-_LARGE_FLOAT = re.compile(r"-?[1-9](?:\.[0-9]+)?e\+[0-9]{2,3}", re.ASCII)
-_FLOATS = (float, np.float16, np.float32, np.float64, np.longdouble)
-_INTEGERS = (
-    *(int, np.int8, np.int16, np.int32, np.int64, np.longlong),
-    *(np.uint8, np.uint16, np.uint32, np.uint64, np.ulonglong),
-)
 
 
 def number(cell: Cell) -> float:
@@ -84,8 +71,6 @@ def number(cell: Cell) -> float:
         plain = plain.strip()
         if "_" in plain or not plain.isascii():
             return math.nan
-    elif type(plain) is np.datetime64:
-        return math.nan
     try:
         value = float(plain)
     except OverflowError:
@@ -120,8 +105,7 @@ def truth(cell: Cell, true: str, false: str) -> bool | None:
     plain = _plain(cell)
     if type(plain) is bool or type(plain) is np.bool_:
         return bool(plain)
-    text = _text(plain)
-    return True if text == true else False if text == false else None
+    return {true: True, false: False}.get(_text(plain) or "")
 
 
 def declared(value: Cell, name: str = "a declared value") -> str:
@@ -141,7 +125,7 @@ def declared(value: Cell, name: str = "a declared value") -> str:
 
 
 def _plain(cell: Cell) -> Cell:
-    """The cell as one of the built-in kinds, of which none runs code of others; else None.
+    """The cell as text, a Boolean or a number, of which none runs code of others; else None.
 
     Types are found by `type` and looked up by identity, because `isinstance`, hashes and
     comparisons may run code of the cell's class.
@@ -149,25 +133,28 @@ def _plain(cell: Cell) -> Cell:
     kind = type(cell)
     if id(kind) in _PLAIN:
         return cell
-    if kind is fractions.Fraction:  # whose subclasses are found by code of theirs
-        return _plain_fraction(cell)
+    if kind is np.datetime64:
+        return _text_of_time64(cell)
     for base, convert in _CONVERT.items():
         if issubclass(kind, base):
             return convert(cell)
     return None
 
 
-def _decoded(cell: bytes) -> str | None:
+_NUMPY = tuple(np.dtype(code).type for code in "?bhilqBHILQefdg")
+_PLAIN = {id(kind) for kind in (str, bool, int, float, *_NUMPY)}
+"""Kinds of cells that are read as they are."""
+
+
+def _text_of_bytes(cell: bytes) -> str | None:
     try:
         return bytes.decode(cell, "utf-8")
     except UnicodeDecodeError:
         return None
 
 
-def _plain_fraction(cell: fractions.Fraction) -> fractions.Fraction | None:
-    """A fraction of two plain integers; another one may have been made by anyone's code."""
-    above, below = (getattr(cell, name, None) for name in ("numerator", "denominator"))
-    return cell if type(above) is int and type(below) is int and below > 0 else None
+def _text_of_decimal(cell: decimal.Decimal) -> str | None:
+    return None if decimal.Decimal.is_nan(cell) else decimal.Decimal.__str__(cell)
 
 
 def _text_of_time(cell: datetime.datetime) -> str | None:
@@ -179,15 +166,17 @@ def _text_of_time(cell: datetime.datetime) -> str | None:
     return datetime.datetime.isoformat(cell)
 
 
-_PLAIN = {
-    id(kind) for kind in (str, bool, np.bool_, decimal.Decimal, np.datetime64, *_INTEGERS, *_FLOATS)
-}
-"""Kinds of cells that are read as they are."""
+def _text_of_time64(cell: np.datetime64) -> str | None:
+    """A time of the years that Python knows in ISO 8601."""
+    too_fine = np.datetime_data(cell.dtype)[0] in ("ns", "ps", "fs", "as")
+    value: Any = (cell.astype("datetime64[us]") if too_fine else cell).item()
+    return value.isoformat() if isinstance(value, datetime.date) else None
+
 
 _CONVERT: dict[type, Callable[[Any], Cell]] = {
     str: str.__str__,
-    bytes: _decoded,
-    decimal.Decimal: decimal.Decimal,
+    bytes: _text_of_bytes,
+    decimal.Decimal: _text_of_decimal,
     int: int.__int__,
     float: float.__float__,
     datetime.datetime: _text_of_time,
@@ -197,79 +186,23 @@ _CONVERT: dict[type, Callable[[Any], Cell]] = {
 
 
 def _text(plain: Cell) -> str | None:
-    """The text of a cell that `_plain` gave; None if it is missing."""
+    """The text of a cell that `_plain` gave, of whole numbers the digits; None if it is missing."""
     match plain:
         case str():
-            return _canonical(plain)
+            text = plain.strip()
+            if whole := _WHOLE.fullmatch(text):
+                sign, digits = whole.groups()
+                return digits if digits == "0" else sign + digits
+            return text
         case bool() | np.bool_():
             return str(plain)
-        case float() | np.floating():
-            return _text_of_float(plain)
         case int() | np.integer():
             whole = int(plain)
-            return str(whole) if whole.bit_length() <= _MAX_BITS else None
-        case decimal.Decimal() if plain.is_nan():
-            return None
-        case decimal.Decimal() if plain.is_finite():
-            return _text_of_decimal(plain, str(plain))
-        case decimal.Decimal():
-            return _canonical(str(float(plain)))
-        case fractions.Fraction():
-            above, below = plain.numerator, plain.denominator
-            if max(above.bit_length(), below.bit_length()) > _MAX_BITS:
-                return None
-            return str(above) if below == 1 else f"{above}/{below}"
-        case np.datetime64() if not np.isnat(plain):
-            return _text_of_time64(plain)
+            return str(whole) if abs(whole) < 10**MAX_DIGITS else None
+        case float() | np.floating() if plain == plain:
+            is_whole = abs(float(plain)) < 1e16 and plain == int(plain)
+            return str(int(plain)) if is_whole else str(plain)
     return None
-
-
-def _text_of_float(plain: Any) -> str | None:
-    value = float(plain)
-    if value != value:
-        return None
-    if abs(value) < 1e16 and plain == int(plain):
-        return str(int(plain))
-    return _canonical(str(plain))
-
-
-def _text_of_time64(plain: np.datetime64) -> str | None:
-    resolution = np.datetime_data(plain.dtype)[0]
-    if resolution in ("Y", "M"):
-        return str(plain)
-    too_fine = resolution in ("ns", "ps", "fs", "as")
-    value: Any = (plain.astype("datetime64[us]") if too_fine else plain).item()
-    return value.isoformat() if isinstance(value, datetime.date) else None
-
-
-def _canonical(text: str) -> str:
-    """The text without blanks around it; a whole number by its digits."""
-    text = text.strip()
-    if whole := _WHOLE.fullmatch(text):
-        sign, digits = whole.groups()
-        return digits if digits == "0" else sign + digits
-    if _LARGE_FLOAT.fullmatch(text):
-        return _text_of_decimal(decimal.Decimal(text), text)
-    return text
-
-
-def _text_of_decimal(value: decimal.Decimal, otherwise: str) -> str:
-    """The digits of a whole number of at most MAX_DIGITS digits, else `otherwise`.
-
-    Arithmetic of decimals depends on a context that may raise, so the digits are moved by hand.
-    """
-    sign, digits, exponent = value.as_tuple()
-    text = "".join(map(str, digits)).lstrip("0")
-    if not text:
-        return "0"
-    power = int(exponent)
-    if len(text) + power > MAX_DIGITS:
-        return otherwise
-    if power < 0:
-        if text[power:].strip("0") or len(text) <= -power:
-            return otherwise
-        text = text[:power]
-    return "-" * sign + text + "0" * max(power, 0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -300,9 +233,6 @@ _ARROW_CODED = {"bool", "string", "large_string"}
 
 Not all types can be: of half floats, pyarrow joins the dictionaries of several chunks wrongly.
 """
-
-_EXACT = 2**53
-"""Integers of smaller magnitude are floats of 64 bits."""
 
 
 def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
@@ -409,20 +339,16 @@ def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.nd
 
     Equal cells of one plain kind are read once, which changes no answer.
     """
-    if isinstance(cells, Coded):
-        return _each(cells.distinct, read, dtype)[cells.index]
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
-        distinct, inverse = np.unique(cells, return_inverse=True)
-        return np.array([read(cell) for cell in distinct], dtype)[inverse]
-
-    plain = cells
+        cells = Coded(*np.unique(cells, return_inverse=True))  # type: ignore[arg-type]
+    if isinstance(cells, Coded):
+        return np.array([read(cell) for cell in cells.distinct], dtype)[cells.index]
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
-        text = cells  # its memory may hold no text
-        plain = _listed(text, text.tolist, text.__getitem__)
+        cells = _listed(cells, cells.tolist, cells.__getitem__)  # its memory may hold no text
 
     known: dict[str, Any] = {}
     readings: list[Any] = []
-    for cell in plain:
+    for cell in cells:
         if type(cell) is not str:
             readings.append(read(cell))
             continue
@@ -435,26 +361,25 @@ def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.nd
 def _of_arrow(values: RawColumn) -> ColumnCells:
     """The cells of an Arrow array, each read as its Python value is."""
     try:
-        kind = getattr(values.type, "value_type", values.type)  # that of a dictionary's values
         if str(values.type) in _ARROW_NUMBERS:
-            numbers = _arrow_numbers(values)
-            return _arrow_cells(values) if numbers is None else numbers
+            return _arrow_numbers(values)
+        kind = getattr(values.type, "value_type", values.type)  # that of a dictionary's values
         return _arrow_codes(values) if str(kind) in _ARROW_CODED else _arrow_cells(values)
     except Exception:  # a type that has no codes, or one private value: each cell by itself
         return _arrow_cells(values)
 
 
-def _arrow_numbers(values: RawColumn) -> np.ndarray | None:
+def _arrow_numbers(values: RawColumn) -> ColumnCells:
     """The numbers of an Arrow array, with NaN for missing ones.
 
-    They are None if a missing one makes floats of integers that floats do not hold.
+    It is a list if a missing one makes floats of integers that floats do not hold.
     """
     numbers = values.to_numpy(zero_copy_only=False)
     if str(values.type).endswith(("float", "double")):
         return numbers.astype(np.float64)  # Python's floats, also in words
     with np.errstate(all="ignore"):  # a warning would tell of some row
-        exact = not values.null_count or not np.any(np.abs(numbers) >= _EXACT)
-    return numbers if exact else None
+        exact = not values.null_count or not np.any(np.abs(numbers) >= 2**53)
+    return numbers if exact else _arrow_cells(values)
 
 
 def _arrow_codes(values: RawColumn) -> ColumnCells:

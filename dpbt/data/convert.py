@@ -25,7 +25,7 @@ from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
 from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import blocks_of_file
-from dpbt.data.targets import Labels, Target, classes_of
+from dpbt.data.targets import Target, classes_of
 from dpbt.formats import checksum
 from dpbt.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
 from dpbt.storage import naming, write_whole
@@ -169,11 +169,14 @@ def convert(
         capacity = whole("capacity", capacity, MAX_ROWS_IN_BLOCKS)
     each = whole("rows_per_block", rows_per_block, MAX_ROWS)
     domains.check(domain)
-    labels = Labels.declared(negative, positive, target, max_weight, class_weight)
+    label = Label.of(negative, positive, target, max_weight)
     classes = classes_of(negative, positive, target)
 
     def encode(given: RawRows) -> Rows:
-        return _encoded(domain, labels, given)
+        read = domains.read_columns(domain, given.columns)
+        cells = np.stack([kind.read(read[name])[0] for name, kind in domain.items()])
+        count = cells.shape[1]
+        return Rows(cells, *label.read(given.labels, given.sample_weight, count, class_weight))
 
     nothing = encode(RawRows({name: [] for name in domain}, []))
 
@@ -201,7 +204,7 @@ def convert(
             target=None if target is None else domains.column_to_json(target),
             classes=None if classes is None else [np.asarray(one).item() for one in classes],
             weighted=weighted,
-            max_weight=labels.max_weight,
+            max_weight=label.options.get("max_weight"),
             class_weight=None
             if class_weight is None
             else [(str(word), float(weight)) for word, weight in class_weight.items()],
@@ -216,13 +219,6 @@ def convert(
         write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
         failed.pop_all()
     return blocks.open_folder(folder)
-
-
-def _encoded(domain: Domain, labels: Labels, given: RawRows) -> Rows:
-    """Rows as `dpbt.table` encodes them, each by itself; ValueError as `dpbt.table`."""
-    read = domains.read_columns(domain, given.columns)
-    cells = np.stack([kind.read(read[name])[0] for name, kind in domain.items()])
-    return Rows(cells, *labels.read(given.labels, given.sample_weight, cells.shape[1]))
 
 
 def _ahead(encode: Callable[[RawRows], Rows], rows: Iterable[RawRows]) -> Iterator[Rows]:

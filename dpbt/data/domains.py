@@ -14,16 +14,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from dpbt import formats
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
-from dpbt.data.kinds import Column, Numeric, Predicate, positions_of, refuse_truths
+from dpbt.data.kinds import Column, Numeric, Predicate, positions_of
 from dpbt.data.kinds import Nominal as Nominal
 from dpbt.data.kinds import column_from_json as column_from_json
 from dpbt.data.kinds import column_to_json as column_to_json
-from dpbt.data.targets import Label, WeightColumn
+from dpbt.data.targets import Label
+from dpbt.data.targets import WeightColumn as WeightColumn
 from dpbt.data.templates import template as template
 from dpbt.public import Questions
 from dpbt.validate import as_path, shown
@@ -248,20 +250,26 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _declaration(content: object) -> tuple[Domain, Label]:
+def _declaration(content: Any) -> tuple[Domain, Label]:
     """The domain and the label of the JSON object that `read_domain` describes.
 
     Raises:
         ValueError: saying what is wrong.
     """
-    content = content if isinstance(content, dict) else {}
-    columns = content.get("columns")
-    if not isinstance(columns, dict) or not columns:
-        raise ValueError('expected an object with "columns" and "label"')
-    if unknown := sorted(set(content) - {"columns", "label", "weight"}):
-        raise ValueError(f'expected "columns" and "label" alone, got {unknown} beside them')
+    given = content if isinstance(content, dict) else {}
+    columns, entry, weight = (given.get(name) for name in ("columns", "label", "weight"))
+    known = {"columns", "label"} if weight is None else {"columns", "label", "weight"}
+    if not isinstance(columns, dict) or not isinstance(entry, dict) or set(given) != known:
+        raise ValueError('expected an object with "columns" and "label", and perhaps "weight"')
     domain = {name: column_from_json(name, entry) for name, entry in columns.items()}
-    label = _label(content.get("label"), content.get("weight"))
+    check(domain)
+    if "type" in entry:
+        target = {name: value for name, value in entry.items() if name != "column"}
+        entry = {"column": entry.get("column"), "target": target}
+    try:
+        label = msgspec.convert({**entry, "weight": weight}, Label)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"label: {error}") from error
     check_label(domain, label)
     return domain, label
 
@@ -275,24 +283,3 @@ def check_label(domain: Domain, label: Label) -> None:
     for what, column in zip(("label", "weight"), label.columns, strict=False):
         if column in domain:
             raise ValueError(f"the {what} {column!r} is among the columns")
-
-
-def _label(entry: Any, weight: Any) -> Label:
-    """The label of its JSON object, and of that of the column of weights.
-
-    Raises:
-        ValueError: saying what is wrong.
-    """
-    if weight is not None and (not isinstance(weight, dict) or set(weight) != {"column", "most"}):
-        raise ValueError(f'"weight" needs column and most, got {weight!r}')
-    column = None if weight is None else WeightColumn(**weight)
-    given = dict(entry) if isinstance(entry, dict) else {}
-    name = given.pop("column", None)
-    if name is not None and "type" in given:
-        return Label(name, target=column_from_json(name, given), weight=column)  # type: ignore
-    if name is None or set(given) != {"positive", "negative"}:
-        needed = '"label" needs column, positive and negative, or column and type'
-        raise ValueError(f"{needed}, got {entry!r}")
-    for key, word in given.items():
-        refuse_truths(key, word)
-    return Label(name, **given, weight=column)

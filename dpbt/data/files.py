@@ -4,95 +4,17 @@ Private rows never raise an error and never touch each other. A line that cannot
 without any value, and the lines around it are read as if it were not there.
 """
 
+import codecs
 import contextlib
 import csv
-import dataclasses
 import importlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dpbt.data.cells import RawColumn
-from dpbt.data.domains import Domain, Label, check, check_label
 from dpbt.validate import as_path
-
-Cells = list[str | None]
-"""The cells of a column: text, or None in a malformed row."""
-
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Rows:
-    """The rows of a file, all of them private.
-
-    Row n is line n + 2 of the file and a function of it alone.
-
-    Attributes:
-        columns: for every column of the domain N cells: text, or None in a malformed row.
-        labels: N cells of the label's column, likewise.
-        malformed: bool[N]: the line could not be read.
-        weights: N cells of the column of weights, likewise; None if the label declares none.
-    """
-
-    columns: dict[str, Cells]
-    labels: Cells
-    malformed: np.ndarray
-    weights: Cells | None = None
-
-    def __repr__(self) -> str:
-        return f"Rows(columns={list(self.columns)}, cells not shown)"
-
-
-def read_csv(path: str | Path, domain: Domain, label: Label) -> Rows:
-    """The rows of a CSV file: a header, then cells separated by commas, as UTF-8 text.
-
-    Cells may be in double quotes. Each physical line is a row. A line break within quotes is not
-    supported: the lines on its two sides are two rows, and as a rule both are malformed.
-
-    A line is malformed in any of these cases:
-
-    - it is blank, or has another number of cells than the header;
-    - a quote is not closed, or is closed before the cell ends;
-    - it holds a NUL or a byte that is not UTF-8;
-    - a cell is longer than `csv.field_size_limit()`.
-
-    All cells of a malformed row are missing, its label too, so the row is absent from `dpbt.table`
-    by itself.
-
-    Lines end with a line feed, with or without a carriage return before it. A byte order mark is
-    dropped. Columns that neither the domain nor the label names are not read.
-
-    The rows are private, and so is `malformed`; no ledger covers it. `owner.report` shows the owner
-    of a file whether the declaration fits it.
-
-    Args:
-        path: the file.
-        domain: the public domain.
-        label: the label's column, its classes or its range, and the column of weights.
-
-    Raises:
-        ValueError: for an argument of another kind, a label that is also in the domain, or an empty
-            file. Also for a header that cannot be read, lacks a column or holds it twice; it names
-            the file and line 1. No data row is an error.
-        OSError: if the file cannot be read.
-    """
-    path = as_path("path", path)
-    check(domain)
-    if not isinstance(label, Label):
-        raise ValueError(
-            "label must be domains.Label(column, positive, negative), "
-            f"got {type(label).__name__}; the order is path, domain, label"
-        )
-    check_label(domain, label)
-    with _opened_csv(path, (*domain, *label.columns)) as (lines, read):
-        columns, malformed = read(lines)
-    labels = columns.pop(label.column)
-    weights = None if label.weight is None else columns.pop(label.weight.column)
-    return Rows(columns, labels, malformed, weights)
 
 
 def names_of(path: str | Path) -> list[str]:
@@ -107,9 +29,9 @@ def names_of(path: str | Path) -> list[str]:
         return _names(path, file.readline())
 
 
-def read_columns(path: str | Path, names: tuple[str, ...]) -> dict[str, RawColumn]:
+def read_columns(path: str | Path, names: Iterable[str]) -> dict[str, RawColumn]:
     """The cells of the named columns of a file, all at once; see `blocks_of_file`."""
-    (columns,) = blocks_of_file(path, names, None)
+    (columns,) = blocks_of_file(path, tuple(names), None)
     return columns
 
 
@@ -118,8 +40,23 @@ def blocks_of_file(
 ) -> Iterator[dict[str, RawColumn]]:
     """The cells of the named columns of a CSV file, or of a Parquet file (`.parquet`).
 
-    A CSV file is read as by `read_csv`, and needs no label. A Parquet file declares the types of
-    its columns, so each cell is read by itself there, too. Only the named columns are read.
+    A CSV file has a header, then cells separated by commas, as UTF-8 text. Cells may be in double
+    quotes. Each physical line is a row, and row n is line n + 2 and a function of it alone. A line
+    break within quotes is not supported: the lines on its two sides are two rows, and as a rule
+    both are malformed. A line is malformed in any of these cases:
+
+    - it is blank, or has another number of cells than the header;
+    - a quote is not closed, or is closed before the cell ends;
+    - it holds a NUL or a byte that is not UTF-8;
+    - a cell is longer than `csv.field_size_limit()`.
+
+    All cells of a malformed row are None, its label too, so the row is absent from `dpbt.table` by
+    itself. Lines end with a line feed, with or without a carriage return before it. A byte order
+    mark is dropped.
+
+    A Parquet file declares the types of its columns, so each cell is read by itself there, too. Of
+    a file only the named columns are read. The rows are private; `owner.report` shows the owner of
+    a file whether the declaration fits it.
 
     Args:
         path: the file.
@@ -128,18 +65,13 @@ def blocks_of_file(
 
     Raises:
         ValueError: for a file that is empty or no table, or lacks a column or holds it twice. It
-            names the file. No row is an error.
+            names the file, and of a CSV file line 1. No row is an error.
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
     if path.suffix.lower() != ".parquet":
-        with _opened_csv(path, names) as (lines, read):
-            if rows is None:
-                yield {**read(lines)[0]}
-                return
-            while block := list(itertools.islice(lines, rows)):
-                yield {**read(block)[0]}
+        yield from _blocks_of_csv(path, names, rows)
         return
     with _opened_parquet(path, names) as given:
         if rows is None:
@@ -150,6 +82,26 @@ def blocks_of_file(
             # pyarrow keeps what it read of a file until the iteration ends.
             for batch in given.iter_batches(rows, row_groups=[group], columns=list(names)):
                 yield {name: batch.column(name) for name in names}
+
+
+def _blocks_of_csv(
+    path: Path, names: tuple[str, ...], rows: int | None
+) -> Iterator[dict[str, RawColumn]]:
+    """`blocks_of_file` of a CSV file; without a number of rows one block, also of no rows."""
+    with open(path, "rb") as file:
+        header = _names(path, file.readline())
+        _check_names(f"{path}, line 1", header, names)
+        places = [header.index(name) for name in names]
+        while (lines := list(itertools.islice(file, rows))) or rows is None:
+            columns: list[list[str | None]] = [[] for _ in names]
+            for line in lines:
+                cells = _split(line)
+                whole = cells is not None and len(cells) == len(header)
+                for column, place in zip(columns, places, strict=True):
+                    column.append(cells[place] if cells is not None and whole else None)
+            yield dict(zip(names, columns, strict=True))
+            if rows is None:
+                return
 
 
 @contextlib.contextmanager
@@ -177,42 +129,11 @@ def _opened_parquet(path: Path, names: tuple[str, ...]) -> Iterator[Any]:
             raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
 
 
-_Read = Callable[[Iterable[bytes]], tuple[dict[str, Cells], np.ndarray]]
-
-
-@contextlib.contextmanager
-def _opened_csv(path: Path, names: tuple[str, ...]) -> Iterator[tuple[Iterator[bytes], _Read]]:
-    """(lines after the header, what reads some of them).
-
-    It gives the cells of each named column, and bool[n]: the line could not be read.
-
-    Raises:
-        ValueError: for a header that cannot be read, or does not have each name once.
-        OSError: if the file cannot be opened.
-    """
-    with open(path, "rb") as file:
-        header = _names(path, file.readline())
-        _check_names(f"{path}, line 1", header, names)
-        places = [header.index(name) for name in names]
-
-        def read(lines: Iterable[bytes]) -> tuple[dict[str, Cells], np.ndarray]:
-            columns: list[Cells] = [[] for _ in names]
-            malformed = []
-            for line in lines:
-                cells = _split(line)
-                malformed.append(cells is None or len(cells) != len(header))
-                for column, place in zip(columns, places, strict=True):
-                    column.append(None if cells is None or malformed[-1] else cells[place])
-            return dict(zip(names, columns, strict=True)), np.array(malformed, bool)
-
-        yield file, read
-
-
 def _names(path: str | Path, line: bytes) -> list[str]:
     """The names of a header."""
     if not line:
         raise ValueError(f"{path}: the file is empty")
-    cells = _split(line.removeprefix(_BYTE_ORDER_MARK))
+    cells = _split(line.removeprefix(codecs.BOM_UTF8))
     if cells is None:
         raise ValueError(
             f"{path}, line 1: the header is no UTF-8 text with closed quotes and names of at most "

@@ -7,18 +7,23 @@ kept as JSON by the names of its attributes.
 """
 
 import dataclasses
-import itertools
-import math
-import numbers
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 
 from dpbt.data import cells
-from dpbt.data.cells import ColumnCells, read_codes, read_numbers, read_truths
+from dpbt.data.cells import ColumnCells, is_sequence, read_codes, read_numbers, read_truths
 from dpbt.public import CELLS, NUMBER, Response, one_of_classes
-from dpbt.validate import flag, one_of, shown
+from dpbt.validate import flag, one_of, shown, whole, within
+
+if TYPE_CHECKING:
+    Word: TypeAlias = str
+    Real: TypeAlias = float
+else:
+    Word, Real = str | int | float, int | float
+"""Declared values: numbers become words in the making of a column, and integers stay integers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +43,22 @@ class Split(NamedTuple):
     words: Predicate
 
 
-@dataclasses.dataclass(frozen=True)
-class Numeric:
+class _Kind(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    tag=str.lower,
+):
+    """What all kinds share: their JSON object has a "type", and their attributes by name."""
+
+    def _keep(self, **fields: Any) -> None:
+        """Set attributes of a column in the making."""
+        for name, value in fields.items():
+            msgspec.structs.force_setattr(self, name, value)
+
+
+class Numeric(_Kind, frozen=True):
     """Numbers in [low, high], cut into intervals at public thresholds.
 
     The thresholds are the declared `cuts`, or those of a grid of `bins` intervals. There is a split
@@ -62,58 +81,47 @@ class Numeric:
         ValueError: unless low < high are finite numbers, bins is an integer of at least 2,
             bins * (high - low) is finite, missing is a Boolean, and there are at most 256 cells.
             Also for cuts out of order or outside the range, and for cuts with another number of
-            bins or with scale="log". Also for scale="log" with low < 0 or with bins too narrow for
-            float64.
+            bins or with scale="log". Also for scale="log" with low < 0, and for bins that are too
+            narrow for float64.
     """
 
-    low: float
-    high: float
-    bins: int = dataclasses.field(default=None)  # type: ignore[assignment]
+    low: Real
+    high: Real
+    bins: int = None  # type: ignore[assignment]
     missing: bool = False
-    _: dataclasses.KW_ONLY
-    cuts: tuple[float, ...] | None = None
-    scale: str = "linear"
-
-    response = NUMBER
+    cuts: tuple[Real, ...] | None = None
+    scale: Literal["linear", "log"] = "linear"
 
     def __post_init__(self):
-        # The range.
-        low, high = (_finite(name, getattr(self, name)) for name in ("low", "high"))
-        ends = f"low={self.low!r} and high={self.high!r}"
-        if not low < high:
-            raise ValueError(f"Numeric: low must be less than high, got {ends}")
+        low, high = _finite("Numeric: low", self.low), _finite("Numeric: high", self.high)
         flag("Numeric: missing", self.missing)
         one_of("Numeric: scale", self.scale, ("linear", "log"))
-
-        # The intervals.
-        cuts, bins = self.cuts, self.bins
+        cuts, bins = self.cuts, 10 if self.bins is None else self.bins
         if cuts is not None:
-            cuts = tuple(float(_finite("a cut", cut)) for cut in _listed("Numeric: cuts", cuts))
-            if not cuts or any(a >= b for a, b in itertools.pairwise((low, *cuts, high))):
-                raise ValueError(
-                    "Numeric: cuts must be one or more strictly increasing numbers inside "
-                    f"({low!r}, {high!r}), got {shown(list(cuts))}"
-                )
-            if self.scale != "linear" or bins not in (None, len(cuts) + 1):
-                raise ValueError(
-                    f"Numeric: cuts make {len(cuts) + 1} bins of no other scale, "
-                    f"got bins={shown(bins)} and scale={self.scale!r} beside them"
-                )
-            bins = len(cuts) + 1
-        bins = 10 if bins is None else bins
-        if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 2:
-            raise ValueError(f"Numeric: bins must be an integer of at least 2, got {shown(bins)}")
-        _check_count("Numeric", bins + bool(self.missing))
-        if not math.isfinite((float(high) - float(low)) * int(bins)):
-            raise ValueError(f"Numeric: bins * (high - low) must be finite, got {ends}")
-        _keep(self, low=low, high=high, cuts=cuts, bins=int(bins), missing=bool(self.missing))
-
-        if self.scale == "log" and low < 0:
-            raise ValueError(f'Numeric: low must be at least 0 with scale="log", got {low!r}')
-        if self.scale == "log" and not np.all(np.diff([low, *self.thresholds, high]) > 0):
-            raise ValueError(
-                f"Numeric: float64 must tell {bins} bins apart on a log scale, got {ends}"
+            cuts = tuple(
+                float(_finite("Numeric: a cut", cut)) for cut in _listed("Numeric: cuts", cuts)
             )
+            bins = len(cuts) + 1
+            if self.bins not in (None, bins) or self.scale != "linear":
+                raise ValueError(
+                    f"Numeric: cuts make {bins} bins of no other scale, got "
+                    f"bins={shown(self.bins)} and scale={self.scale!r} beside them"
+                )
+        bins = whole("Numeric: bins", bins, CELLS - bool(self.missing))
+        self._keep(low=low, high=high, cuts=cuts, bins=bins, missing=bool(self.missing))
+
+        with np.errstate(all="ignore"):
+            in_order = np.all(np.diff([low, *self.thresholds, high]) > 0)
+        if bins < 2 or not in_order or (self.scale == "log" and low < 0):
+            raise ValueError(
+                "Numeric: low, the thresholds of 2 bins or more, and high must be strictly "
+                f"increasing numbers of float64, from 0 on if the scale is log, got {shown(self)}"
+            )
+
+    @property
+    def response(self) -> Response:
+        """What is predicted of a row whose target is such a number."""
+        return NUMBER
 
     @property
     def cells(self) -> int:
@@ -131,7 +139,7 @@ class Numeric:
         if self.cuts is not None:
             return np.array(self.cuts, np.float64)
         low, high = float(self.low), float(self.high)
-        if self.scale == "log":
+        if self.scale == "log" and low >= 0:
             shift = 1.0 if low == 0 else 0.0
             return np.geomspace(low + shift, high + shift, self.bins + 1)[1:-1] - shift
         return low + (high - low) * np.arange(1, self.bins) / self.bins
@@ -170,8 +178,7 @@ class Numeric:
             return np.nan_to_num(part, nan=0.0).astype(np.float32), np.isnan(number)
 
 
-@dataclasses.dataclass(frozen=True)
-class Nominal:
+class Nominal(_Kind, frozen=True):
     """One of the listed values: a split "x = value" for each, or "x >= value" if `ordered`.
 
     Values of one group share a cell, which has the name of the group. A value of no group has a
@@ -180,71 +187,49 @@ class Nominal:
     Declared values are kept as `cells.declared` reads them, so that 3, "3" and "3.0" are one value.
 
     Attributes:
-        values: the listed values. They may be left out where `groups` holds them all, and are then
-            in the order of the groups.
+        values: the listed values. Those that only `groups` holds are added at the end.
         other: the listed value or group that any other value, and a missing one, is read as. With
             None these have a cell of their own, which satisfies no split.
-        groups: the listed values of each group by its name. A value is in at most one group. The
-            name itself is read as the group only if it is one of the group's values.
+        groups: the values of each group by its name. A value is in at most one group, and one that
+            is called as a group is in its cell. The name is read as the group only if it is listed.
         ordered: whether the order of the cells means something. Then splits are "x >= value" for
             each cell but the first, and all cells are positions of one attribute.
 
     Raises:
-        ValueError: if there are no values, or two are read alike, or `other` is neither a value nor
-            a group, or there are more than 256 cells. Also if a group is empty, or holds a value
-            that is not listed or is in another group, or has the name of a value outside of it. If
-            `ordered`, also for a single cell, or if the values of a group are not next to each
-            other.
+        ValueError: if there are no values, or two are read alike, or one is in two groups, or
+            `other` is neither a value nor a group, or there are more than 256 cells. If `ordered`,
+            also for a single cell.
     """
 
-    values: tuple[str, ...] = ()
-    other: str | None = None
-    groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict, hash=False)
+    values: tuple[Word, ...] = ()
+    other: Word | None = None
+    groups: Mapping[Word, tuple[Word, ...]] = {}
     ordered: bool = False
 
     def __post_init__(self):
         flag("Nominal: ordered", self.ordered)
-        values = _words("Nominal: values", self.values)
-        groups = _grouped(self.groups)
-        values = values or tuple(value for members in groups.values() for value in members)
-        _keep(self, values=values, groups=groups, ordered=bool(self.ordered))
-        if not values or len(set(values)) != len(values):
+        groups = {_word(name): _words(held) for name, held in dict(self.groups).items()}
+        values, members = _words(self.values), [one for held in groups.values() for one in held]
+        again = len(groups) < len(self.groups) or len(set(members)) < len(members)
+        if again or len(set(values)) < len(values):
             raise ValueError(
-                f"Nominal: values must be one or more distinct values, got {shown(list(values))}"
+                "Nominal: values must be distinct, and in at most one of the groups, got "
+                f"{shown(self.values)} and groups={shown(self.groups)}"
             )
-        self._check_groups()
-
+        values = tuple(dict.fromkeys((*values, *members)))
+        self._keep(values=values, groups=groups, ordered=bool(self.ordered))
         if self.other is not None:
-            _keep(self, other=cells.declared(self.other, "Nominal: other"))
+            self._keep(other=_word(self.other))
             if self.other not in self.cell_of:
-                raise ValueError(
-                    f"Nominal: other must be one of {list(self.cell_of)}, got {self.other!r}"
-                )
-        _check_count("Nominal", self.cells)
-
-    def _check_groups(self) -> None:
-        """Check that groups hold listed values and that their order is that of the values.
-
-        Raises:
-            ValueError: naming what is wrong.
-        """
-        for name, members in self.groups.items():
-            if unlisted := [value for value in members if value not in self.values]:
-                raise ValueError(f"Nominal: group {name!r} must hold listed values, got {unlisted}")
-            if name in self.values and name not in members:
-                raise ValueError(
-                    f"Nominal: group {name!r} must not have the name of a value outside of it"
-                )
-        if not self.ordered:
-            return
-        if len(self.names) < 2:
-            raise ValueError(f"Nominal: ordered needs two cells or more, got {list(self.names)}")
-        order = [self.cell_of[value] for value in self.values]
-        if order != sorted(order):
+                raise ValueError(f"Nominal: other must be one of the values, got {self.other!r}")
+        if len(self.names) < 1 + self.ordered or self.cells > CELLS:
             raise ValueError(
-                "Nominal: values of a group must be next to each other if ordered, got values="
-                f"{list(self.values)} and groups={self.groups}"
+                f"Nominal: a column has 1 to {CELLS} cells, counting one for values that are not "
+                f"listed, and 2 without it if ordered; got {self.cells}"
             )
+
+    def __hash__(self) -> int:
+        return hash((self.values, self.other, self.ordered))
 
     @property
     def response(self) -> Response:
@@ -299,8 +284,7 @@ class Nominal:
         return of_code[np.maximum(code, -1)], missing  # a negative code is that of no listed value
 
 
-@dataclasses.dataclass(frozen=True)
-class Boolean:
+class Boolean(_Kind, frozen=True):
     """True or false: one split, "x".
 
     Python and NumPy Booleans are themselves. Any other cell is true if it reads as the word `true`,
@@ -319,23 +303,17 @@ class Boolean:
             Boolean.
     """
 
-    true: str = "1"
-    false: str = dataclasses.field(default=None)  # type: ignore[assignment]
+    true: Word = "1"
+    false: Word = None  # type: ignore[assignment]
     missing: bool = False
 
     def __post_init__(self):
         flag("Boolean: missing", self.missing)
-        true = cells.declared(self.true, "Boolean: true")
-        if self.false is None and true != "1":
-            raise ValueError(
-                f"Boolean: a column with true={true!r} must declare its word for false, too"
-            )
-        false = "0" if self.false is None else cells.declared(self.false, "Boolean: false")
+        true, false = cells.declared(self.true, "Boolean: true"), self.false
+        false = "0" if false is None and true == "1" else cells.declared(false, "Boolean: false")
         if true == false:
-            raise ValueError(
-                f"Boolean: the words for true and false must differ, got {true!r} twice"
-            )
-        _keep(self, true=true, false=false, missing=bool(self.missing))
+            raise ValueError(f"Boolean: true and false must differ, got {true!r} twice")
+        self._keep(true=true, false=false, missing=bool(self.missing))
 
     @property
     def cells(self) -> int:
@@ -364,7 +342,6 @@ class Boolean:
 
 
 Column = Numeric | Nominal | Boolean
-_TYPES = {"numeric": Numeric, "nominal": Nominal, "boolean": Boolean}
 
 
 def positions_of(kind: Column, codes: bool) -> list[np.ndarray]:
@@ -393,122 +370,38 @@ def column_from_json(name: str, entry: Any) -> Column:
     Raises:
         ValueError: naming the column and what is wrong with it.
     """
-    kind = entry.get("type") if isinstance(entry, Mapping) else None
-    if not isinstance(kind, str) or kind not in _TYPES:
-        raise ValueError(f"column {name!r}: type must be one of {sorted(_TYPES)}, got {entry!r}")
-    given = {key: value for key, value in entry.items() if key != "type"}
     try:
-        for key in ("values", "other", "groups", "true", "false"):
-            refuse_truths(key, given.get(key))
-        return _TYPES[kind](**given)
-    except TypeError as error:  # names that are unknown or absent
-        raise ValueError(f"column {name!r}: {str(error).partition(' ')[2]}") from None
-    except ValueError as error:
+        return msgspec.convert(entry, Column)  # type: ignore[arg-type]
+    except msgspec.ValidationError as error:
         raise ValueError(f"column {name!r}: {error}") from error
 
 
 def column_to_json(column: Column) -> dict[str, Any]:
     """The JSON object of a column, which `column_from_json` reads."""
-    entry = {key: value for key, value in dataclasses.asdict(column).items() if value or value == 0}
-    if isinstance(column, Numeric) and column.cuts is not None:
-        del entry["bins"]  # the cuts say how many
-    kind = next(word for word, known in _TYPES.items() if type(column) is known)
-    return {"type": kind, **entry}
-
-
-def refuse_truths(key: str, value: object) -> None:
-    """Refuse true and false where a word is declared: cells of a file are text.
-
-    Raises:
-        ValueError: naming the key.
-    """
-    if isinstance(value, bool):
-        raise ValueError(f'"{key}" must hold text or numbers as the cells have them, got a Boolean')
-    if isinstance(value, list | dict):
-        for word in value.values() if isinstance(value, dict) else value:
-            refuse_truths(key, word)
-
-
-def _keep(column: Any, **fields: Any) -> None:
-    """Set attributes of a column in the making."""
-    for name, value in fields.items():
-        object.__setattr__(column, name, value)
+    entries = msgspec.to_builtins(column).items()
+    return {name: value for name, value in entries if value or value == 0}
 
 
 def _missing(name: str, cell: int) -> Split:
     return Split(cell, cell, Predicate(name, f"{name} is missing", f"{name} is given"))
 
 
-def _finite(name: str, value: object) -> float:
-    """An end of a numeric range, or a cut, as a plain number; an integer stays one.
-
-    Raises:
-        ValueError: naming it and what was given, unless it is one finite number.
-    """
-    number = math.nan
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:  # its digits are too many to print
-            raise ValueError(f"Numeric: {name} must be a finite number, got a larger one") from None
-    if not math.isfinite(number):
-        raise ValueError(f"Numeric: {name} must be a finite number, got {value!r}")
-    return int(value) if isinstance(value, numbers.Integral) else number
-
-
-def _check_count(kind: str, count: int) -> None:
-    """Check the number of cells of a column.
-
-    Raises:
-        ValueError: naming the kind, if there are more than 256 cells.
-    """
-    if count > CELLS:
-        raise ValueError(
-            f"{kind}: a column has at most {CELLS} cells, counting missing or unlisted values that "
-            f"have a cell of their own; got {count if count < 10**9 else 'many more'}"
-        )
+def _finite(name: str, value: Any) -> float:
+    """One finite number, of Python; an integer stays one. ValueError for anything else."""
+    within(name, value, "(-inf, inf)")
+    return np.asarray(value).item()
 
 
 def _listed(name: str, values: Any) -> list:
-    """The entries of a declared list.
-
-    Raises:
-        ValueError: naming the list and what was given, if it is text, a set, a mapping, or not
-            iterable.
-    """
-    unordered = isinstance(values, str | bytes | set | frozenset | Mapping)
-    if unordered or not isinstance(values, Iterable):
+    """The entries of a declared list; ValueError naming it if it is text, a set or a mapping."""
+    if not is_sequence(values):
         raise ValueError(f"{name} must be a list, got {shown(values)}")
     return list(values)
 
 
-def _words(name: str, values: object) -> tuple[str, ...]:
-    """Declared values as `cells.declared` reads them.
-
-    Raises:
-        ValueError: naming the list if it is no list, or saying which value is no word.
-    """
-    given = _listed(name, values)
-    return tuple(cells.declared(value, "Nominal: a listed value") for value in given)
+def _word(value: Any) -> str:
+    return cells.declared(value, "Nominal: a declared value")
 
 
-def _grouped(given: object) -> dict[str, tuple[str, ...]]:
-    """The values of each group, all as `cells.declared` reads them.
-
-    Raises:
-        ValueError: naming what is wrong, unless groups of at least one value have distinct names
-            and no value is in two of them.
-    """
-    if not isinstance(given, Mapping):
-        raise ValueError(f"Nominal: groups must map names to lists of values, got {given!r}")
-    names = [cells.declared(name, "Nominal: the name of a group") for name in given]
-    if len(set(names)) < len(names):
-        raise ValueError(f"Nominal: groups must have distinct names, got {names}")
-    listed = zip(names, given.values(), strict=True)
-    groups = {name: _words(f"Nominal: group {name!r}", values) for name, values in listed}
-    if not all(groups.values()):
-        raise ValueError("Nominal: a group must hold at least one value")
-    seen = list(itertools.chain(*groups.values()))
-    if twice := sorted({value for value in seen if seen.count(value) > 1}):
-        raise ValueError(f"Nominal: a value must be in at most one group, and {twice} are in two")
-    return groups
+def _words(values: Any) -> tuple[str, ...]:
+    return tuple(_word(value) for value in _listed("Nominal: values", values))

@@ -13,7 +13,6 @@ import numpy as np
 from dpbt.data import domains
 from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.data.targets import Labels
 from dpbt.public import CELLS
 
 OWNER = "private, not covered by the ledger: how the declaration reads the rows"
@@ -112,8 +111,7 @@ def _read(domain: Domain, label: Label, columns: Columns) -> list[tuple[np.ndarr
     given = raw_rows(label, columns)
     read = domains.read_columns(domain, given.columns)
     pairs = [kind.read(read[name]) for name, kind in domain.items()]
-    labels = Labels.declared(**label.options)
-    target, present, weight = labels.read(given.labels, given.sample_weight, len(pairs[0][0]))
+    target, present, weight = label.read(given.labels, given.sample_weight, len(pairs[0][0]))
     pairs.append((_tenths(target), ~present))
     if given.sample_weight is not None and weight is not None:
         pairs.append((_tenths(weight), weight == 0))

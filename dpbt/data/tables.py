@@ -13,7 +13,7 @@ import numpy as np
 from dpbt.base import MAX_ROWS, AnyArray, Table, dtype_and_rank
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, questions
-from dpbt.data.targets import Labels, Target, fingerprint
+from dpbt.data.targets import Label, Target, fingerprint
 from dpbt.validate import flag, whole
 
 
@@ -83,7 +83,7 @@ def table(
             number of rows.
     """
     # Check what is public.
-    declared = Labels.declared(negative, positive, target, max_weight, class_weight)
+    declared = Label.of(negative, positive, target, max_weight)
     if capacity is not None:
         capacity = whole("capacity of a table in memory", capacity, MAX_ROWS)
     flag("exact", exact)
@@ -91,7 +91,7 @@ def table(
 
     # Read what is private, each row by itself.
     rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
-    label, there, weight = declared.read(labels, sample_weight, len(rows))
+    label, there, weight = declared.read(labels, sample_weight, len(rows), class_weight)
 
     # Add absent rows up to the capacity.
     size = len(rows) if capacity is None else capacity

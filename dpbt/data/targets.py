@@ -5,17 +5,17 @@ range by `domains.Numeric`. A label and a weight are read by themselves, as cell
 are. None is an error.
 """
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Self
 
+import msgspec
 import numpy as np
 
 from dpbt.arithmetic import Array, namespace
 from dpbt.data import cells
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of, read_numbers
-from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.data.kinds import Boolean, Nominal, Numeric, Real, Word
 from dpbt.public import BINARY, Response
 from dpbt.validate import positive, shown
 
@@ -71,15 +71,17 @@ def in_units(target: Numeric, position: Array) -> Array:
     return xp.clip(low + (high - low) * xp.clip(exact, 0.0, 1.0), low, high)
 
 
-class WeightColumn(NamedTuple):
+class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of weights of rows, and the public bound on them."""
 
     column: str
-    most: float
+    most: Real
+
+    def __post_init__(self):
+        msgspec.structs.force_setattr(self, "most", _positive("max_weight", self.most))
 
 
-@dataclasses.dataclass(frozen=True)
-class Label:
+class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The label's column, and what it may hold: two classes, several classes, or a number.
 
     Two classes have `positive` and `negative`, words that are kept as `cells.declared` reads them.
@@ -89,8 +91,7 @@ class Label:
         column: the name of the column.
         positive: the word of the positive class.
         negative: the word of the negative class.
-        target: `domains.Nominal` of three classes or more without groups, or
-            `domains.Numeric(low, high)`.
+        target: `domains.Nominal` of two classes or more, or `domains.Numeric(low, high)`.
         weight: the column of weights of rows, if there is one.
 
     Raises:
@@ -100,9 +101,9 @@ class Label:
     """
 
     column: str
-    positive: str | None = None
-    negative: str | None = None
-    target: Target | None = None
+    positive: Word | None = None
+    negative: Word | None = None
+    target: Nominal | Numeric | None = None
     weight: WeightColumn | None = None
 
     def __post_init__(self):
@@ -110,21 +111,27 @@ class Label:
             raise ValueError(f"Label: column must be a name, got {shown(list(self.columns))}")
         if len(set(self.columns)) < len(self.columns):
             raise ValueError(f"Label: {self.column!r} must not hold both labels and weights")
-        if self.weight is not None:
-            _positive("Label: the most that a row weighs", self.weight.most)
-        if self.target is None:
-            kind = two_classes(self.negative, self.positive)
-            object.__setattr__(self, "positive", kind.true)
-            object.__setattr__(self, "negative", kind.false)
+        if self.target is not None:
+            check(self.target)
+            if self.positive is not None or self.negative is not None:
+                raise ValueError("give target, or negative and positive, and not both")
             return
-        if self.positive is not None or self.negative is not None:
-            raise ValueError("Label: give positive and negative, or target, and not both")
-        target = check(self.target)
-        if isinstance(target, Nominal) and (target.groups or len(target.names) < 3):
-            raise ValueError(
-                "Label: classes have no groups, and two of them are declared by positive and "
-                "negative"
-            )
+        kind = two_classes(self.negative, self.positive)
+        for name, word in (("positive", kind.true), ("negative", kind.false)):
+            msgspec.structs.force_setattr(self, name, word)
+
+    @classmethod
+    def of(cls, negative: Any, positive: Any, target: Target | None, max_weight: Any) -> Self:
+        """A label of two columns without a name; arguments as `dpbt.table` has them.
+
+        Raises:
+            ValueError: as `dpbt.table`.
+        """
+        weight = None if max_weight is None else WeightColumn("sample_weight", max_weight)
+        if target is not None and negative is False and positive is True:
+            negative = positive = None  # they were not given
+        words: Any = {"positive": positive, "negative": negative}
+        return cls("labels", target=target, weight=weight, **words)
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -144,57 +151,12 @@ class Label:
         """The names of the columns beside the attributes: the label's, and that of weights."""
         return (self.column,) if self.weight is None else (self.column, self.weight.column)
 
-
-def classes_of(negative: Any, positive: Any, target: Target | None) -> tuple[Any, ...] | None:
-    """The words of the classes in the order of scores; None for a number."""
-    if target is None:
-        return negative, positive
-    return target.names if isinstance(target, Nominal) else None
-
-
-class Labels(NamedTuple):
-    """How labels and weights of rows are read; public and checked.
-
-    Attributes:
-        kind: of the column of labels; Boolean for two classes.
-        max_weight: the largest weight that `sample_weight` may have; None if none was declared.
-        of_class: the weight of each class in units of the largest; None if all weigh the same.
-    """
-
-    kind: Column
-    max_weight: float | None
-    of_class: np.ndarray | None
-
-    @classmethod
-    def declared(
-        cls,
-        negative: Any = False,
-        positive: Any = True,
-        target: Target | None = None,
-        max_weight: float | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-    ) -> "Labels":
-        """How labels are read; arguments as `dpbt.table` has them.
-
-        Raises:
-            ValueError: as `dpbt.table`.
-        """
-        if target is None:
-            kind: Column = two_classes(negative, positive)
-        elif negative is not False or positive is not True:
-            raise ValueError("give target, or negative and positive, and not both")
-        else:
-            kind = check(target)
-        most = None if max_weight is None else _positive("max_weight", max_weight)
-        if class_weight is None:
-            return cls(kind, most, None)
-        names = classes_of(negative, positive, target)
-        if names is None:
-            raise ValueError("class_weight needs classes, and the target is a number")
-        return cls(kind, most, _of_classes(names, class_weight))
-
     def read(
-        self, labels: RawColumn, sample_weight: RawColumn | None, rows: int
+        self,
+        labels: RawColumn,
+        sample_weight: RawColumn | None,
+        rows: int,
+        class_weight: Mapping[Any, float] | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """(target, present, weight) of each row, by itself, as `Table` has them.
 
@@ -207,41 +169,47 @@ class Labels(NamedTuple):
         What is absent has a target of 0.
 
         Raises:
-            ValueError: for what is no column or has another length, and for weights without a
-                public bound. No cell is shown.
+            ValueError: for what is no column or has another length, for weights without a public
+                bound, and for weights of classes that are not as described. No cell is shown.
         """
+        of_class = None if class_weight is None else _of_classes(self.classes, class_weight)
         target, present = self._targets(_column("labels", labels, rows))
-        if sample_weight is None and self.of_class is None:
+        if sample_weight is None and of_class is None:
             return target, present, None
         weight = np.ones(rows)
         with np.errstate(all="ignore"):  # a warning would say that some row has a tiny weight
             if sample_weight is not None:
-                if self.max_weight is None:
+                if self.weight is None:
                     raise ValueError(
                         "sample_weight needs max_weight, a public bound on the weight of a row, "
-                        "as in max_weight=3; larger weights are clipped to it, and it is never "
-                        "read off them"
+                        "which is never read off the weights; larger ones are clipped to it"
                     )
                 given = read_numbers(_column("sample_weight", sample_weight, rows))
-                clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.max_weight)
-                weight = clipped / self.max_weight
-            if self.of_class is not None:
-                weight = weight * self.of_class[target.astype(np.int64)]
+                clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.weight.most)
+                weight = clipped / self.weight.most
+            if of_class is not None:
+                weight = weight * of_class[target.astype(np.int64)]
             return target, present, weight.astype(np.float32)
 
     def _targets(self, labels: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         """(target, present) of each row."""
-        match self.kind:
+        match self.target:
             case Numeric():
-                position, missing = self.kind.position(labels)
+                position, missing = self.target.position(labels)
                 return position, ~missing
             case Nominal():
-                cell, _ = self.kind.read(labels)
-                present = cell < len(self.kind.names)
+                cell, _ = self.target.read(labels)
+                present = cell < len(self.target.names)
                 return np.where(present, cell, np.uint8(0)), present
-            case Boolean():
-                cell, missing = self.kind.read(labels)
-                return cell == 1, ~missing
+        cell, missing = two_classes(self.negative, self.positive).read(labels)
+        return cell == 1, ~missing
+
+
+def classes_of(negative: Any, positive: Any, target: Target | None) -> tuple[Any, ...] | None:
+    """The words of the classes in the order of scores; None for a number."""
+    if target is None:
+        return negative, positive
+    return target.names if isinstance(target, Nominal) else None
 
 
 def two_classes(negative: object, positive: object) -> Boolean:
@@ -262,28 +230,24 @@ def two_classes(negative: object, positive: object) -> Boolean:
             "negative and positive must be False and True for Boolean labels, got True and False; "
             "negate the labels to exchange the classes"
         )
-    true, false = cells.declared(positive, "positive"), cells.declared(negative, "negative")
-    if true == false:
-        raise ValueError(f"the two classes must differ, got {true!r} twice")
-    return Boolean(true, false)
+    return Boolean(cells.declared(positive, "positive"), cells.declared(negative, "negative"))
 
 
-def _of_classes(names: tuple[Any, ...], class_weight: Mapping[Any, float]) -> np.ndarray:
+def _of_classes(names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]) -> np.ndarray:
     """f64[K]: the weights of classes in units of the largest.
 
     Raises:
         ValueError: unless each class has a positive and finite weight.
     """
-    if not isinstance(class_weight, Mapping):
+    if names is None or not isinstance(class_weight, Mapping):
         raise ValueError(
             "class_weight must map each class to its public weight, got "
             f"{shown(class_weight)}; it is not read off the labels, as their counts are private"
         )
     given = {cells.declared(name, "class_weight: a class"): w for name, w in class_weight.items()}
-    words = [cells.declared(name, "a class") for name in names]
-    if set(given) != set(words):
-        raise ValueError(f"class_weight must have a weight for each of {words}, got {list(given)}")
-    found = np.array([_positive(f"class_weight of {word!r}", given[word]) for word in words])
+    if set(given) != set(names):
+        raise ValueError(f"class_weight must have a weight for each of {names}, got {list(given)}")
+    found = np.array([_positive(f"class_weight of {word!r}", given[word]) for word in names])
     shares = found / found.max()
     if not np.all(shares.astype(np.float32) > 0):
         raise ValueError(f"class_weight must not differ beyond float32, got {shown(dict(given))}")

@@ -27,6 +27,7 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.learners import trees
+from dpbt.learners.hypotheses import Cells
 from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.draws import group_of
@@ -64,10 +65,12 @@ class Params(NamedTuple):
         noise: f32[], the noise multiplier of "split", "error" and "leaf". That of splits is 0 in
             the non-private mode, which takes the best split and leaves pure nodes alone.
         settings: numbers that are no noise.
+        leaf_step: f32[], a power of two: the public grid of leaf values, where they are published.
     """
 
     noise: Mapping[str, AnyArray]
     settings: Settings
+    leaf_step: Numbers = None
 
 
 def default_settings(link: LossFamily, depth: int) -> Settings:
@@ -94,11 +97,8 @@ def fractions(structure: Numbers, errors: Numbers | None) -> dict[str, Numbers]:
     return {"split": structure * (1 - errors), "error": structure * errors, "leaf": 1 - structure}
 
 
-AlphaOfLevel = Callable[[int, Array], Array]
-"""(level, class weights i32[nodes, 2]) -> the criterion's alpha at that level."""
-
-AlphaRule = Callable[[boundary.Draw, Settings], AlphaOfLevel]
-"""(the program's draw, the learner's settings) -> the alpha of each level."""
+Alpha = Callable[[int, Array], Array]
+"""(level, class weights i32[nodes, 2] of its nodes) -> the criterion's alpha at that level."""
 
 
 def errors(totals: AnyArray) -> Any:
@@ -113,12 +113,6 @@ def errors(totals: AnyArray) -> Any:
     return totals.min(axis=-1).sum()
 
 
-def public_alpha(draw: boundary.Draw, settings: Settings) -> AlphaOfLevel:
-    """Alpha is public: a constant or a schedule of the depth."""
-    del draw
-    return lambda level, totals: jnp.asarray(settings.alpha[level])
-
-
 def objective_alpha(noisy_errors: Array) -> Array:
     """f32[K] non-increasing alphas from noisy errors [K] of the levels 0..K-1; the first is 1.
 
@@ -130,33 +124,27 @@ def objective_alpha(noisy_errors: Array) -> Array:
     return jnp.minimum.accumulate(ratio)
 
 
-@functools.cache
-def noisy_objective(noise: Mechanism) -> AlphaRule:
+def noisy_objective(draw: boundary.Draw, kind: "Kind") -> Alpha:
     """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row."""
+    noisy_errors: list[Array] = []
 
-    def rule(draw: boundary.Draw, settings: Settings) -> AlphaOfLevel:
-        depth = len(settings.alpha)
-        noisy_errors: list[Array] = []
+    def alpha(level: int, totals: Array) -> Array:
+        if kind.depth == 1:
+            return jnp.float32(1)
+        released = draw(
+            f"error_{level}",
+            kind.noise,
+            boundary.Total(totals, errors),
+            sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
+            moves=1,
+            theorem="docs/privacy.md 4",
+            releases=f"errors at depth {level}",
+            unit=accounting.ROW_STEP,
+        )
+        noisy_errors.append(released.astype(jnp.float32))  # i32, or f32 of a large table
+        return objective_alpha(jnp.stack(noisy_errors))[-1]
 
-        def alpha(level: int, totals: Array) -> Array:
-            if depth == 1:
-                return jnp.float32(1)
-            released = draw(
-                f"error_{level}",
-                noise,
-                boundary.Total(totals, errors),
-                sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
-                moves=1,
-                theorem="docs/privacy.md 4",
-                releases=f"errors at depth {level}",
-                unit=accounting.ROW_STEP,
-            )
-            noisy_errors.append(released.astype(jnp.float32))  # i32, or f32 of a large table
-            return objective_alpha(jnp.stack(noisy_errors))[-1]
-
-        return alpha
-
-    return rule
+    return alpha
 
 
 def split_scores(loss: ProperLoss, products: Array, totals: Array) -> Array:
@@ -221,16 +209,6 @@ class Kind(NamedTuple):
     noise: Mechanism
 
     @property
-    def counts_errors(self) -> bool:
-        """Whether noisy errors are released. With one level, alpha is 1 without them."""
-        return self.objective and self.depth > 1
-
-    @property
-    def default_fractions(self) -> dict[str, Numbers]:
-        """Those of `recipes.bdpe`: half for structure, and a tenth of that for errors."""
-        return fractions(0.5, 0.1 if self.counts_errors else None)
-
-    @property
     def tag(self) -> str:
         """Every static part as text."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
@@ -244,17 +222,13 @@ class SplitPrice(NamedTuple):
     Attributes:
         bound: (loss, rows) -> the sensitivity of a score.
         moves: the range of the change of scores is moves * bound.
-        pays: (level) -> how often a level is paid for.
-        moved: (level) -> how many nodes' draws one row moves.
-        nodes: what is paid for together, in words for the ledger.
+        each_node: whether every node is paid for, instead of all nodes of a level together.
         theorem: where the bound is proved.
     """
 
     bound: Callable[[ProperLoss, AnyArray], Array]
     moves: int
-    pays: Callable[[int], int]
-    moved: Callable[[int], int]
-    nodes: str
+    each_node: bool
     theorem: str
 
     def sensitivity(self, family: LossFamily, alpha: Numbers, rows: Numbers) -> Array:
@@ -272,10 +246,10 @@ def grow(
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
-    numbers: Params,
+    params: Params,
     public: Public,
     kind: Kind,
-    alpha_rule: AlphaRule,
+    alpha_of: Alpha | None,
     price: SplitPrice,
 ) -> Array:
     """Draw all splits, level by level.
@@ -284,26 +258,28 @@ def grow(
         draw: the program's access to random draws.
         table: the prepared rows.
         weights: f32[N], integers 0..GRID.
-        numbers: the learner's noise and settings.
+        params: the learner's noise and settings.
         public: what is public in the round.
         kind: the static parts of the tree.
-        alpha_rule: how alpha follows at each level.
+        alpha_of: the alpha of each level; None for that of `Settings.alpha`.
         price: how the draws of splits are priced.
 
     Returns:
         i32[L, 2], the leaves' class weights in grid units; private.
     """
-    family, (noise_of, settings) = kind.criterion, numbers
+    family, noise_of = kind.criterion, params.noise
     weigh = functools.partial(trees.weights_by_class, table, weights)
     by_class = trees.stored(public.round, weigh)
     node = jnp.zeros(table.target.shape[0], trees.node_dtype(2**kind.depth))
     totals, products = trees.node_totals(by_class), None
-    alpha_of = alpha_rule(draw, settings)
+    by_rows = isinstance(table.asked, Cells)
     for level in range(kind.depth):
         # The weights on the right side of every split, and the criterion of this level.
-        products = trees.node_products(table, by_class, node, 2**level, products)
-        alpha = jnp.asarray(alpha_of(level, totals), jnp.float32)
-        largest = jnp.float32(1) if kind.objective else settings.alpha[level]
+        nodes = 2**level
+        products = trees.node_products(table, by_class, node, nodes, products)
+        alpha = params.settings.alpha[level] if alpha_of is None else alpha_of(level, totals)
+        alpha = jnp.asarray(alpha, jnp.float32)
+        largest = params.settings.alpha[level] if alpha_of is None else jnp.float32(1)
 
         # One split for each node, by its score; every row moves to its child.
         site = f"split_{level}"
@@ -315,20 +291,20 @@ def grow(
             boundary.Total((products, totals), split_choice(family), told),
             sensitivity=price.sensitivity(family, alpha, public.rows),
             at_most=price.sensitivity(family, largest, public.rows),
-            moves=price.moved(level),
+            moves=nodes if price.each_node else price.moves,
             theorem=price.theorem,
-            count=price.pays(level),
-            releases=f"splits at depth {level}, {price.nodes}",
+            count=nodes if price.each_node else 1,
+            releases=f"splits at depth {level}, "
+            f"{'each node paid for' if price.each_node else 'all nodes together'}",
             unit=accounting.ROW,
         )
         # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products
         # of the levels above.
-        by_rows = table.cells is not None
         if level + 1 < kind.depth or by_rows:
             descend = functools.partial(trees.descend, table.asked, node, split)
             node = trees.stored(public.round, descend)
         if by_rows:
-            totals = trees.sums_of_nodes(by_class, node, 2 ** (level + 1))
+            totals = trees.sums_of_nodes(by_class, node, 2 * nodes)
         else:
             totals = trees.child_totals(products, totals, split)
     return totals
@@ -345,28 +321,16 @@ def gathered_splits(release: Release, depth: int) -> Array:
     return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])
 
 
-def _price(kind: Kind) -> SplitPrice:
+def price(relation: Relation) -> SplitPrice:
     """All nodes of a level are paid for at once: their scores move one way, on disjoint rows."""
-    moves = sensitivity.split_moves(_relation(kind))
-    return SplitPrice(
-        bound=sensitivity.tight_split,
-        moves=moves,
-        pays=lambda level: 1,
-        moved=lambda level: moves,
-        nodes="all nodes together",
-        theorem="docs/privacy.md 1-3",
-    )
-
-
-def _relation(kind: Kind) -> Relation:
-    """The relation of a tight tree, which always has one."""
-    assert kind.relation is not None
-    return kind.relation
+    moves = sensitivity.split_moves(relation)
+    return SplitPrice(sensitivity.tight_split, moves, False, "docs/privacy.md 1-3")
 
 
 def _leaf_sensitivity(kind: Kind) -> Numbers:
     """The sensitivity of the class weights of all leaves together, in grid units."""
-    return kind.noise.bound(sensitivity.class_weights(_relation(kind)).times(GRID))
+    assert kind.relation is not None  # as a tight tree always has one
+    return kind.noise.bound(sensitivity.class_weights(kind.relation).times(GRID))
 
 
 def program(
@@ -378,14 +342,15 @@ def program(
     public: Public,
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
-    rule = noisy_objective(kind.noise) if kind.objective else public_alpha
-    leaves = grow(draw, table, weights, params, public, kind, rule, _price(kind))
+    assert kind.relation is not None
+    alpha_of = noisy_objective(draw, kind) if kind.objective else None
+    leaves = grow(draw, table, weights, params, public, kind, alpha_of, price(kind.relation))
     draw(
         "leaf",
         kind.noise,
         boundary.Total(leaves),
         sensitivity=_leaf_sensitivity(kind),
-        moves=sensitivity.moved_rows(_relation(kind)),
+        moves=sensitivity.moved_rows(kind.relation),
         theorem="docs/privacy.md 3, 5",
         releases="class weights, all leaves",
         unit=accounting.ROW_STEP,
@@ -444,14 +409,14 @@ def greedy_tree(
     """
     check_criterion(criterion)
     kind = Kind(depth, criterion, link, objective, relation, noise)
-    settings = default_settings(link, depth)
+    usual = default_settings(link, depth)
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
-        kind.default_fractions,
+        fractions(0.5, 0.1 if objective and depth > 1 else None),
         trees.TREES,
         relation,
-        params=functools.partial(params, settings),
+        params=functools.partial(params, usual),
         work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
         tag=f"greedy_tree({kind.tag})",
     )

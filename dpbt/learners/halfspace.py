@@ -23,9 +23,8 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.data import questions
-from dpbt.learners.hypotheses import halfspaces
-from dpbt.learners.hypotheses.halfspaces import Halfspace, to_ball
-from dpbt.learners.hypotheses.kind import Of
+from dpbt.learners.hypotheses import HALFSPACES as HALFSPACE_KIND
+from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, slickness, variates
 from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
 from dpbt.public import without_values
@@ -143,8 +142,8 @@ HALFSPACES = HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
-    predict=Of("halfspaces", lambda each, rows: halfspaces.predict(each, rows.columns)),
-    bound=lambda hypothesis: jnp.sqrt(jnp.sum(hypothesis.normal**2)) * (1 + 2.0**-20),
+    predict=Of(HALFSPACE_KIND, lambda each, rows: HALFSPACE_KIND.predict(each, rows.columns)),
+    bound=lambda each: jnp.sqrt(jnp.sum(each.normal**2)) * (1 + 2.0**-20),
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of cells."""
 

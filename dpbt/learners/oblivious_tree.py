@@ -16,38 +16,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.arithmetic import rounded
-from dpbt.base import (
-    BINARY,
-    CELLS,
-    GRID,
-    NUMBER,
-    AnyArray,
-    Array,
-    Public,
-    Relation,
-    Release,
-    Response,
-    WeakLearner,
-    relation_name,
+from dpbt.base import BINARY, CELLS, GRID, NUMBER, AnyArray, Array, Public, Release, WeakLearner
+from dpbt.learners import oblivious_questions, score_line
+from dpbt.learners.hypotheses import ObliviousTree
+from dpbt.learners.oblivious_prologue import (
+    MAX_BINS,
+    TARGET_SITE,
+    class_totals,
+    deviation,
+    fitted_target,
+    histogram_sensitivity,
+    known_cells,
+    prologue,
 )
-from dpbt.base import Prologue as LearnerPrologue
-from dpbt.learners import oblivious_leaves, oblivious_questions, score_line, target_histogram
-from dpbt.learners.oblivious_hypotheses import (
-    ObliviousTree,
-    Rows,
-    cells_of,
-    hypothesis_class,
-    leaves_in,
-)
-from dpbt.learners.oblivious_questions import Attribute
-from dpbt.privacy import boundary, sensitivity
-from dpbt.privacy.grid import whole_rows
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity
+from dpbt.learners.oblivious_questions import MAX_DEPTH, Kind, Rows, hypothesis_class, leaves_in
+from dpbt.privacy import boundary
+from dpbt.privacy.mechanism import Numbers, Sensitivity
 from dpbt.privacy.sensitivity import moved_rows
 from dpbt.validate import shown, whole, wholes, within
-
-MAX_DEPTH = 10
-"""Trees have at most 2^10 leaves."""
 
 
 class Params(NamedTuple):
@@ -83,69 +69,6 @@ def params(
     return Params(dict(noise), step, limit, curvature, seed)
 
 
-class Kind(NamedTuple):
-    """What is static in an oblivious tree.
-
-    Attributes:
-        attributes: of the public domain, one for each feature.
-        depth: D, the number of questions.
-        attributes_per_tree: how many attributes a tree asks; the trees take these numbers in turn.
-        marginals: whether a prologue releases the class histogram of every attribute.
-        scores: whether an epilogue releases the final scores by class (`score_line`).
-        smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum; a leaf
-            that differs in b bits has this to the power of b.
-        relation: the neighbouring relation of the ledger.
-        noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
-        response: what is predicted.
-        monotone: for each attribute 1 if scores must not fall with its cells, -1 if they must not
-            rise, and 0 otherwise; empty if there are no constraints.
-        target_bins: how many bins the histogram of a number has.
-    """
-
-    attributes: tuple[Attribute, ...]
-    depth: int
-    attributes_per_tree: tuple[int, ...]
-    marginals: bool
-    scores: bool
-    smoothing: float
-    relation: Relation
-    noise: Mechanism
-    response: Response = BINARY
-    monotone: tuple[int, ...] = ()
-    target_bins: int = 32
-
-    @property
-    def widest(self) -> int:
-        """C, the most cells of a feature."""
-        return max(attribute.cells for attribute in self.attributes)
-
-    @property
-    def tag(self) -> str:
-        """Names every static part."""
-        cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
-        once = f"{self.marginals}, {self.scores}"
-        static = f"{self.depth}, {self.attributes_per_tree}, {once}, {self.smoothing!r}"
-        more = "" if self.response == BINARY else f", {self.response.words}"
-        if self.response == NUMBER:
-            more += f" in {self.target_bins} bins"
-        if any(self.monotone):
-            more += f", {self.monotone}"
-        return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}{more}"
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of noise of scale 1."""
-        return score_line.deviation_of(self.noise)
-
-    @property
-    def columns(self) -> int:
-        """How many counts the histogram has for each cell: one for each class."""
-        return max(self.response.classes, 1)
-
-
-# Sensitivities.
-
-
 def sum_sensitivity(kind: Kind) -> float:
     """How far one row moves the leaf sums of a tree, in grid units, in the mechanism's norm.
 
@@ -164,165 +87,33 @@ def sum_sensitivity(kind: Kind) -> float:
     return kind.noise.bound(Sensitivity(moved, moved))
 
 
-def histogram_sensitivity(kind: Kind) -> float:
-    """How far one row moves all class histograms together, in rows, in the mechanism's norm.
-
-    Proof. A row is in one cell of each of F histograms, in the column of its class. It adds at most
-    1 to that count, by its own weight, before counts are rounded to whole rows. Two numbers that
-    differ by at most 1 are at most 1 apart once they are rounded. Under add/remove F counts move by
-    at most 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts move by 1: L1 = 2 F and
-    L2 = sqrt(2 F).
-    """
-    return kind.noise.bound(sensitivity.histograms(kind.relation, len(kind.attributes)))
-
-
-# The prologue: class histograms.
-
-
-def _histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
-    """i32[F, C, K]: how many rows of each class have each cell, in 1 / GRID of a row.
-
-    C is the most cells of a feature. For a number K is 1. A row counts by its weight. A cell that
-    its feature does not have is beyond C, or has a count that nothing reads.
-    """
-    columns = kind.columns
-    part = weights.astype(jnp.int32)
-    label = jnp.zeros(part.shape, jnp.int32)
-    if kind.response != NUMBER:
-        label = target.astype(jnp.int32)
-        part = jnp.where(label < columns, part, 0)
-
-    def of_feature(cell: Array) -> Array:
-        place = columns * cell.astype(jnp.int32) + jnp.minimum(label, columns - 1)
-        counts = jax.ops.segment_sum(part, place, columns * kind.widest)
-        return counts.reshape(kind.widest, columns)
-
-    return jax.lax.map(of_feature, cells)
-
-
-def _known_cells(kind: Kind) -> np.ndarray:
-    """bool[F, C]: the cells that each feature has."""
-    return np.stack([np.arange(kind.widest) < attribute.cells for attribute in kind.attributes])
-
-
-def _opening(
-    kind: Kind,
-    draw: boundary.Draw,
-    rows: Rows,
-    weights: Array,
-    params: Params,
-    public: Public,
-) -> None:
-    """The class histograms of all attributes, and the histogram of a number."""
-    del params, public
-    if kind.marginals:
-        histograms = _histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
-        draw(
-            "histogram",
-            kind.noise,
-            boundary.Total(histograms, whole_rows),
-            sensitivity=histogram_sensitivity(kind),
-            moves=len(kind.attributes) * moved_rows(kind.relation),
-            theorem="docs/privacy.md O1",
-            releases=f"{'' if kind.response == NUMBER else 'class '}histogram of every attribute",
-        )
-    if kind.response == NUMBER:
-        counts = target_histogram.counts(rows.target, weights.astype(jnp.int32), kind.target_bins)
-        draw(
-            target_histogram.SITE,
-            kind.noise,
-            boundary.Total(counts, whole_rows),
-            sensitivity=sensitivity.histograms(kind.relation),
-            moves=moved_rows(kind.relation),
-            theorem="docs/privacy.md O1",
-            releases="histogram of the target",
-        )
-
-
-def _fitted_target(kind: Kind, release: Release, params: Params) -> tuple[Array, Array, Array]:
-    """(centre, spread, rows) of a number, as its released histogram says."""
-    moved = kind.noise.bound(sensitivity.histograms(kind.relation))
-    deviation = _deviation(kind, moved, params, target_histogram.SITE)
-    return target_histogram.fitted(release[target_histogram.SITE], deviation)
-
-
-def _deviation(kind: Kind, moved: float, params: Params, site: str) -> Array:
-    """f32[]: the standard deviation of the noise at a site, of a sensitivity."""
-    return rounded(np.float32(kind.deviation * moved) * params.noise[site])
-
-
-def _class_totals(kind: Kind, histogram: Array) -> Array:
-    """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
-    known = jnp.asarray(_known_cells(kind))[..., None]
-    totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
-    return jnp.maximum(jnp.median(totals, axis=0), 10.0)
-
-
-def _start(kind: Kind, release: Release, params: Params) -> Array:
-    """The score that rows start from.
-
-    Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
-    f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre.
-    """
-    if kind.response == NUMBER:
-        return _fitted_target(kind, release, params)[0]
-    totals = _class_totals(kind, release["histogram"])
-    cells = float(_known_cells(kind).sum(axis=1).mean())
-    columns = cells / len(kind.attributes)
-    moved = histogram_sensitivity(kind) * math.sqrt(columns)
-    deviation = _deviation(kind, moved, params, "histogram")
-    shrunk = totals + rounded(3 * deviation)
-    if kind.response == BINARY:
-        return jnp.log2(shrunk[1] / shrunk[0])
-    logs = rounded(jnp.log2(shrunk))
-    return logs - rounded(jnp.mean(logs))
-
-
-def _prologue(kind: Kind) -> LearnerPrologue:
-    program = functools.partial(_opening, kind)
-    start, tag = functools.partial(_start, kind), f"histograms({kind.tag})"
-    if kind.response == NUMBER:
-        fitted = functools.partial(_fitted_target, kind)
-        unit, seen = (lambda *read: fitted(*read)[1]), (lambda *read: fitted(*read)[2])
-        return LearnerPrologue(program, start, tag, unit, seen)
-
-    def members(release: Release, params: Params) -> Array:
-        del params
-        return jnp.sum(_class_totals(kind, release["histogram"]))
-
-    return LearnerPrologue(program, start, tag, seen=members)
-
-
 def _masses(kind: Kind, params: Params, public: Public) -> tuple[Array, Array]:
     """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
 
     Uniform over the cells of a feature without histograms.
     """
-    known = _known_cells(kind)
+    known = known_cells(kind)
     uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if not kind.marginals:
         rows = jnp.asarray(public.rows, jnp.float32)
         if public.seen is not None:
             rows = public.seen
         elif kind.response == NUMBER:
-            rows = _fitted_target(kind, public.prologue, params)[2]
+            rows = fitted_target(kind, public.prologue, params)[2]
         return uniform, rows
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
     moved = histogram_sensitivity(kind) * math.sqrt(kind.columns)
-    noise = _deviation(kind, moved, params, "histogram")
+    noise = deviation(kind, moved, params, "histogram")
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
     measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
     mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
     if public.seen is None or kind.response == NUMBER:
-        return mass, jnp.sum(_class_totals(kind, histogram))
+        return mass, jnp.sum(class_totals(kind, histogram))
     return mass, public.seen
-
-
-# One round.
 
 
 def structure(kind: Kind, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
@@ -421,20 +212,92 @@ def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
     return jnp.where(within[None], whole, 0)
 
 
-def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> ObliviousTree:
-    """The tree: each leaf moves as far as its sum stands above the noise.
+@functools.cache
+def _neighbour_weights(depth: int, smoothing: float) -> np.ndarray:
+    """f32[2^D, 2^D]: the weight of one leaf in another, by the number of bits they differ in."""
+    leaves = np.arange(2**depth)
+    bits = np.bitwise_count(leaves[:, None] ^ leaves[None, :])
+    return (float(smoothing) ** bits).astype(np.float32)
 
-    `oblivious_leaves.steps` has the formula.
+
+def leaf_values(kind: Kind, sums: Array, rows: Array, params: Params, public: Public) -> Array:
+    """f32[2^D], or f32[K, 2^D] with several classes: what each leaf adds to the score.
+
+    Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
+    estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 1), -v, v). G, sigma and
+    m add up other leaves too, with the weights of `Kind.smoothing`.
+
+    - Two classes: the step is turned from nats into bits.
+    - Several classes: residuals add up to 0 over classes, so what noise adds to all classes alike
+      is taken off, and sigma becomes sqrt((K - 1) / K) of what it was. The step of each class is
+      (K - 1) / K of that above, as for two classes scores of +H / 2 and -H / 2 differ by H.
+    - A number: the step is in units of residuals (`Public.unit`).
+
+    Args:
+        kind: the static parts.
+        sums: i32[2^D] or i32[K, 2^D], released, in grid units.
+        rows: f32[2^D], m.
+        params: s, v and h are its step, limit and curvature.
+        public: of the round.
     """
+    unit = jnp.asarray(public.cap, jnp.float32) / GRID
+    near = jnp.asarray(_neighbour_weights(kind.depth, kind.smoothing))
+    spread = jnp.sqrt(jnp.sum(near**2, axis=1))
+
+    signal = (near @ (sums.astype(jnp.float32) * unit).T).T
+    of_sum = deviation(kind, sum_sensitivity(kind), params, "sums")
+    noise = rounded(rounded(of_sum * unit) * spread)
+    share, response = 1.0, kind.response
+    if response.axes:
+        share = (response.classes - 1) / response.classes
+        signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
+        noise = rounded(noise * np.float32(math.sqrt(share)))
+
+    expected = rounded((near @ rows) * params.curvature / 3)
+    denominator = jnp.broadcast_to(jnp.maximum(noise + expected, 1.0), signal.shape)
+    found = jnp.clip(params.step * signal / denominator, -params.limit, params.limit)
+    if response == NUMBER:
+        return rounded((found * public.unit).astype(jnp.float32))
+    return rounded((found / math.log(2.0) * np.float32(share)).astype(jnp.float32))
+
+
+def monotone(leaf: Array, direction: Array) -> Array:
+    """f32[2^D]: the leaves, made monotone in the levels that have a direction.
+
+    A leaf is at most another if they differ only in levels with a direction, and the other is on
+    the side of larger values at each of them. A leaf becomes the mean of two numbers: the largest
+    leaf that is at most it, and the smallest that is at least it. Both are monotone, and so is
+    their mean. Leaves that are monotone already stay as they are.
+
+    Args:
+        leaf: f32[2^D].
+        direction: i32[D]: 1 where the right side must not be lower, -1 where it must not be higher,
+            and 0 for a level without a constraint.
+    """
+    depth = direction.shape[0]
+    highest = lowest = leaf
+    for level in range(depth):
+        shape = (2**level, 2, 2 ** (depth - level - 1))
+        highest = _running(highest.reshape(shape), direction[level], jnp.maximum).reshape(-1)
+        lowest = _running(lowest.reshape(shape), -direction[level], jnp.minimum).reshape(-1)
+    return (highest + lowest) / 2
+
+
+def _running(sides: Array, direction: Array, best: "np.ufunc | object") -> Array:
+    """f32[A, 2, B]: the best of a side and of the one before it in the direction."""
+    left, right = sides[:, 0], sides[:, 1]
+    both = best(left, right)  # type: ignore[operator]
+    new_left = jnp.where(direction < 0, both, left)
+    new_right = jnp.where(direction > 0, both, right)
+    return jnp.stack([new_left, new_right], axis=1)
+
+
+def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> ObliviousTree:
+    """The tree: each leaf moves as far as its sum stands above the noise."""
     tree, rows = _known(kind, params, public)
-    deviation = _deviation(kind, sum_sensitivity(kind), params, "sums")
-    numbers = deviation, params.step, params.limit, params.curvature
-    leaf = oblivious_leaves.steps(
-        release["sums"], rows, kind.smoothing, kind.response, *numbers, public
-    )
+    leaf = leaf_values(kind, release["sums"], rows, params, public)
     if any(kind.monotone):
-        direction = jnp.asarray(kind.monotone, jnp.int32)[tree.feature]
-        leaf = oblivious_leaves.monotone(leaf, direction)
+        leaf = monotone(leaf, jnp.asarray(kind.monotone, jnp.int32)[tree.feature])
     return tree._replace(leaf=leaf)
 
 
@@ -450,86 +313,40 @@ def default_fractions(kind: Kind) -> dict[str, float]:
     """A tenth of the budget for each of what is drawn once, and the rest for the trees."""
     once = {
         "histogram": kind.marginals,
-        target_histogram.SITE: kind.response == NUMBER,
+        TARGET_SITE: kind.response == NUMBER,
         score_line.SITE: kind.scores,
     }
     drawn = [site for site, is_drawn in once.items() if is_drawn]
     return {"sums": 1 - 0.1 * len(drawn), **dict.fromkeys(drawn, 0.1)}
 
 
-def checked_kind(
-    attributes: Sequence[Attribute],
-    depth: int,
-    relation: Relation,
-    noise: Mechanism,
-    attributes_per_tree: Sequence[int],
-    marginals: bool,
-    scores: bool,
-    smoothing: float,
-    response: Response = BINARY,
-    monotone: Sequence[int] = (),
-    target_bins: int = 32,
-) -> Kind:
+def checked(kind: Kind) -> Kind:
     """The static part of a tree, checked.
 
-    Args:
-        attributes: of the public domain, one for each feature. `recipes.oblivious.attributes_of`
-            makes them of a domain.
-        depth: D, in 1..MAX_DEPTH.
-        relation: the neighbouring relation of the ledger.
-        noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
-        attributes_per_tree: how many attributes a tree asks; the trees take these numbers in turn.
-        marginals: whether a prologue releases the class histogram of every attribute. Thresholds
-            then follow the released histograms instead of being evenly spaced, scores start
-            from the released log odds, and steps know how many rows a leaf has.
-        scores: whether an epilogue releases the final scores by class, and maps scores by a line
-            that makes probabilities true (`score_line`).
-        smoothing: the weight of a leaf's neighbour in its sum, in [0, 1); post-processing.
-        response: what is predicted. A number always has a prologue, which releases its histogram.
-        monotone: for each attribute 1 if scores must not fall with its cells, -1 if they must not
-            rise, and 0 otherwise; post-processing. It is not for several classes.
-        target_bins: how many bins of equal width the histogram of a number has.
-
     Raises:
-        ValueError: naming the argument that is out of its range.
+        ValueError: naming what is out of its range.
     """
-    depth = whole("depth", depth, MAX_DEPTH)
-    counts = wholes("attributes_per_tree", attributes_per_tree).reshape(-1)
+    depth = whole("depth", kind.depth, MAX_DEPTH)
+    counts = wholes("attributes_per_tree", kind.attributes_per_tree).reshape(-1)
     if counts.max() > MAX_DEPTH:
         raise ValueError(
             f"attributes_per_tree must be one or more numbers in 1..{MAX_DEPTH}, "
-            f"got {shown(attributes_per_tree)}"
+            f"got {shown(kind.attributes_per_tree)}"
         )
-    near = within("smoothing", smoothing, "[0, 1)")
-    if near.ndim:
-        raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
-    if scores and response == NUMBER:
+    smoothing = within("smoothing", kind.smoothing, "[0, 1)")
+    if smoothing.ndim:
+        raise ValueError(f"smoothing must be one number, got {shown(kind.smoothing)}")
+    if kind.scores and kind.response == NUMBER:
         raise ValueError("scores by class need classes: a number has no scores_fraction")
-    _check_monotone(attributes, monotone, response)
-    bins = within("target_bins", target_bins, f"[2, {target_histogram.MAX_BINS}]", whole=True)
-    numbers, once = tuple(counts.tolist()), (marginals, scores)
-    static = tuple(attributes), depth, numbers, *once, float(near), relation, noise
-    return Kind(*static, response, tuple(monotone), int(bins))
-
-
-def _check_monotone(
-    attributes: Sequence[Attribute], monotone: Sequence[int], response: Response
-) -> None:
-    """Refuse constraints that leaves cannot keep.
-
-    Raises:
-        ValueError: saying which.
-    """
-    if not any(monotone):
-        return
-    if response.axes:
+    if any(kind.monotone) and kind.response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
-    if len(monotone) != len(attributes) or not set(monotone) <= {-1, 0, 1}:
-        got = shown(list(monotone))
-        raise ValueError(f"monotone must hold -1, 0 or 1 for each attribute, got {got}")
-    for number, (attribute, direction) in enumerate(zip(attributes, monotone, strict=True)):
-        if direction and not attribute.ordered:
-            raise ValueError(f"attribute {number} has no order, so nothing is monotone in it")
+    bins = within("target_bins", kind.target_bins, f"[2, {MAX_BINS}]", whole=True)
+    return kind._replace(
+        depth=depth,
+        attributes_per_tree=tuple(counts.tolist()),
+        smoothing=float(smoothing),
+        target_bins=int(bins),
+    )
 
 
 @functools.cache
@@ -545,7 +362,7 @@ def oblivious_tree(kind: Kind) -> WeakLearner:
     are exactly sqrt(T) shift-GDP.
 
     Args:
-        kind: the static parts, as `checked_kind` makes them.
+        kind: the static parts, as `checked` makes them.
     """
     of_round = functools.partial(structure, kind)
     hypotheses = hypothesis_class(kind.attributes, of_round, kind.response)
@@ -555,7 +372,7 @@ def oblivious_tree(kind: Kind) -> WeakLearner:
         default_fractions(kind),
         hypotheses,
         kind.relation,
-        prologue=_prologue(kind) if kind.marginals or kind.response == NUMBER else None,
+        prologue=prologue(kind) if kind.marginals or kind.response == NUMBER else None,
         epilogue=score_line.epilogue(kind.relation, kind.noise, kind.response)
         if kind.scores
         else None,

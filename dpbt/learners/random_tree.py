@@ -32,9 +32,8 @@ from dpbt.base import (
     relation_name,
 )
 from dpbt.data import questions
-from dpbt.learners.hypotheses import tree_groups
-from dpbt.learners.hypotheses.kind import Of
-from dpbt.learners.hypotheses.tree_groups import TreeGroup
+from dpbt.learners import hypotheses
+from dpbt.learners.hypotheses import Of, TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.public import without_values
@@ -170,7 +169,7 @@ TREE_GROUPS = HypothesisClass(
     example=questions.example,
     check=questions.check,
     prepare=prepare,
-    predict=Of("tree_groups", lambda group, rows: tree_groups.votes(group, rows.position)),
+    predict=Of(hypotheses.TREE_GROUPS, lambda group, rows: hypotheses.votes(group, rows.position)),
     bound=lambda group: jnp.sum(group.grown),
 )
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""

@@ -54,18 +54,12 @@ def deviation_of(noise: Mechanism) -> float:
     return math.sqrt(2) if noise.price.norm == "l1" else 1.0
 
 
-def counts(rows: Prepared, scores: Array) -> Array:
-    """i32[10, 2]: how many present rows of each class have scores (in bits) in each interval.
+def parts(rows: Prepared, scores: Array) -> Array:
+    """i32[10, 2]: the present rows of each class with scores (in bits) in each interval.
 
     With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
-    the class says whether the row is of it. A row counts by its weight, and counts are rounded to
-    whole rows.
+    the class says whether the row is of it. A row counts by its weight, in 1 / GRID of a row.
     """
-    return whole_rows(parts(rows, scores))
-
-
-def parts(rows: Prepared, scores: Array) -> Array:
-    """i32[10, 2]: `counts` in 1 / GRID of a row, before they are rounded."""
     nats, target = scores * np.float32(_LN2), rows.target
     if scores.ndim == 2:
         nats, target = _of_largest(scores, target)
@@ -92,7 +86,7 @@ def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
     slope and shift follow from the counts.
 
     Args:
-        noisy: i32[10, 2], noisy `counts`.
+        noisy: i32[10, 2], noisy `parts` in whole rows.
         deviation: f32[], the standard deviation of the noise, in rows.
         start: f32[], where scores started, in bits.
     """
@@ -108,7 +102,7 @@ def temperature(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, 
     fitted to these, without a shift.
 
     Args:
-        noisy: i32[10, 2], noisy `counts`.
+        noisy: i32[10, 2], noisy `parts` in whole rows.
         deviation: f32[], the standard deviation of the noise, in rows.
         start: f32[K], where scores started, in bits.
     """

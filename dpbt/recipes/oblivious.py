@@ -26,12 +26,12 @@ from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target
-from dpbt.learners import oblivious_tree, score_line, target_histogram
+from dpbt.learners import oblivious_tree, score_line
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
 from dpbt.validate import shown, whole, within
-from dpbt.weighting import ClippedNumbers, ResidualNumbers, clipped_mirror, residuals
+from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
 """Seeds are whole numbers below this, which float32 holds."""
@@ -143,8 +143,8 @@ def oblivious_boost(
     scores = _share("scores_fraction", scores_fraction)
     shares = {"sums": 1 - marginals - scores, "histogram": marginals, score_line.SITE: scores}
     if number and not np.any(scores > 0):
-        shares[target_histogram.SITE] = within("target_fraction", target_fraction, "(0, 1)")
-        shares["sums"] = shares["sums"] - shares[target_histogram.SITE]
+        shares[oblivious_tree.TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
+        shares["sums"] = shares["sums"] - shares[oblivious_tree.TARGET_SITE]
     if np.any(shares["sums"] <= 0):
         raise ValueError(
             "marginals_fraction, target_fraction and scores_fraction must add up to less than 1, "
@@ -153,24 +153,25 @@ def oblivious_boost(
 
     # Put the parts together.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    kind = oblivious_tree.checked_kind(
+    kind = oblivious_tree.Kind(
         attributes_of(domain),
         depth,
-        request.relation,
-        noise,
         attributes_per_tree,
         bool(np.any(marginals > 0)),
         bool(np.any(scores > 0)),
         smoothing,
+        request.relation,
+        noise,
         response,
         _directions(domain, monotone),
         target_bins,
     )
+    kind = oblivious_tree.checked(kind)
     clip = within("clip", (0.5 if number else 0.3) if clip is None else clip, _POSITIVE)
     if not number:
         within("clip", clip, "(0, 1]")
     if response == BINARY:
-        update, weighting = clipped_mirror(losses.log), ClippedNumbers(np.ones(()), clip)
+        update, weighting = clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip)
     else:
         update = residuals(response, noise.price.norm)
         norm = 1 if number else 2 if noise.price.norm == "l1" else math.sqrt(2)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses
 from dpbt.base import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
-from dpbt.learners import halfspace, one_rule, top_down_tree
+from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
 from dpbt.recipes.building import (
@@ -79,7 +79,7 @@ def lazybb_rules(
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
     one_of("selection", selection, _SELECTIONS)
-    learner = one_rule.one_rule(request.relation, calibration, _SELECTIONS[selection])
+    learner = lazybb.one_rule(request.relation, calibration, _SELECTIONS[selection])
     drafted = _vote(request, learner, density, learning_rate, "lazybb_rules", selection)
     published = functools.partial(composed, draws=1)
     return build(request, drafted, allow=either_accountant if request.tight else published)
@@ -162,10 +162,10 @@ def lazybb_trees(
     by_splits = functools.partial(_by_splits, split_fraction=(1 - labels) / splits)
     published = functools.partial(composed, draws=splits, labels=True)
 
-    learner = top_down_tree.top_down_tree(splits, depth, loss, request.relation, calibration)
+    learner = lazybb.top_down_tree(splits, depth, loss, request.relation, calibration)
     words = "lazybb_trees", f"{splits}, {loss.name}"
     drafted = _vote(request, learner, density, learning_rate, *words)
-    fractions = top_down_tree.fractions(labels)
+    fractions = lazybb.fractions(labels)
     return build(request, drafted, fractions, allow=by_splits if request.tight else published)
 
 

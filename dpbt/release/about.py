@@ -10,8 +10,7 @@ from dpbt.arithmetic import Array, namespace
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target
-from dpbt.learners.hypotheses import KINDS
-from dpbt.learners.hypotheses.kind import Kind, Of, Rows
+from dpbt.learners.hypotheses import Kind, Of, Rows
 from dpbt.release.scoring import PROBABILITIES
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def about(recipe: "Recipe") -> About:
     """What is public about the models of a recipe."""
     hypotheses, target = recipe.learner.hypotheses, recipe.target
     own = hypotheses.predict
-    kind = KINDS[own.kind] if isinstance(own, Of) else _own_kind(hypotheses)
+    kind = own.kind if isinstance(own, Of) else _own_kind(hypotheses)
     classes = target.names if isinstance(target, Nominal) else None
     return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
 

@@ -20,8 +20,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, check, response_of
 from dpbt.formats import LedgerRecord, checksum, decode, own
-from dpbt.learners.hypotheses import KINDS
-from dpbt.learners.hypotheses.kind import check_within
+from dpbt.learners.hypotheses import KINDS, check_within
 from dpbt.public import CELLS, Questions
 from dpbt.release.about import About
 from dpbt.release.scoring import PROBABILITIES, ask_the_same

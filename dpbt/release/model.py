@@ -31,9 +31,8 @@ from dpbt.data.cells import is_sequence, tried
 from dpbt.data.domains import Domain
 from dpbt.data.frames import names_of
 from dpbt.data.kinds import Numeric
-from dpbt.learners.hypotheses import KINDS
-from dpbt.learners.hypotheses.kind import Hypotheses
-from dpbt.learners.hypotheses.words import DIGITS
+from dpbt.learners.hypotheses import KINDS, Hypotheses
+from dpbt.learners.words import DIGITS
 from dpbt.public import Questions
 from dpbt.release import file, scoring
 from dpbt.release.about import About
@@ -482,9 +481,7 @@ def explain(model: Model, domain: Domain | None = None) -> str:
     assert asked is not None  # as `domain_of` says
     if about.kind.name != "trees" and not ask_the_same(asked, domains.questions(known)):
         raise ValueError("nominal columns as codes have no words: make the table without codes")
-    hypotheses = model.on_host()
-    heap = None if about.kind.heap is None else about.kind.heap(hypotheses, asked, known)
-    words = about.kind.explain(hypotheses, heap, known, about.target, about.classes)
+    words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         return f"every row starts with {_start(model)}\n{words}"
     return words

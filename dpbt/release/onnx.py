@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpbt.data.kinds import Nominal, Numeric
-from dpbt.learners.hypotheses.graph import Graph, Value
+from dpbt.learners.graph import Graph, Value
 from dpbt.release.model import Model, frozen, model_of
 from dpbt.storage import write_whole
 from dpbt.validate import as_path

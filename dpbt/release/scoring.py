@@ -14,7 +14,7 @@ from dpbt.arithmetic import Array, fold, namespace
 from dpbt.data.blocks import BlockTable
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target, in_units
-from dpbt.learners.hypotheses.kind import Hypotheses, Kind, Rows
+from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
 from dpbt.public import Questions, of_bits
 from dpbt.validate import shown
 

@@ -153,10 +153,9 @@ class PrivateEstimator(BaseEstimator):
             own = column_of("sample_weight", "numbers", sample_weight)
             return {**options, "sample_weight": own}
         if label is not None and label.weight is not None:
-            column, most = label.weight
             raise ValueError(
-                f"the domain's file declares weights of rows, in the column {column!r}; give them "
-                f"to fit as sample_weight, with max_weight={most:g}"
+                f"the domain's file declares weights of rows, in {label.weight.column!r}; "
+                f"give them to fit as sample_weight, with max_weight={label.weight.most:g}"
             )
         return options
 

@@ -132,10 +132,8 @@ def _check_task(task: Task) -> None:
     """
     # A field in the place of another one may be private, so its type alone is shown.
     _check_file_name("a task", task.name)
-    for field, kind in (("table", Table), ("arguments", Mapping)):
-        if not isinstance(value := getattr(task, field), kind):
-            expected, given = kind.__name__, type(value).__name__
-            raise ValueError(f"{field} of task {task.name!r} must be a {expected}, got {given}")
+    if not isinstance(task.table, Table) or not isinstance(task.arguments, Mapping):
+        raise ValueError(f"task {task.name!r} must have a table and a dict of arguments")
 
     # The masks and the table have the same rows.
     if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:

@@ -169,10 +169,10 @@ def run(
         programs: dict[Any, _Program] = {}
         for (shape, task), own in zip(padded_tasks(tasks, padding), groups_of, strict=True):
             for group in own:
-                program = programs.setdefault(
-                    (shape, group.structure), _Program(sweep, measure, mesh)
-                )
-                program.pieces.append((task, group, results[task.name].done))
+                place = shape, group.structure
+                if place not in programs:
+                    programs[place] = _Program(sweep, measure, mesh)
+                programs[place].pieces.append((task, group, results[task.name].done))
 
         def save(task: str, columns: Mapping[str, np.ndarray], taken: float) -> None:
             results[task].add(columns)

@@ -107,12 +107,11 @@ def _product_seconds(rows: int, splits: int, depth: int, layout: Layout, repeats
     """Seconds of the products of a round of all models of a layout, level after level."""
     rng = np.random.default_rng(0)
     columns = jax.device_put(rng.integers(0, 2, (splits, rows), np.int8))
-    table = columns.T + 0
-    product = jax.jit(jax.vmap(trees.product_int8, (0, None, None)))
+    product = jax.jit(jax.vmap(trees.product, (0, None)))
     seconds = 0.0
     for right in right_siblings(depth):
         left = jnp.ones((layout.lanes, 2 * right, rows), jnp.int8)
-        seconds += layout.fastest(lambda left=left: product(left, table, columns), repeats)
+        seconds += layout.fastest(lambda left=left: product(left, columns), repeats)
     return seconds
 
 

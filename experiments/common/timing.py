@@ -7,9 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-
-from dpbt.privacy import keys
 
 
 class Timing(NamedTuple):
@@ -63,11 +60,3 @@ def side_by_side(call: Callable[[int], Any], threads: int) -> list[Any]:
         return [jax.block_until_ready(call(0))]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(lambda number: jax.block_until_ready(call(number)), range(threads)))
-
-
-def known_key() -> jax.Array:
-    """A key of the kind that a release has, with words that everybody knows, for made-up rows.
-
-    Its draws take the time of a release. It is the same in every run, so a run can go on.
-    """
-    return jax.random.wrap_key_data(jnp.arange(8, dtype=jnp.uint32), impl=keys.CHACHA20)

@@ -83,25 +83,3 @@ def test_other_hypotheses_have_no_votes():
     table = random_table(1, rows=60, splits=4)
     with pytest.raises(ValueError, match="depth one"):
         diagnostics.votes(dpbt.fit(jax.random.key(0), table, deep))
-
-
-def test_odd_input_is_refused_in_one_line(fitted):
-    model, table = fitted
-    key, splits = jax.random.key(0), np.ones((4, 2), bool)
-    several = recipes.lazybb_rules(epsilon=[1.0, 2.0], rows=120)
-    for act, words in (
-        (lambda: diagnostics.votes(model, ["x0"]), "a domain must map column names"),
-        (lambda: diagnostics.votes(table), "expected a model"),
-        (lambda: diagnostics.margins(table, model, table.target), "expected a model"),
-        (lambda: diagnostics.margins(model, table, table.target[:3]), "an entry for each row"),
-        (lambda: diagnostics.margins(model, table, None), "an entry for each row"),
-        (lambda: diagnostics.margin_histogram(np.zeros(3), 0), "bins must be an integer"),
-        (lambda: diagnostics.advantages(model, table, model.recipe), "a transcript.*got Model"),
-        (lambda: diagnostics.advantages(model.transcript, table, several), "one setting"),
-        (lambda: diagnostics.rademacher(0, splits), "key must be a typed key"),
-        (lambda: diagnostics.rademacher(key, splits.tolist()), "splits must be an array"),
-        (lambda: diagnostics.rademacher(key, splits[:0]), "with a row and a split"),
-        (lambda: diagnostics.rademacher(key, splits, 1), "draws must be at least 2"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            act()

@@ -189,44 +189,6 @@ def test_names_and_files_exist(page):
     assert [part for part in pages.inline(page.read_text()) if not names.is_there(part)] == []
 
 
-def test_a_name_that_moved_is_found():
-    for name in ("sensitivity.error_weight", "slickness.indicator", "rule_range", "tests/none.py"):
-        assert not names.is_there(name)
-    for name in (
-        "Recipe.kind",
-        "dpbt.fit.kind",
-        "budget.fits(key)",
-        "tests/experiments/test_docs.py::test_no",
-    ):
-        assert not names.is_there(name)
-    for name in (
-        "slickness.INDICATOR",
-        "Recipe.rounds",
-        "budget.take(recipe)",
-        "np.array",
-        "x > 1",
-    ):
-        assert names.is_there(name)
-
-
-def test_a_command_that_changed_is_found():
-    old = "experiments data --data data fetch adult", "dpbt fit rows.csv --row 3", "make tests"
-    for command in old:
-        assert not pages.exists(command.split())
-        assert pages.is_command(command.replace("experiments", "python -m experiments")) is False
-    assert pages.is_command("--max-rows-per-users") is False
-    assert not pages.has_no_stranger("`bun_2020 run`, `rate`")
-    assert pages.is_command("--max-rows-per-user")
-
-
-def test_each_reason_not_to_run_a_command_is_needed():
-    shown = [block for page in PAGES for block in blocks(page.read_text(), "sh")]
-    assert {pages.reason(words) for block in shown for words in pages.commands(block)} == {
-        *pages.NOT_RUN,
-        None,
-    }
-
-
 def test_the_answers_to_draws_are_those_of_the_page():
     text = (ROOT / "docs" / "privacy.md").read_text()
     table = text.partition("| answer |")[2].partition("\n\n")[0]
@@ -244,14 +206,6 @@ def test_the_readme_is_short_and_lines_and_sentences_are():
             assert len(line) <= 100 or line.startswith("|") or "](" in line, (page.name, line)
     for place in ("README.md", "CHANGELOG.md", "docs"):
         assert prose.long_sentences(ROOT / place) == []
-
-
-def test_sentences_are_found_and_counted():
-    text = "One. Two is `a b c` long.\n\n- An item; it goes\n  on.\n\n| a | table |\n\n# Head\n"
-    assert prose.sentences(text) == ["One.", "Two is `a b c` long.", "- An item; it goes on."]
-    assert prose.words("Two is `a b c` long, see [a page](of/a/long/path.md).") == 7
-    entry = "Do it.\n\nArgs:\n    first: one fact.\n    second: another\n        fact.\n"
-    assert prose.sentences(entry, docstring=True) == ["Do it.", "one fact.", "another fact."]
 
 
 def test_the_version_is_stated_once():

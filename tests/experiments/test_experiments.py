@@ -13,7 +13,6 @@ from dpbt.privacy import variates
 from dpbt.privacy.mechanisms import selection
 from experiments import __main__ as command_line
 from experiments import demo as demos
-from experiments import rounds
 from experiments.common import data, rooflines
 from paper_figures import __main__ as figures
 
@@ -136,14 +135,6 @@ def test_floors_count_the_words_that_selections_draw(splits, monkeypatch):
     assert rooflines.level_words(splits, 3)[2] == drawn[0] + errors
 
 
-def test_floors_name_what_bounds_a_sweep():
-    floors = rooflines.of_greedy_trees((200, 9), 2, 3, 4, rooflines.Layout(1, 2), repeats=1)
-    assert min(floors) > 0
-    assert getattr(floors, floors.bound) == max(floors)
-    known = rooflines.Floors(products=1.0, bytes=2.0, words=0.5)
-    assert (known.bound, known.share(4.0), known.all(7.0)) == ("bytes", 0.5, 0.5)
-
-
 def test_figures_are_drawn_by_name(tmp_path, capsys, monkeypatch):
     assert figures.main([f"{PAPER}/fig1", f"{PAPER}/fig5", "--out", str(tmp_path)]) == 0
     drawn = list((tmp_path / PAPER).iterdir())
@@ -154,28 +145,3 @@ def test_figures_are_drawn_by_name(tmp_path, capsys, monkeypatch):
     assert "run: python -m experiments audit --grid" in capsys.readouterr().err
     assert figures.main(["nock_henecka_2020/fig99"]) == 2
     assert "no figure 'nock_henecka_2020/fig99'" in capsys.readouterr().err
-
-
-def test_the_model_of_rounds_finds_the_seconds_that_it_is_given():
-    settings = rounds.grid(2**17, 2)
-    terms = np.stack([one.terms for one in settings])
-    true = np.array([2e-3, 1e-4, 8e-9, 5e-10, 0, 4e-8, 1e-10])
-    np.testing.assert_allclose(rounds.fitted(terms, terms @ true), true, rtol=1e-6, atol=1e-15)
-    assert rounds.fitted(terms, terms @ (true - 1e-9 * np.eye(7)[3])).min() == 0
-
-    found = [rounds.Seconds(2 * float(one.terms @ true), 1.0) for one in settings]
-    models = rounds.models_of(settings, found)
-    assert list(models) == ["processor", "clock, 1 thread", "clock, 2 threads"]
-    np.testing.assert_allclose(models["clock, 2 threads"], 2 * true, rtol=1e-6, atol=1e-15)
-    lines = rounds.table(settings, found, models)
-    assert len(lines) == 2 + 2 * len(settings)
-    assert all(line.endswith(" +0% |") or line.endswith(" -0% |") for line in lines[3::2])
-
-
-@pytest.mark.slow
-def test_rounds_are_measured(tmp_path):
-    for classes, unordered in ((0, False), (4, True)):
-        setting = rounds.Setting(3000, 2, classes, 2, unordered, 2**14)
-        found = rounds.measured(setting, tmp_path, 4)
-        assert 0 < found.clock < 60
-        assert 0 < found.processor < 60

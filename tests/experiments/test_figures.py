@@ -76,20 +76,6 @@ def test_calibrations_and_kinds_differ_without_colour():
     assert min(np.diff(light)) > 0.04  # they also differ in grey
 
 
-def test_a_crop_holds_the_best_fifth():
-    _, (whole, panel) = plt.subplots(1, 2)
-    curves = [np.linspace(0.1, 0.6, 50), np.linspace(0.3, 0.8, 50)]
-    nock_henecka_2020._crop(whole, panel, curves)
-    low, high = panel.get_xlim()
-    errors = np.concatenate(curves)
-    assert low < errors.min()
-    assert np.mean(errors <= high) == pytest.approx(nock_henecka_2020.BEST, abs=0.03)
-    [box] = whole.patches
-    assert box.get_x() == low
-    assert box.get_width() == pytest.approx(high - low)
-    assert panel.get_ylim()[1] == pytest.approx(103 * np.mean(curves[0] <= high))
-
-
 def test_a_domain_is_drawn_from_whatever_settings_there_are(monkeypatch):
     """A grid that is not finished has fewer settings, epsilons or calibrations."""
     full = nock_henecka_2020.runs
@@ -106,11 +92,6 @@ def test_a_domain_is_drawn_from_whatever_settings_there_are(monkeypatch):
     assert "epsilon = 10" in titles
     assert not titles & {"epsilon = 25", "depth, tight"}
     assert "36 no privacy, 432 published" in figure.get_suptitle()
-
-
-def test_the_difference_of_bins_is_in_points():
-    share = nock_henecka_2020._share(np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.05, 0.2, 1.0]))
-    assert share.tolist() == [0, 50, 100]
 
 
 def test_rounds_that_did_not_suffice_are_marked():

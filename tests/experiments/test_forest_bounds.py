@@ -15,7 +15,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.base import Table
 from dpbt.data.domains import positions
-from dpbt.learners.hypotheses import tree_groups
+from dpbt.learners import hypotheses
 from experiments.common import data, forest_bounds
 
 
@@ -93,7 +93,7 @@ def test_theorems_5_1_and_5_2_hold_on_real_data(data_folder, name, depth):
     model = dpbt.fit(KEYS[0], table, recipe, KEYS[1])
     trees = jax.tree.map(lambda x: x[:, 0], model.hypotheses)
     label, present = jnp.asarray(table.target), jnp.asarray(table.present)
-    found = forest_bounds.points(tree_groups.routes(trees, table.cells), label, present, 2**depth)
+    found = forest_bounds.points(hypotheses.routes(trees, table.cells), label, present, 2**depth)
     e = float(np.mean(forest_bounds.accuracy(found, present)))
     weight, goodness = forest_bounds.weight(found), forest_bounds.goodness(found)
     assert float(np.mean(goodness)) == pytest.approx(e, abs=1e-5)

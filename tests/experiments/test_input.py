@@ -7,10 +7,8 @@ import pytest
 
 from dpbt.cli.errors import STOPPED, InputError, of_input
 from experiments import __main__ as command_line
-from experiments import bench
 from experiments import demo as demos
 from experiments.common import commands, progress
-from experiments.common.data import registry
 from experiments.papers.bojarski_2014 import run as bojarski
 from experiments.papers.bun_2020 import run as bun
 from experiments.papers.nock_henecka_2020 import run as nock
@@ -163,19 +161,6 @@ def test_smoke_results_have_their_own_folder(monkeypatch):
         assert commands.out_folder(smoke) == commands.out_folder(full) / "smoke"
         named = parser.parse_args(["--smoke", "--out", "mine"])
         assert str(commands.out_folder(named)) == "mine"
-
-
-def test_bench_refuses_a_corrupt_data_set(tmp_path, monkeypatch):
-    monkeypatch.delenv("DPBT_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setitem(bench.SHAPES, "banknote", (8, 3))
-    [(name, table)] = bench._tables(["banknote"])
-    assert (name, table.target.shape) == ("synthetic, of banknote's shape", (8,))
-    path = tmp_path / "dpbt" / "data" / "banknote" / registry.ENTRIES["banknote"].files[0].name
-    path.parent.mkdir(parents=True)
-    path.write_text("1,2,3\n")
-    with pytest.raises(InputError, match="line 1: 3 cells, expected 5"):
-        list(bench._tables(["banknote"]))
 
 
 def test_figures_that_are_left_out_are_named(tmp_path, capsys, monkeypatch):

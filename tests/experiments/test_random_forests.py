@@ -14,8 +14,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
-from dpbt.learners import random_tree
-from dpbt.learners.hypotheses import tree_groups
+from dpbt.learners import hypotheses, random_tree
 from dpbt.release import scoring as prediction
 from experiments import __main__ as command_line
 from experiments.common import data, forest_bounds, structures
@@ -100,7 +99,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = dpbt.boost(noise_key, table, recipe, public_key).hypotheses
-                theta, coins = tree_groups.theta(trees, tested.position), jax.random.fold_in(key, 9)
+                theta, coins = hypotheses.theta(trees, tested.position), jax.random.fold_in(key, 9)
                 answers = [prediction.vote(theta, rule, coins) for rule in prediction.VOTINGS]
                 return jnp.stack([jnp.mean(answer != tested.target) for answer in answers])
 

@@ -96,16 +96,10 @@ def test_a_grid_of_readings_holds_each_setting_once():
     sweep = reading_settings.boosted_grid(reading_settings.FITTED)
     private = len(reading_settings.FITTED) - 1
     assert len(sweep.settings) == private * 1080 + 72
-    few = reading_settings.boosted(
-        reading=np.array(["second option", "leaves without noise"]),
-        epsilon=1.0,
-        rows=50,
-        rounds=np.array([2, 5]),
-        depth=2,
-        alpha=np.array([0.1, 1.0]),
-        beta_tree=0.5,
-    )
-    assert np.asarray(few.params.leaf_scale > 0).tolist() == [True, False]
+    for reading, noisy in (("second option", True), ("leaves without noise", False)):
+        given = {"epsilon": 1.0, "rows": 50, "rounds": 2, "depth": 2, "alpha": 1.0}
+        found = reading_settings.boosted(reading=reading, beta_tree=0.5, **given)
+        assert (found.params.leaf_scale > 0) == noisy
 
 
 def test_trials_tell_apart_what_the_integers_say(monkeypatch):

@@ -93,13 +93,6 @@ def test_every_output_is_shown_and_the_words_agree_with_it():
     assert json.loads(excerpt).items() <= whole["columns"].items()
 
 
-def test_a_run_is_written_into_the_page():
-    old = "```python\nprint(1)\n```\n\n```\n2\n```\n\nWords.\n\n```python\nx = 1\n```\n"
-    new = tutorial_page.with_outputs(old, ["1\n", ""])
-    assert new == old.replace("\n2\n", "\n1\n")
-    assert tutorial_page.with_outputs(PAGE, [shown or "" for shown in SHOWN]) == PAGE
-
-
 def cancer_files(folder: Path) -> tuple[str, ...]:
     """Ten columns of the data that scikit-learn has, as the files that the program takes."""
     source = breast_cancer()

@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes, weighting
 from dpbt.base import ADD_REMOVE, Noise, Prologue
-from dpbt.learners import one_rule, trees
+from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Event, Line
 from tests.redteam.attacks import one_split
@@ -109,7 +109,7 @@ def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
     base = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=2, relation="add_remove")
     keys = []
     for prologue in (None, opening("m"), opening("m", tag="another")):
-        learner = one_rule.one_rule(ADD_REMOVE)._replace(prologue=prologue)
+        learner = lazybb.one_rule(ADD_REMOVE)._replace(prologue=prologue)
         recipe = dataclasses.replace(base, learner=learner)
         keys.append(
             tuple(np.asarray(jax.random.key_data(boosting.own_key(jax.random.key(0), recipe))))

@@ -6,7 +6,6 @@ alpha of equation (16) is read off the data. Leveraged links have discrete Lapla
 
 import functools
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +14,7 @@ from dpbt.base import GRID, AnyArray, Array, LossFamily, Public, Release, Tree, 
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
     TINY_PRIOR,
-    AlphaOfLevel,
+    Alpha,
     Kind,
     Params,
     Settings,
@@ -26,7 +25,6 @@ from dpbt.learners.greedy_tree import (
     gathered_splits,
     grow,
     link_values,
-    public_alpha,
 )
 from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, mechanisms, sensitivity
@@ -34,39 +32,18 @@ from dpbt.privacy.mechanism import ROUNDING, Numbers, rounded_down
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 
-
-class PublishedParams(NamedTuple):
-    """The traced numbers of a published tree.
-
-    Attributes:
-        noise: f32[], the noise multiplier of the splits of each depth, and of "leaf".
-        settings: numbers that are no noise.
-        leaf_step: f32[], a power of two: the public grid that leaf values lie on.
-    """
-
-    noise: Mapping[str, AnyArray]
-    settings: Settings
-    leaf_step: AnyArray
-
-
 PRICE = SplitPrice(
-    bound=sensitivity.published_split,
-    moves=2,
-    pays=lambda level: 2**level,
-    moved=lambda level: 2**level,
-    nodes="each node paid for",
-    theorem="Nock & Henecka (2020), Thm 3, eq. (15), (17)",
+    sensitivity.published_split, 2, True, "Nock & Henecka (2020), Thm 3, eq. (15), (17)"
 )
 """Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
 
 
-def private_objective(draw: boundary.Draw, settings: Settings) -> AlphaOfLevel:
+def private_objective() -> Alpha:
     """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
 
     Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
     root, alpha is 1 at the root and 0 below.
     """
-    del draw, settings
     exact_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
@@ -97,14 +74,14 @@ def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
     return 2.0 ** np.floor(np.log2(step))
 
 
-def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> PublishedParams:
+def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
     """The learner's numbers: the grid of leaf values follows from their noise."""
     del public
     step, clip = rounded_down(settings.step), rounded_down(settings.clip)
     multiplier = np.asarray(noise["leaf"], np.float64)
     epsilon = ROUNDING / np.where(multiplier > 0, multiplier, np.nan)
     leaf_step = _leaf_step(leaf_range(step, clip), np.nan_to_num(epsilon, nan=np.inf))
-    return PublishedParams(dict(noise), settings._replace(step=step, clip=clip), leaf_step)
+    return Params(dict(noise), settings._replace(step=step, clip=clip), leaf_step)
 
 
 def program(
@@ -112,22 +89,20 @@ def program(
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
-    params: PublishedParams,
+    params: Params,
     public: Public,
 ) -> None:
     """Draw splits level by level, and leveraged leaf values in steps of their grid."""
     settings = params.settings
-    numbers = Params(params.noise, settings)
 
     # Private splits; the leaves' class weights are exact here.
-    rule = private_objective if kind.objective else public_alpha
-    totals = grow(draw, table, weights, numbers, public, kind, rule, PRICE)
+    alpha_of = private_objective() if kind.objective else None
+    totals = grow(draw, table, weights, params, public, kind, alpha_of, PRICE)
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
     share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
     value = link_values(kind.link, settings, share)
-
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     leverage = settings.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
 
@@ -147,7 +122,7 @@ def program(
     )
 
 
-def hypothesis(kind: Kind, release: Release, params: PublishedParams, public: Public) -> Tree:
+def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> Tree:
     """The tree: noisy leaf values, clamped to their range again."""
     del public
     largest = params.settings.step * params.settings.clip**2
@@ -178,14 +153,14 @@ def published_greedy_tree(
     """
     check_criterion(criterion)
     kind = Kind(depth, criterion, link, objective, None, mechanisms.discrete_laplace)
-    settings = default_settings(link, depth)
+    usual = default_settings(link, depth)
     return boundary.weak_learner(
         functools.partial(program, kind),
         functools.partial(hypothesis, kind),
         fractions(0.5, None),
         trees.TREES,
         None,
-        params=functools.partial(params, settings),
+        params=functools.partial(params, usual),
         unprotected=(ALPHA_LEAK,) if objective else (),
         tag=f"published_greedy_tree({kind.tag})",
     )

@@ -23,7 +23,7 @@ from dpbt.data.domains import (
     questions,
     read_domain,
 )
-from dpbt.data.files import read_csv
+from dpbt.data.files import read_columns
 from dpbt.data.questions import splits_of
 
 
@@ -159,7 +159,7 @@ def diabetes(bins: int) -> tuple[Domain, Columns, Numeric, np.ndarray]:
 def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
     """A person's own data: a CSV file with a header, and a JSON file with its public domain.
 
-    `files.read_csv` reads the file. A row whose label is missing or neither class is left out. No
+    `files.read_columns` reads it. A row whose label is missing or neither class is left out. No
     other row is left out or refused, because an error about private rows is a release.
 
     Raises:
@@ -169,11 +169,11 @@ def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
     """
     domain, label = declared(domain_file)
     with of_input(data):
-        rows = read_csv(data, domain, label)
+        columns = read_columns(data, (*domain, label.column))
     negative, positive = label.classes or ("", "")  # two, as `declared` says
-    classes = read_truths(rows.labels, positive, negative)
+    classes = read_truths(columns.pop(label.column), positive, negative)
     here = classes != -1
-    columns = {name: _objects(column)[here] for name, column in rows.columns.items()}
+    columns = {name: _objects(column)[here] for name, column in columns.items()}
     return Dataset(Path(data).stem, domain, columns, classes[here] == 1, lines=len(classes))
 
 

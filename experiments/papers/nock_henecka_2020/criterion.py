@@ -12,8 +12,7 @@ from dpbt import recipes
 from dpbt.base import Recipe
 from dpbt.cli.errors import of_input
 from dpbt.sweeps import plan
-from experiments.common import commands, results
-from experiments.papers.nock_henecka_2020.run import add_domains, fit_and_say
+from experiments.papers.nock_henecka_2020.run import add_fits, fit_and_say
 from experiments.papers.nock_henecka_2020.settings import GRID, NAME, PRIVATE, SEED, SMOKE
 
 FOLDER = f"{NAME}_criterion"
@@ -38,16 +37,7 @@ def sweep(smoke: bool = False) -> plan.Sweep:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_domains(parser)
-    commands.add_shared(
-        parser,
-        data=True,
-        out=results.folder(FOLDER),
-        about="; a run resumes there",
-        memory=True,
-        smoke=True,
-        json="show no progress",
-    )
+    add_fits(parser, FOLDER, "show no progress")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -9,8 +9,7 @@ from dpbt import recipes
 from dpbt.base import Recipe
 from dpbt.cli.errors import of_input
 from dpbt.sweeps import plan
-from experiments.common import commands, results
-from experiments.papers.nock_henecka_2020.run import add_bins, add_domains, fit_and_say
+from experiments.papers.nock_henecka_2020.run import add_bins, add_fits, fit_and_say
 from experiments.papers.nock_henecka_2020.settings import (
     CALIBRATIONS,
     EPSILONS,
@@ -38,17 +37,8 @@ def forest(*, kind: str, **settings) -> Recipe:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_domains(parser)
     add_bins(parser)
-    commands.add_shared(
-        parser,
-        data=True,
-        out=results.folder(FOLDER),
-        about="; a run resumes there",
-        memory=True,
-        smoke=True,
-        json="show no progress",
-    )
+    add_fits(parser, FOLDER, "show no progress")
 
 
 def sweep(smoke: bool = False) -> plan.Sweep:

@@ -2,9 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from dpbt.base import Recipe
 from dpbt.sweeps import plan
 from experiments.papers.nock_henecka_2020 import second_option, settings
@@ -68,21 +65,16 @@ LARGE_DEPTH, LARGE_ROUNDS = 4, 10
 """Depths and numbers of trees from these on are called big; the paper does not say."""
 
 
-def _noise(reading: ArrayLike) -> second_option.Noise:
-    """The noise of a reading, or of an array of readings."""
-    found = [READINGS[str(name)].noise for name in np.ravel(reading)]
-    columns = [np.asarray(column).reshape(np.shape(reading)) for column in zip(*found, strict=True)]
-    return second_option.Noise(*columns)
-
-
-def boosted(*, reading: ArrayLike, **given) -> Recipe:
+def boosted(*, reading: str, **given) -> Recipe:
     """The ensemble of a reading that is fitted.
 
     Args:
-        reading: its name, or an array of names.
+        reading: its name.
         given: the other arguments of `second_option.recipe`.
     """
-    return second_option.recipe(noise=_noise(reading), **given)
+    noise = READINGS[reading].noise
+    assert noise is not None
+    return second_option.recipe(noise=noise, **given)
 
 
 def boosted_grid(readings: tuple[str, ...], smoke: bool = False) -> plan.Sweep:

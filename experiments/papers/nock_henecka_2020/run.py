@@ -21,19 +21,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "calibrations of the noise (%(default)s)"
     choices = (*settings.CALIBRATIONS, "both")
     parser.add_argument("--calibration", choices=choices, default="both", help=words)
-    add_domains(parser)
     add_bins(parser)
     words = "values of M (10)"
     parser.add_argument("--clip", type=commands.finite, nargs="+", default=[10.0], help=words)
-    commands.add_shared(
-        parser,
-        data=True,
-        out=results.folder(settings.NAME),
-        about="; a run resumes there",
-        memory=True,
-        smoke=True,
-        json="print the times and Table 1's counts as JSON",
-    )
+    add_fits(parser, settings.NAME, "print the times and Table 1's counts as JSON")
+
+
+def add_fits(parser: argparse.ArgumentParser, folder: str, json: str) -> None:
+    """Declare what programs that fit domains share.
+
+    Args:
+        parser: of the program.
+        folder: the name of the results.
+        json: the help of --json.
+    """
+    add_domains(parser)
+    out, words = results.folder(folder), "; a run resumes there"
+    commands.add_shared(parser, data=True, out=out, about=words, memory=True, smoke=True, json=json)
 
 
 def add_domains(parser: argparse.ArgumentParser) -> None:

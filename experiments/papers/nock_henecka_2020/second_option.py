@@ -24,7 +24,6 @@ from dpbt.learners.greedy_tree import (
     default_settings,
     gathered_splits,
     grow,
-    public_alpha,
 )
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.mechanism import Allowance, quotient_up
@@ -70,9 +69,9 @@ def program(
     public: Public,
 ) -> None:
     """Draw splits, then noisy leaf values, then beta_t of the noisy tree without noise."""
-    rule = private_objective if kind.objective else public_alpha
+    alpha_of = private_objective() if kind.objective else None
     numbers, settings = Params(budget.noise, budget.settings), budget.settings
-    totals = grow(draw, table, weights, numbers, public, kind, rule, PRICE)
+    totals = grow(draw, table, weights, numbers, public, kind, alpha_of, PRICE)
 
     # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
     # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.

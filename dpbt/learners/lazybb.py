@@ -1,7 +1,10 @@
-"""Top-down trees: a leaf and its split are chosen together among all current leaves.
+"""The learners of LazyBB: 1-rules, and top-down trees.
 
-Asadi et al. (2022), Algorithm 2. A tree of t internal nodes under a depth cap D is stored in a
-complete tree of depth D. Nodes that are not split route left.
+Asadi et al. (2022), Algorithms 3 and 2. A 1-rule is a signed literal or a constant, selected by its
+weighted error: a tree of depth one with leaves +-1, whose node is not split for a constant. Of a
+top-down tree a leaf and its split are chosen together among all current leaves. A tree of t
+internal nodes under a depth cap D is stored in a complete tree of depth D. Nodes that are not split
+route left.
 """
 
 import functools
@@ -28,12 +31,126 @@ from dpbt.learners import trees
 from dpbt.losses import check_criterion, family_name, fixed
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, slickness, variates
 from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.mechanisms import Scores
 
-PUBLISHED_RANGE = 8
+# 1-rules.
+
+
+PUBLISHED_RULE_RANGE = 4
+"""The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `slickness.RULE_RANGE` is 2."""
+
+
+def error_weights(table: trees.Prepared, weights: Array) -> Array:
+    """i32[2 S + 2]: the weight that each 1-rule gets wrong, in grid units; exact.
+
+    The order is: constant +, constant -, then for each split the literal and its negation. So for
+    every S, 1-rule k has split k // 2 - 1 (`UNSPLIT` for constants), and sign + for even k.
+    """
+    # The class weights of all rows, and of those on the right side of each split.
+    by_class = trees.weights_by_class(table, weights)
+    root = jnp.zeros(table.target.shape[0], jnp.int32)
+    right = trees.node_products(table, by_class, root, 1, None)[0]
+    negative, positive = trees.node_totals(by_class)[0]
+
+    # A literal errs on the positive rows without it and on the negative rows with it.
+    agreement = right[1] - right[0]
+    literals = jnp.stack([positive - agreement, negative + agreement], axis=1)
+    return jnp.concatenate([jnp.stack([negative, positive]), literals.reshape(-1)])
+
+
+def rule(choice: Array) -> Tree:
+    """The tree of 1-rule `choice` of `error_weights`."""
+    split, sign = choice // 2 - 1, (1 - 2 * (choice % 2)).astype(jnp.float32)
+    leaf = jnp.where(split < 0, jnp.ones(2), jnp.array([-1.0, 1.0])).astype(jnp.float32)
+    return Tree(split[None], sign * leaf)
+
+
+def rule_program(
+    mechanism: Mechanism,
+    tight: bool,
+    draw: boundary.Draw,
+    table: trees.Prepared,
+    weights: Array,
+    params: Noise,
+    public: Public,
+) -> None:
+    """One selection among all rules, by their errors.
+
+    Raises:
+        ValueError: for noisy max on a table that allows some of its splits only.
+    """
+    del params, public
+
+    # Rules of splits that may not be chosen are masked.
+    allowed = None
+    if table.allowed is not None:
+        if mechanism is not mechanisms.exponential:
+            raise ValueError(
+                "noisy max cannot mask candidates; use the exponential mechanism where "
+                "questions.allowed is given"
+            )
+        allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
+
+    # Errors move by the range times a grid unit.
+    draw(
+        "rule",
+        mechanism,
+        boundary.Total(error_weights(table, weights), _minus_errors, (allowed,)),
+        sensitivity=GRID * (slickness.RULE_RANGE if tight else PUBLISHED_RULE_RANGE),
+        moves=1,
+        theorem="docs/privacy.md 8" if tight else "Asadi et al. (2022), Thm 8.2",
+        releases="a split, its negation or a constant",
+        unit=accounting.ROW_STEP,
+    )
+
+
+def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
+    """The scores of the rules: minus their errors, exact."""
+    with variates.double_precision():
+        return mechanisms.behind_best(-errors, allowed)
+
+
+@functools.cache
+def one_rule(
+    relation: Relation, calibration: str = "tight", mechanism: Mechanism = mechanisms.exponential
+) -> WeakLearner:
+    """DP-1R: a release of one index into the signed literals and the two constants.
+
+    Guarantee, under `relation`, with `weighting.lazy_bregman` or with weights that depend on
+    their own row alone. Errors move by at most GRID grid units. So the exponential mechanism and
+    return-noisy-max with Laplace noise are both (2 GRID / scale)-DP, and the former is
+    (2 GRID / scale)^2 / 8-zCDP. Proofs are in `slickness`. In the papers' terms scale = GRID kappa
+    n / eta, so this is 2 eta / (kappa n). The published calibration's ledger has the paper's
+    4 eta / (kappa n), which is true and twice what is needed.
+
+    Errors are exact integers.
+
+    Args:
+        relation: the neighbouring relation of the ledger.
+        calibration: "tight" or "published", what the ledger claims for a scale.
+        mechanism: `mechanisms.exponential` (weighted exponential mechanism, Definition 2.12) or
+            `mechanisms.noisy_max` (weighted return-noisy-max, Theorem 2.14).
+    """
+    return boundary.weak_learner(
+        functools.partial(rule_program, mechanism, calibration == "tight"),
+        lambda release, params, public: rule(release["rule"]),
+        {"rule": 1.0},
+        trees.TREES,
+        relation,
+        coupled=True,
+        work=functools.partial(trees.work, nodes=1),
+        tag=f"one_rule({relation_name(relation)}, {calibration}, {mechanism.name})",
+    )
+
+
+# Top-down trees.
+
+
+PUBLISHED_SPLIT_RANGE = 8
 """Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""
 
 
-class Kind(NamedTuple):
+class TopDown(NamedTuple):
     """The static parts of a top-down tree.
 
     Attributes:
@@ -59,11 +176,6 @@ class Kind(NamedTuple):
     def theorem(self) -> str:
         """Where its sensitivities are proved."""
         return "docs/privacy.md 9" if self.tight else "Asadi et al. (2022), Thm 4.4"
-
-    @property
-    def labels(self) -> Mechanism:
-        """The mechanism of the labels."""
-        return mechanisms.exponential if self.tight else mechanisms.noisy_max
 
 
 def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
@@ -131,7 +243,7 @@ def _root(table: trees.Prepared, by_class: Array, depth: int) -> _Growth:
     )
 
 
-def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) -> mechanisms.Scores:
+def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) -> Scores:
     """The scores [S * nodes] of all pairs, at index split * nodes + node.
 
     A pair is forbidden if its node is not a leaf above the depth cap, or if its split is not
@@ -146,88 +258,39 @@ def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) ->
         return mechanisms.behind_best(gains.T.reshape(-1), is_open.T.reshape(-1))
 
 
-def _split_leaf(table: trees.Prepared, growth: _Growth, node: Array, split: Array) -> _Growth:
-    """The tree with one leaf split, still without the products of its children."""
+def _split_leaf(
+    table: trees.Prepared, by_class: Array, growth: _Growth, node: Array, split: Array, last: bool
+) -> _Growth:
+    """The tree with one leaf split; the last split needs no products of its children."""
     left, right = 2 * node + 1, 2 * node + 2
     child = left + trees.satisfied(table.asked, split[None])[0].astype(jnp.int32)
     satisfied = growth.products[node, :, split]
     unsatisfied = growth.totals[node] - satisfied
-    return growth._replace(
+    growth = growth._replace(
         node=jnp.where(growth.node == node, child, growth.node),
         totals=growth.totals.at[left].set(unsatisfied).at[right].set(satisfied),
         is_leaf=growth.is_leaf.at[node].set(False).at[left].set(True).at[right].set(True),
     )
+    if last:
+        return growth
+
+    # The products of the left child by subtraction.
+    below = _mask_products(table, by_class, growth.node == right)
+    products = growth.products.at[left].set(growth.products[node] - below, mode="drop")
+    return growth._replace(products=products.at[right].set(below, mode="drop"))
 
 
-def _grow(
-    draw: boundary.Draw,
-    table: trees.Prepared,
-    weights: Array,
-    kind: Kind,
-    public: Public,
-) -> Array:
-    """Draw all pairs of leaf and split.
-
-    Args:
-        draw: the program's access to random draws.
-        table: the prepared rows.
-        weights: f32[N], integers 0..GRID.
-        kind: the static parts of the tree.
-        public: what is public in the round.
-
-    Returns:
-        i32[L, 2], the leaves' class weights in grid units; private.
-    """
-    nodes = 2**kind.depth - 1
-    by_class = trees.weights_by_class(table, weights)
-    growth = _root(table, by_class, kind.depth)
-    for k in range(kind.splits):
-        # One selection among all pairs of an open leaf and a split.
-        scores = _scores(kind.criterion, growth, table.allowed)
-        choice = draw(
-            f"split_{k}",
-            mechanisms.exponential,
-            scores,
-            sensitivity=_split_range(kind, public, public.cap),
-            at_most=_split_range(kind, public),
-            moves=1,
-            theorem=kind.theorem,
-            releases=f"choice {k + 1} of a leaf and its split",
-            unit=accounting.ROW,
-        )
-
-        # The chosen leaf is split.
-        node, split = choice % nodes, choice // nodes
-        growth = _split_leaf(table, growth, node, split)
-
-        # The next selection needs the children's products: the left ones by subtraction.
-        if k + 1 < kind.splits:
-            left, right = 2 * node + 1, 2 * node + 2
-            below = _mask_products(table, by_class, growth.node == right)
-            products = growth.products.at[left].set(growth.products[node] - below, mode="drop")
-            growth = growth._replace(products=products.at[right].set(below, mode="drop"))
-
-    # Leaves above the depth cap stand for their leftmost descendants.
-    counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
-    leaves = jnp.zeros((2**kind.depth, 2), jnp.int32)
-    return leaves.at[_leftmost_leaf(kind.depth)].add(counts)
-
-
-def _split_range(kind: Kind, public: Public, cap: Numbers = 1.0) -> Numbers:
+def _split_range(kind: TopDown, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
     mass = slickness.total_mass(public.rows, public.weighting.density, cap)
     proved = tight_range(kind.criterion, mass)
     if kind.tight:
         return proved
-    return jnp.maximum(proved, PUBLISHED_RANGE)
+    return jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
 
 
-_LEAF_SENSITIVITY = GRID * slickness.LABEL_RANGE
-"""The range of the change of all labels' scores together, in grid units."""
-
-
-def program(
-    kind: Kind,
+def tree_program(
+    kind: TopDown,
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
@@ -236,22 +299,43 @@ def program(
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
     del params
-    counts = _grow(draw, table, weights, kind, public)
+    nodes, leaves = 2**kind.depth - 1, 2**kind.depth
+    by_class = trees.weights_by_class(table, weights)
+    growth = _root(table, by_class, kind.depth)
+    for k in range(kind.splits):
+        # One selection among all pairs of an open leaf and a split.
+        choice = draw(
+            f"split_{k}",
+            mechanisms.exponential,
+            _scores(kind.criterion, growth, table.allowed),
+            sensitivity=_split_range(kind, public, public.cap),
+            at_most=_split_range(kind, public),
+            moves=1,
+            theorem=kind.theorem,
+            releases=f"choice {k + 1} of a leaf and its split",
+            unit=accounting.ROW,
+        )
+        node, split = choice % nodes, choice // nodes
+        growth = _split_leaf(table, by_class, growth, node, split, k + 1 == kind.splits)
+
+    # Leaves above the depth cap stand for their leftmost descendants.
+    counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
+    counts = jnp.zeros((leaves, 2), jnp.int32).at[_leftmost_leaf(kind.depth)].add(counts)
 
     # The labels, by the class weights up to a constant for each leaf.
     draw(
         "leaf",
-        kind.labels,
+        mechanisms.exponential if kind.tight else mechanisms.noisy_max,
         mechanisms.behind_best(counts),
-        sensitivity=_LEAF_SENSITIVITY,
-        moves=2**kind.depth,
+        sensitivity=GRID * slickness.LABEL_RANGE,
+        moves=leaves,
         theorem=kind.theorem,
         releases="labels, all leaves",
         unit=accounting.ROW_STEP,
     )
 
 
-def hypothesis(kind: Kind, release: Release, params: Noise, public: Public) -> Tree:
+def tree_hypothesis(kind: TopDown, release: Release, params: Noise, public: Public) -> Tree:
     """The tree, with leaves of +-1; nodes that no selection chose are not split."""
     del params, public
     nodes = 2**kind.depth - 1
@@ -289,11 +373,11 @@ def top_down_tree(
         calibration: "tight" or "published".
     """
     check_criterion(fixed(criterion))
-    kind = Kind(splits, depth, criterion, relation, calibration)
+    kind = TopDown(splits, depth, criterion, relation, calibration)
     static = f"{splits}, {depth}, {family_name(fixed(criterion))}, {relation_name(relation)}"
     return boundary.weak_learner(
-        functools.partial(program, kind),
-        functools.partial(hypothesis, kind),
+        functools.partial(tree_program, kind),
+        functools.partial(tree_hypothesis, kind),
         fractions(0.5),
         trees.TREES,
         relation,

@@ -1,0 +1,590 @@
+"""Kinds of hypotheses: how each predicts, is kept in files, put in words and in graphs.
+
+Functions take arrays of NumPy or of JAX alike (`arithmetic.namespace`). JAX is never imported here,
+so a loaded model predicts without it. A new kind is one `Kind`, and one row of `KINDS`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpbt.arithmetic import Array, added, each, fold, namespace, rounded
+from dpbt.data.domains import Domain, attributes, predicates
+from dpbt.data.targets import Target
+from dpbt.learners import words
+from dpbt.learners.graph import Graph, Value
+from dpbt.public import CELLS, UNSPLIT, Questions, Tree, without_values
+
+Hypotheses = Any
+"""Hypotheses of all rounds, stacked along a leading axis: a NamedTuple of arrays."""
+
+
+class Rows(NamedTuple):
+    """Encoded rows: u8[N, F] cells and what is asked of them, or f32[N, F] numbers alone."""
+
+    cells: Any
+    questions: Questions | None
+
+    __repr__ = without_values
+
+    @property
+    def positions(self) -> Any:
+        """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
+        if self.questions is None:
+            return self.cells
+        attribute, position = self.questions.attribute, self.questions.position
+        cell = self.cells[:, attribute].astype(np.int32)
+        return position[namespace(cell).arange(len(attribute))[None], cell]
+
+
+class Kind(NamedTuple):
+    """A kind of hypotheses; `KINDS` has all that files hold.
+
+    Attributes:
+        name: in files, and in words.
+        predict: (one hypothesis, rows as `read` lays them out) -> f32[N], or f32[K, N] with several
+            classes: what it adds to the score of each row.
+        read: (rows) -> what `predict` reads of them.
+        shares: (hypotheses, what `read` gives) -> f32[k, N], the shares of the positive class that
+            they state instead of scores, and NaN for rounds beyond T.
+        arrays: (name, dtype) of each array that a file keeps.
+        make: (arrays by name) -> hypotheses.
+        check: (hypotheses, how many features rows have, questions, axes of a score) -> None; raises
+            ValueError for arrays that do not fit each other or the rows.
+        explain: (hypotheses, questions, domain, target, names of several classes) -> the words.
+        nodes: (graph, hypotheses, rows in it, questions) -> the score of each row in an ONNX graph,
+            and the mean share of the positive class where hypotheses state shares.
+    """
+
+    name: str
+    predict: Callable[[Any, Any], Any]
+    read: Callable[[Rows], Any]
+    shares: Callable[[Hypotheses, Any], Any] | None = None
+    arrays: tuple[tuple[str, str], ...] = ()
+    make: Callable[..., Hypotheses] | None = None
+    check: Callable[[Any, int, Questions | None, tuple[int, ...]], None] | None = None
+    explain: (
+        Callable[[Hypotheses, Questions, Domain, Target | None, Sequence | None], str] | None
+    ) = None
+    nodes: (
+        Callable[[Graph, Hypotheses, Value, Questions | None], tuple[Value, Value | None]] | None
+    ) = None
+
+
+class Of(NamedTuple):
+    """How hypotheses of a kind predict rows that a learner has laid out in its own way.
+
+    Attributes:
+        kind: it predicts the same of rows that it reads itself.
+        predict: (hypothesis, prepared) -> f32[N] or f32[K, N].
+    """
+
+    kind: Kind
+    predict: Callable[[Any, Any], Any]
+
+    def __call__(self, hypothesis: Any, prepared: Any) -> Any:
+        """What a hypothesis adds to the score of each row."""
+        return self.predict(hypothesis, prepared)
+
+
+def _check_heap(inner: Array, leaf: Array) -> None:
+    """Refuse arrays that are not complete trees.
+
+    Raises:
+        ValueError: saying so.
+    """
+    leaves = leaf.shape[-1]
+    if leaves < 1 or leaves & (leaves - 1) or inner.shape != (*leaf.shape[:-1], leaves - 1):
+        raise ValueError("trees must be complete, with one inner node fewer than leaves")
+
+
+def check_within(name: str, numbers: Any, low: int, high: int) -> None:
+    """Refuse numbers outside low..high - 1, with which a model would read out of its arrays.
+
+    Raises:
+        ValueError: naming them.
+    """
+    numbers = np.asarray(numbers)
+    if numbers.size and not (numbers.min() >= low and numbers.max() < high):
+        raise ValueError(f"{name} must number what the model has")
+
+
+# Trees: complete trees over public splits.
+
+
+ONE_HOT_NODES = 16
+"""Up to so many nodes of a level, rows are compared with each of them."""
+
+
+class Cells(NamedTuple):
+    """The cells of the rows, and the splits that are asked of them.
+
+    Attributes:
+        cells: u8[F, N].
+        feature: i32[S], the feature of each split.
+        low: u8[S]; high: u8[S]: its cells are in low..high.
+    """
+
+    cells: Array
+    feature: Array
+    low: Array
+    high: Array
+
+    __repr__ = without_values
+
+
+def _read_cells(rows: Rows) -> Cells:
+    assert rows.questions is not None
+    return Cells(rows.cells.T, *rows.questions[:3])
+
+
+def node_dtype(leaves: int) -> type[np.integer]:
+    """The narrowest integers that number the nodes of a level; they compare fastest."""
+    return np.int8 if leaves <= 128 else np.int32
+
+
+def satisfied(asked: Any, split: Any) -> Any:
+    """bool[K, N]: which rows satisfy some splits.
+
+    Args:
+        asked: as `descend`.
+        split: i32[K], at least 0.
+    """
+    if not isinstance(asked, Cells):
+        return asked[split].astype(bool)
+    cell, low, high = asked.cells[asked.feature[split]], asked.low[split], asked.high[split]
+    return (low[:, None] <= cell) & (cell <= high[:, None])
+
+
+def _own_satisfied(asked: Any, split: Any) -> Any:
+    """bool[N]: whether each row satisfies a split of its own, i32[N]."""
+    rows = namespace(split).arange(split.shape[0])
+    if not isinstance(asked, Cells):
+        return asked[split, rows].astype(bool)
+    cell = asked.cells[asked.feature[split], rows]
+    return (asked.low[split] <= cell) & (cell <= asked.high[split])
+
+
+def descend(asked: Any, node: Any, split: Any) -> Any:
+    """The child that each row moves to, in the dtype of `node`.
+
+    Args:
+        asked: bool or i8[S, N], the transposed splits of the rows; or their cells.
+        node: i8 or i32[N], the node of this level that each row is in.
+        split: i32[nodes], the splits of this level.
+    """
+    xp = namespace(node, split)
+    if split.shape[0] > ONE_HOT_NODES:
+        of_row = split[node.astype(np.int32)]
+        right = _own_satisfied(asked, xp.maximum(of_row, 0)) & (of_row != UNSPLIT)
+    else:
+        moves = satisfied(asked, xp.maximum(split, 0)) & (split != UNSPLIT)[:, None]
+        here = node[None, :] == xp.arange(split.shape[0], dtype=node.dtype)[:, None]
+        right = xp.any(moves & here, axis=0)
+    return 2 * node + right.astype(node.dtype)
+
+
+def depth(leaves: int) -> int:
+    """D of a complete tree with this many leaves.
+
+    Raises:
+        ValueError: unless their number is a power of two.
+    """
+    if leaves < 1 or leaves & (leaves - 1):
+        raise ValueError(f"a complete tree has a power of two leaves, got {leaves}")
+    return leaves.bit_length() - 1
+
+
+def _level(level: int) -> slice:
+    """The places of a level's nodes in heap order."""
+    return slice(2**level - 1, 2 ** (level + 1) - 1)
+
+
+def route(tree: Tree, asked: Any) -> Any:
+    """i8 or i32[N]: the leaf that each row ends in, from its splits or cells (`descend`)."""
+    leaves = tree.leaf.shape[-1]
+    rows = asked.cells.shape[1] if isinstance(asked, Cells) else asked.shape[1]
+    node = namespace(*tree).zeros(rows, node_dtype(leaves))
+    for level in range(depth(leaves)):
+        node = descend(asked, node, tree.split[_level(level)])
+    return node
+
+
+def predict(tree: Tree, asked: Any) -> Any:
+    """f32[N]: the leaf value of each row, from its splits or cells (`descend`).
+
+    In a shallow tree each row chooses between the values of two children at every node, from the
+    leaves up. That needs no numbers of nodes, and no gather.
+    """
+    xp, leaves = namespace(*tree), tree.leaf.shape[-1]
+    if leaves > 2 * ONE_HOT_NODES:
+        return tree.leaf[route(tree, asked).astype(np.int32)]
+    right = satisfied(asked, xp.maximum(tree.split, 0)) & (tree.split != UNSPLIT)[:, None]
+    value = tree.leaf[:, None]
+    for level in reversed(range(depth(leaves))):
+        value = xp.where(right[_level(level)], value[1::2], value[::2])
+    return xp.broadcast_to(value[0], right.shape[1:])
+
+
+def _check_trees(trees: Tree, features: int, questions: Questions | None, axes: tuple) -> None:
+    del features
+    if questions is None or axes:
+        raise ValueError("trees must have questions, and tell two classes apart")
+    _check_heap(trees.split, trees.leaf)
+    check_within("split", trees.split, UNSPLIT, len(questions.feature))
+
+
+def _explain_trees(trees: Tree, questions: Questions, domain: Domain, *named: Any) -> str:
+    del named
+    column, low, high = (np.asarray(field) for field in questions[:3])
+    known, cell = predicates(domain), np.arange(CELLS)
+
+    def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
+        split = trees.split[tree, node]
+        inside = (low[split] <= cell) & (cell <= high[split]) & (split != UNSPLIT)
+        return int(column[split]), inside
+
+    def together(values: list[float]) -> str:
+        return f"together they add {sum(values):+.{words.DIGITS}f} to every row"
+
+    def asked(tree: int, node: int) -> str:
+        return known[trees.split[tree, node]].yes
+
+    heap = words.Heap(ask, asked, np.asarray(trees.leaf), f"add {{:+.{words.DIGITS}f}}")
+    return words.of_trees(heap, domain, words.SCORES, together)
+
+
+def _nodes_of_trees(
+    graph: Graph, trees: Tree, rows: Value, questions: Questions | None
+) -> tuple[Value, None]:
+    """The splits that trees use are looked up in tables of cells; the last is that of UNSPLIT."""
+    assert questions is not None
+    used, number = np.unique(trees.split, return_inverse=True)
+    used, number = (used[1:], number - 1) if used[0] == UNSPLIT else (used, number)
+    feature, low, high = (np.append(np.asarray(field)[used], 0) for field in questions[:3])
+    cell = np.arange(CELLS)
+    tables = (low[:, None] <= cell) & (cell <= high[:, None])
+    tables[-1] = False
+    answers = graph.asked(rows, feature, tables.astype(np.int64))
+    of_node = graph.constant(number.reshape(-1) % len(tables), np.int64)  # -1 is the last
+
+    def right(node: Value) -> Value:
+        return graph.add("GatherElements", answers, of_node.at(node), axis=1)
+
+    return graph.descend(rows, np.asarray(trees.leaf), right).sum(), None
+
+
+TREES = Kind(
+    name="trees",
+    predict=predict,
+    read=_read_cells,
+    arrays=(("split", "int32"), ("leaf", "float32")),
+    make=Tree,
+    check=_check_trees,
+    explain=_explain_trees,
+    nodes=_nodes_of_trees,
+)
+"""Trees of any depth over public splits; `public.Tree` says what they are."""
+
+
+# Oblivious trees: all nodes of a level ask the same question, so D bits partition the rows.
+
+
+class ObliviousTree(NamedTuple):
+    """A tree of which every level asks one question.
+
+    Attributes:
+        feature: i32[D]: the feature that each level reads.
+        right: bool[D, CELLS]: whether a row with this cell of the feature goes right. For a column
+            whose cells are ordered these cells have no gap, as `oblivious_questions.draw` makes
+            them.
+        leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
+            f32[K, 2^D] with several classes.
+    """
+
+    feature: Array
+    right: Array
+    leaf: Array
+
+
+def _predict_oblivious(tree: ObliviousTree, cells: Any) -> Any:
+    """f32[N], or f32[K, N] with several classes: the value of each row's leaf; cells u8[F, N]."""
+
+    def ask(leaf: Any, level: tuple[Any, Any]) -> Any:
+        feature, right = level
+        return leaf + leaf + right[cells[feature].astype(np.int32)].astype(np.int32)
+
+    start = namespace(cells, *tree).zeros(cells.shape[1], np.int32)
+    return tree.leaf[..., fold(ask, start, (tree.feature, tree.right))]
+
+
+def _check_oblivious(
+    trees: ObliviousTree, features: int, questions: Questions | None, axes: tuple
+) -> None:
+    if questions is None:
+        raise ValueError("oblivious trees must read cells")
+    count, levels = trees.feature.shape if trees.feature.ndim == 2 else (0, 0)
+    right, leaf = (count, levels, CELLS), (count, *axes, 2 ** min(levels, 32))
+    if (trees.right.shape, trees.leaf.shape) != (right, leaf):
+        raise ValueError("feature, right and leaf must be of the same trees and classes")
+    check_within("feature", trees.feature, 0, features)
+
+
+def _explain_oblivious(
+    trees: ObliviousTree, questions: Questions, domain: Domain, *named: Any
+) -> str:
+    del questions
+    columns = list(domain.items())
+
+    def asked(feature: int, right: np.ndarray) -> str:
+        name, column = columns[feature]
+        return f"{name} {words.cells_in_words(column, right)}"
+
+    asks = [list(map(asked, *tree)) for tree in zip(trees.feature, trees.right, strict=True)]
+    return words.of_oblivious_trees(asks, trees.leaf, *named)
+
+
+def _nodes_of_oblivious(
+    graph: Graph, trees: ObliviousTree, rows: Value, questions: Questions | None
+) -> tuple[Value, None]:
+    """A tree's answers are the bits of its leaf, the first of them the highest."""
+    del questions
+    feature, right, leaf = trees
+    count, levels = feature.shape
+    bits = graph.asked(rows, feature.reshape(-1), right.reshape(-1, CELLS).astype(np.int64))
+    by_tree = graph.add("Reshape", bits, np.array([-1, count, levels], np.int64))
+    place = (by_tree * (2 ** np.arange(levels, dtype=np.int64)[::-1])).sum(axis=2)
+    last = leaf if leaf.ndim == 2 else np.moveaxis(leaf, 1, 2)
+    values = last.reshape(count * 2**levels, *last.shape[2:])
+    first = 2**levels * np.arange(count, dtype=np.int64)[None]
+    return graph.constant(values).at(place + first).sum(), None
+
+
+OBLIVIOUS = Kind(
+    name="oblivious trees",
+    predict=_predict_oblivious,
+    read=lambda rows: rows.cells.T,
+    arrays=(("feature", "int32"), ("right", "bool"), ("leaf", "float32")),
+    make=ObliviousTree,
+    check=_check_oblivious,
+    explain=_explain_oblivious,
+    nodes=_nodes_of_oblivious,
+)
+"""Oblivious trees over the cells of a domain."""
+
+
+# Groups of random trees: thresholds on positions, and leaves that state shares.
+
+
+class TreeGroup(NamedTuple):
+    """P complete trees of height D; a forest has more leading axes.
+
+    Attributes:
+        attribute: i32[P, 2^D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
+        threshold: f32[P, 2^D - 1] in [0, 1): a row goes right if its position is above it.
+        leaf: f32[P, 2^D]: theta, the share of the positive class that the leaf states, in [0, 1].
+        grown: f32[P]: 1 for a grown tree, 0 for padding beyond the number of rounds.
+    """
+
+    attribute: Array
+    threshold: Array
+    leaf: Array
+    grown: Array
+
+
+def routes(group: TreeGroup, position: Any) -> Any:
+    """i32[P, N]: the leaf of each tree that each row ends in; position f32[N, A]."""
+    xp, inner = namespace(*group, position), group.attribute.shape[-1]
+
+    def leaves_of_tree(structure: tuple[Any, Any]) -> Any:
+        attribute, threshold = structure
+
+        def ask(node: Any, _: Any) -> Any:
+            value = xp.take_along_axis(position, attribute[node][:, None], axis=1)[:, 0]
+            return 2 * node + 1 + (value > threshold[node]).astype(np.int32)
+
+        start = xp.zeros(position.shape[0], np.int32)
+        return fold(ask, start, xp.arange(depth(inner + 1))) - inner
+
+    return each(leaves_of_tree, (group.attribute, group.threshold))
+
+
+def leaf_shares(group: TreeGroup, position: Any) -> Any:
+    """f32[P, N]: theta of the leaf of each tree that each row ends in."""
+    xp = namespace(*group, position)
+    return xp.take_along_axis(group.leaf, routes(group, position), axis=1)
+
+
+def votes(group: TreeGroup, position: Any) -> Any:
+    """f32[N]: the number of trees that say positive minus the number that say negative."""
+    xp, grown = namespace(*group, position), group.grown[:, None]
+    return xp.sum(xp.where(leaf_shares(group, position) > 0.5, grown, -grown), axis=0)
+
+
+def theta(trees: TreeGroup, position: Any) -> Any:
+    """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
+
+    Args:
+        trees: a TreeGroup with any leading axes, such as `Model.hypotheses`. Padding beyond the
+            number of rounds states NaN.
+        position: f32[N, A].
+    """
+    attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
+    stated = leaf_shares(TreeGroup(attribute, threshold, leaf, trees.grown), position)
+    xp = namespace(stated)
+    return xp.where(trees.grown.reshape(-1)[:, None] > 0, stated, np.float32(np.nan))
+
+
+def made(attribute: np.ndarray, threshold: np.ndarray, leaf: np.ndarray) -> TreeGroup:
+    """The grown trees of some arrays."""
+    return TreeGroup(attribute, threshold, leaf, np.ones(leaf.shape[:-1], np.float32))
+
+
+def _check_groups(
+    groups: TreeGroup, features: int, questions: Questions | None, axes: tuple
+) -> None:
+    if axes or groups.leaf.ndim != 3 or groups.attribute.shape != groups.threshold.shape:
+        raise ValueError("attribute, threshold and leaf must be of the same trees")
+    _check_heap(groups.attribute, groups.leaf)
+    known = features if questions is None else len(questions.attribute)
+    check_within("attribute", groups.attribute, 0, known)
+
+
+def _explain_groups(groups: TreeGroup, questions: Questions, domain: Domain, *named: Any) -> str:
+    del named
+    attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in groups[:3])
+    column, position = np.asarray(questions.attribute), np.asarray(questions.position)
+    known = attributes(domain)
+
+    def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
+        asked = attribute[tree, node]
+        return int(column[asked]), position[asked] > threshold[tree, node]
+
+    def in_words(tree: int, node: int) -> str:
+        return known[attribute[tree, node]](float(threshold[tree, node])).yes
+
+    def together(values: list[float]) -> str:
+        return "share of positive " + ", ".join(f"{value:.{words.DIGITS}f}" for value in values)
+
+    heap = words.Heap(ask, in_words, leaf, f"share of positive {{:.{words.DIGITS}f}}")
+    head = "vote of each tree: positive if its share of positive is above 0.5"
+    return words.of_trees(heap, domain, head, together)
+
+
+def _nodes_of_groups(
+    graph: Graph, groups: TreeGroup, rows: Value, questions: Questions | None
+) -> tuple[Value, Value]:
+    positions = graph.positions(rows, questions)
+    attribute = graph.constant(groups.attribute.reshape(-1), np.int64)
+    threshold = graph.constant(groups.threshold.reshape(-1), np.float32)
+
+    def right(node: Value) -> Value:
+        value = graph.add("GatherElements", positions, attribute.at(node), axis=1)
+        return (value > threshold.at(node)).cast("INT64")
+
+    shares = graph.descend(positions, groups.leaf.reshape(-1, groups.leaf.shape[-1]), right)
+    vote = (shares > np.float32(0.5)).cast("FLOAT") * np.float32(2) + np.float32(-1)
+    return vote.sum(), graph.add("ReduceMean", shares, axes=[1], keepdims=0)
+
+
+TREE_GROUPS = Kind(
+    name="tree_groups",
+    predict=votes,
+    read=lambda rows: rows.positions,
+    shares=theta,
+    arrays=(("attribute", "int32"), ("threshold", "float32"), ("leaf", "float32")),
+    make=made,
+    check=_check_groups,
+    explain=_explain_groups,
+    nodes=_nodes_of_groups,
+)
+"""Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
+
+
+# Halfspaces: linear functions of rows in the unit ball.
+
+
+_INSIDE = 1 - 2.0**-20
+"""The radius that rows are projected to, so that float32 leaves none outside the unit ball."""
+
+_LARGEST = 1e18
+"""The largest entry of a row; float32 flushes reciprocals of larger numbers to 0."""
+
+
+class Halfspace(NamedTuple):
+    """h(x) = normal . x, on the unit ball.
+
+    Attributes:
+        normal: f32[d].
+    """
+
+    normal: Array
+
+
+def to_ball(rows: Any) -> Any:
+    """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
+
+    It is a fixed map of a row: no row is rejected, and nothing is learned from other rows. Entries
+    that are not finite count as 0, and all entries are clipped to +-1e18.
+    """
+    xp = namespace(rows)
+    rows = xp.clip(xp.where(xp.isfinite(rows), rows, np.float32(0)), -_LARGEST, _LARGEST)
+    largest = xp.maximum(xp.max(xp.abs(rows), axis=1, keepdims=True), 1)
+    norm = largest * xp.sqrt(added(rounded((rows / largest) ** 2).T))[:, None]
+    outside = xp.maximum(norm, _INSIDE)  # no row of zeros is divided by zero
+    return xp.where(norm > _INSIDE, rows / largest * (_INSIDE * largest / outside), rows)
+
+
+def _predict_halfspace(halfspace: Halfspace, columns: Any) -> Any:
+    """f32[N]: normal . x, feature after feature, so that no row's score depends on other rows.
+
+    A matrix product adds in another order for other numbers of rows.
+
+    Args:
+        halfspace: one.
+        columns: f32[d, N], rows in the unit ball.
+    """
+
+    def add(score: Any, feature: tuple[Any, Any]) -> Any:
+        return score + rounded(feature[0] * feature[1])
+
+    normal = halfspace.normal
+    first = rounded(columns[0] * normal[0])
+    return fold(add, first, (columns[1:], normal[1:]), unroll=4)
+
+
+def _check_halfspaces(
+    halfspaces: Halfspace, features: int, questions: Questions | None, axes: tuple
+) -> None:
+    known = features if questions is None else len(questions.attribute)
+    if axes or halfspaces.normal.ndim != 2 or halfspaces.normal.shape[1] != known:
+        raise ValueError("normal must have a number for each attribute")
+
+
+def _nodes_of_halfspaces(
+    graph: Graph, halfspaces: Halfspace, rows: Value, questions: Questions | None
+) -> tuple[Value, None]:
+    """In double precision, for rows of finite numbers."""
+    double = graph.positions(rows, questions).cast("DOUBLE")
+    length = graph.add("Sqrt", (double * double).sum(keep=True))
+    inside = double / graph.add("Max", length, np.float64(1))
+    normal = halfspaces.normal.sum(axis=0, dtype=np.float64)
+    return (inside * normal[None]).sum().cast("FLOAT"), None
+
+
+HALFSPACES = Kind(
+    name="halfspaces",
+    predict=_predict_halfspace,
+    read=lambda rows: to_ball(rows.positions).T,
+    arrays=(("normal", "float32"),),
+    make=Halfspace,
+    check=_check_halfspaces,
+    explain=lambda halfspaces, _, domain, *named: words.of_halfspaces(halfspaces, domain),
+    nodes=_nodes_of_halfspaces,
+)
+"""Linear functions of rows in the unit ball, which hold exact numbers or positions of cells."""
+
+
+KINDS = {kind.name: kind for kind in (TREES, OBLIVIOUS, TREE_GROUPS, HALFSPACES)}
+"""All kinds, by their names in files."""

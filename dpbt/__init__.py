@@ -54,7 +54,8 @@ _NAMES = {
     "dpbt.data.tables": "table",
     "dpbt.privacy.filter": "Filter",
     "dpbt.privacy.keys": "fresh_key",
-    "dpbt.release.model": "Model decision_function explain ledger load predict predict_proba save statement",
+    "dpbt.release.model": "Model decision_function explain ledger "
+    "load predict predict_proba save statement",
     "dpbt.training.boosting": "Boosted boost replay",
     "dpbt.training.fit": "fit",
     "dpbt.tuning": "tune",

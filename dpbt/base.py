@@ -25,6 +25,7 @@ import numpy as np
 from dpbt.public import ADD_REMOVE as ADD_REMOVE
 from dpbt.public import BINARY as BINARY
 from dpbt.public import CELLS as CELLS
+from dpbt.public import GRID as GRID
 from dpbt.public import MAX_ROWS as MAX_ROWS
 from dpbt.public import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
 from dpbt.public import NUMBER as NUMBER
@@ -66,12 +67,6 @@ Hypothesis = Any
 
 Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis."""
-
-GRID = 127
-"""Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
-
-It is the largest of eight signed bits, whose exact products are the fastest that a CPU has.
-"""
 
 
 class Table(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the content of files must be: JSON text with types, and the record of a ledger. No JAX.
+"""What the content of files must be: JSON text with types. No JAX.
 
 Types are those of msgspec. Errors name the place of an entry and never its value. Entries that a
 type does not name are not looked at. A checksum finds accidents, such as a lost byte. It is no
@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -31,66 +31,11 @@ Fraction = Annotated[float, Meta(ge=0, le=1)]
 Number = Annotated[float, Meta(ge=0, le=1e100)]
 """A number of at least 0, whose square is finite."""
 
-Cost = Number | Literal["inf"]
-"""A number of a ledger, which may be infinite."""
-
 Rows = Annotated[int, Meta(ge=1, le=MAX_ROWS_IN_BLOCKS)]
 """A number of rows, or a bound on it."""
 
 RowsOfPerson = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 """The most rows that one person has."""
-
-
-class LineRecord(msgspec.Struct, frozen=True):
-    """A line of a ledger: the fields of its event, and how often it takes place."""
-
-    site: str
-    mechanism: str
-    releases: str
-    sensitivity: Cost
-    scale: Cost
-    theorem: str
-    count: Count
-    moved: Count | None
-    unit: str
-    times: Count
-    gap: Cost
-    tail: Cost
-    exact: bool
-
-
-class ChoiceRecord(msgspec.Struct, frozen=True):
-    """What is public about a choice among several models."""
-
-    gamma: Annotated[float, Meta(ge=1e-5, le=1)]
-    eta: Annotated[float, Meta(ge=-0.99, le=1000)]
-    candidates: Count
-    disjoint: bool
-    gaussian: bool
-    epsilon: Cost
-    rho: Cost
-    mu: Cost
-    gap: Cost
-    tail: Cost
-    score: str
-    exact: bool
-
-
-class LedgerRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A ledger, as `accounting.to_json` keeps it."""
-
-    relation: Literal["add_remove", "replace_one"]
-    rows: Rows | None
-    max_rows_per_user: RowsOfPerson
-    epsilon: Cost
-    delta: Fraction
-    sampler_delta: Fraction
-    exact: bool
-    unprotected: list[str]
-    key: Literal["release", "research"] | None
-    lines: list[LineRecord]
-    choice: ChoiceRecord | None = None
-    parts: list["LedgerRecord"] = []
 
 
 def decode(kind: type[T], content: object, what: str) -> T:
@@ -117,6 +62,15 @@ def decode(kind: type[T], content: object, what: str) -> T:
         raise ValueError(f"{what} has a malformed entry: {words}") from None
     except RecursionError:
         raise ValueError(f"{what} is nested too deeply") from None
+
+
+def replaced(content: Any, old: object, new: object) -> Any:
+    """JSON content with another entry in place of each that equals `old`."""
+    if isinstance(content, Mapping):
+        return {name: replaced(entry, old, new) for name, entry in content.items()}
+    if isinstance(content, list | tuple):
+        return [replaced(entry, old, new) for entry in content]
+    return new if content == old else content
 
 
 def parse(text: bytes, what: str) -> Any:

@@ -2,6 +2,8 @@
 
 import inspect
 
+from msgspec import structs
+
 import dpbt
 from dpbt import recipes
 from dpbt.base import ADD_REMOVE
@@ -22,10 +24,11 @@ def made(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
 
 
 def line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
-    """A line of sensitivity 1 and scale 1 / epsilon."""
+    """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
     drawn = mechanisms.BY_NAME[mechanism]
-    event = accounting.Event(site, drawn, "counts", 1.0, 1 / epsilon, "none", count, moved=1)
-    return accounting.Line(event, tail=tail, gap=gap)
+    words = site, drawn, "counts", 1.0, 1 / epsilon, "none"
+    own = accounting.line_of(*words, pays=count, moved=1)
+    return structs.replace(own, tail=tail, gap=gap, exact=True)
 
 
 def book(*lines, **fields):

@@ -149,7 +149,7 @@ def ledger_of(recipe: Recipe) -> dict:
     lines = [
         {
             "site": line.site,
-            "mechanism": line.mechanism.name,
+            "mechanism": line.mechanism,
             "sensitivity": line.sensitivity,
             "scale": line.scale,
             "count": int(line.count),

@@ -230,22 +230,15 @@ MUTANTS = [
     ),
     Mutant(
         "counts of lines are not checked",
-        "dpbt/privacy/accounting/events.py",
-        "        for name, value in counts.items():",
-        "        for name, value in {}.items():",
-        (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
-    ),
-    Mutant(
-        "numbers of lines are not checked",
-        "dpbt/privacy/accounting/events.py",
-        "            if not np.all(value >= 0):",
-        "            if False:",
+        "dpbt/privacy/accounting/lines.py",
+        '        for name in ("pays", "times", "moved"):',
+        "        for name in ():",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
     Mutant(
         "public draws may have a sensitivity",
-        "dpbt/privacy/accounting/events.py",
-        "if not self.mechanism.price.reads_rows and np.any(np.asarray(self.sensitivity) > 0):",
+        "dpbt/privacy/accounting/lines.py",
+        "if not price.reads_rows and line.sensitivity > 0:",
         "if False:",
         (attack("ledgers", "lines_that_mean_nothing_are_refused"),),
     ),
@@ -266,8 +259,8 @@ MUTANTS = [
     Mutant(
         "infinite losses are given to the accountants",
         "dpbt/privacy/accounting/ledger.py",
-        "        if left <= 0 or math.isinf(self.rho):",
-        "        if left <= 0:",
+        "        if math.isinf(self.run()[1]) or math.isinf(both) or left <= share * delta:",
+        "        if math.isinf(both) or left <= share * delta:",
         (attack("ledgers", "no_noise_has_an_infinite_epsilon_by_every_accountant"),),
     ),
     Mutant(
@@ -466,16 +459,9 @@ MUTANTS = [
     ),
     Mutant(
         "a ledger that prices one row of a person",
-        "dpbt/privacy/accounting/events.py",
-        "sensitivity = np.asarray(event.sensitivity, np.float64)[()] * max_rows_per_user",
-        "sensitivity = np.asarray(event.sensitivity, np.float64)[()]",
-        (statement("people_with_several_rows_are_paid_for_draw_by_draw"),),
-    ),
-    Mutant(
-        "bits of one row of a person",
-        "dpbt/privacy/accounting/events.py",
-        "event.moved * max_rows_per_user",
-        "event.moved",
+        "dpbt/privacy/accounting/lines.py",
+        "of_all, moved = line.sensitivity * people,",
+        "of_all, moved = line.sensitivity,",
         (statement("people_with_several_rows_are_paid_for_draw_by_draw"),),
     ),
     Mutant(

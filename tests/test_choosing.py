@@ -3,7 +3,6 @@
 import warnings
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -17,40 +16,30 @@ from tests.test_tuning import DOMAIN, KEY, people
 
 
 @pytest.fixture(autouse=True)
-def _quiet():
+def _quiet(monkeypatch):
+    monkeypatch.setitem(selections.BY_NAME, "errors", tuned.ERRORS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
         yield
 
 
-def test_the_best_run_has_the_largest_score():
-    """Ties go to the first run, and lanes that fill a batch up do not count."""
-    plan = selections.plan(tuned.voters(0.6), tuning.selection("accuracy"))
-    release = {"score": jnp.asarray([5, 2, 2, 9, 0])}
-    found = Transcript({}, {"n": jnp.arange(5)}, {}), release
-    batch = choosing._best_of_batch(found, [7, 8, 9, 6], plan)
-    assert (batch.value, batch.candidate) == (-2.0, 8)
-    assert (int(batch.transcript.rounds["n"]), int(batch.release["score"])) == (1, 2)
-
-
 def test_every_run_has_a_key_of_its_own(monkeypatch):
     """Equal runs would make their number worth nothing; no test of the result would see it."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3)
-    selection = tuning.selection("accuracy")
-    plan, seen = selections.plan(single, selection), []
+    selection = tuning.selection("errors")
+    plan, parts, seen = selections.plan(single, selection), choosing._parts(table, selection), []
 
-    def spied(keys, *rest):
-        seen.append(np.asarray(jax.random.key_data(keys)))
-        return Transcript({}, {"n": np.arange(len(keys))}, {}), {"score": np.zeros(len(keys))}
+    def spied(key, *rest):
+        seen.append(np.asarray(jax.random.key_data(key)))
+        return Transcript({}, {"n": len(seen)}, {}), {"score": np.zeros(())}
 
-    monkeypatch.setattr(choosing, "_runs", spied)
-    chosen, parts = [0, 1, 1] * 7, choosing._parts(table, selection)
-    list(choosing._all_runs(KEY, chosen, parts, single, plan, None))
-    assert {len(keys) for keys in seen} == {choosing.LANES}
-    assert len(np.unique(np.concatenate(seen), axis=0)) == 21  # others fill batches up
-    drawn = [choosing._candidates(key, 64, 5) for key in jax.random.split(KEY, 4)]
-    assert all(set(each) == set(range(5)) for each in drawn)
-    assert drawn[0][:16] == choosing._candidates(jax.random.split(KEY, 4)[0], 16, 5)
+    monkeypatch.setattr(choosing, "_run", spied)
+    monkeypatch.setattr(choosing, "drawn_count", lambda *_: 21)
+    best = choosing._best_of_all(KEY, parts, single, plan, None)
+    assert best.transcript.rounds["n"] == 1  # ties go to the first run
+    assert len(np.unique(seen, axis=0)) == len(seen) == 21
+    for key in jax.random.split(KEY, 4):
+        assert {choosing._candidate(key, run, 5) for run in range(64)} == set(range(5))
 
 
 REBUILT = {
@@ -78,20 +67,19 @@ def test_the_model_follows_from_its_transcript_alone(name):
 def test_the_best_is_of_as_many_runs_as_were_drawn(monkeypatch):
     """Every number of runs, with every run as the only good one: it wins if it is one of them."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3, 0.2)
-    selection = tuning.selection("accuracy")
+    selection = tuning.selection("errors")
     plan, parts = selections.plan(single, selection), choosing._parts(table, selection)
-    monkeypatch.setattr(choosing, "_folded", lambda key, numbers: np.asarray(numbers))
-    monkeypatch.setattr(choosing, "_candidates", lambda key, number, _: ([0, 1, 2] * 8)[:number])
+    monkeypatch.setattr(choosing, "_folded", lambda key, run: run)
+    monkeypatch.setattr(choosing, "_candidate", lambda key, run, _: run % 3)
     for number in range(1, 11):
         monkeypatch.setattr(choosing, "drawn_count", lambda key, count, k=number: k)
         won = []
         for good in range(22):
 
-            def run(numbers, *rest, good=good):
-                runs = Transcript({}, {"n": numbers}, {})
-                return runs, {"score": np.where(numbers == good, -50, 50)}
+            def run(number, *rest, good=good):
+                return Transcript({}, {"n": number}, {}), {"score": -50 if number == good else 50}
 
-            monkeypatch.setattr(choosing, "_runs", run)
+            monkeypatch.setattr(choosing, "_run", run)
             best = choosing._best_of_all(KEY, parts, single, plan, None)
             won.append(int(best.transcript.rounds["n"]) == good)
         assert won == [good < number for good in range(22)]

@@ -137,7 +137,7 @@ def test_sensitivities_are_attained(row):
         recipe = row.recipe(relation, rounds=1, depth=2, **settings)
         found = audit.audit(jax.random.key(0), near, recipe, transcripts=40, steps=True)
         for event in (event for event in dpbt.ledger(recipe).lines if event.rho > 0):
-            group = event.mechanism.name if row.sites is None else event.site.split("_")[0]
+            group = event.mechanism if row.sites is None else event.site.split("_")[0]
             best[group] = max(best.get(group, 0.0), found.step_ratio[event.site])
     assert max(best.values()) <= 1 + SLACK
     if row.tight:

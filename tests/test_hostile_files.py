@@ -135,7 +135,7 @@ OF_MODELS = [
     ((*LINE, "theorem"), 0),
     ((*LINE, "scale"), HUGE),
     ((*LINE, "times"), 0),
-    ((*LINE, "count"), True),
+    ((*LINE, "pays"), True),
     ((*LINE, "moved"), 2**63),
     (("privacy", "key"), "another"),
     (("privacy", "rows"), [60]),

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from msgspec import structs
 
 import dpbt
 from dpbt import recipes
@@ -21,11 +22,9 @@ DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
 
 def book(mechanism, sensitivity, scale, delta=0.0, times=1):
-    event = accounting.Event(
-        "x", mechanism, "counts", sensitivity=sensitivity, scale=scale, theorem="none", moved=1
-    )
-    line = accounting.Line(event, times)
-    return accounting.Ledger(ADD_REMOVE, (line,), delta)
+    words = "x", mechanism, "counts", sensitivity, scale, "none"
+    line = accounting.line_of(*words, times=times, moved=1)
+    return accounting.Ledger(ADD_REMOVE, (structs.replace(line, gap=0.0, tail=0.0),), delta)
 
 
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
@@ -163,14 +162,14 @@ def test_people_with_several_rows_are_paid_for_draw_by_draw(name, relation):
     assert several.epsilon == pytest.approx(one.epsilon, rel=2e-5)
     assert several.epsilon <= 1 + 1e-6
     for before, after in zip(one.lines, several.lines, strict=True):
-        if not before.mechanism.price.reads_rows:
+        if before.moved is None:
             continue
         grown = (after.scale / after.sensitivity * k) / (before.scale / before.sensitivity)
         # The centre's sums are rounded to a grid, which is finer or coarser with the noise.
         assert grown == pytest.approx(k, rel=0.05 if name == "halfspace" else 2e-5)
         assert after.epsilon == pytest.approx(before.epsilon, rel=2e-5)
         assert after.rho == pytest.approx(before.rho, rel=2e-5)
-        assert after.event.moved == k * before.event.moved
+        assert after.moved == k * before.moved
         assert after.gap == pytest.approx(k * before.gap)
     assert f"up to {k}" in str(several)
     assert "promise" in str(several)
@@ -181,9 +180,9 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
     recipe = recipe_for()
     ledger = dpbt.ledger(recipe)
     for k in (1, 2, 7):
-        again = statements.of_people(ledger, k)
+        again = statements.for_people(ledger, k)
         assert again.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
-        back = statements.of_people(again, 1)
+        back = statements.for_people(again, 1)
         assert str(back) == str(ledger)
     text = dpbt.statement(recipe, max_rows_per_user=3)
     assert "epsilon = 3 and delta" in text
@@ -197,7 +196,7 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
 def test_gaussian_draws_are_never_scaled_after_composition():
     """k mu, and not k times the epsilon of mu, nor that of delta."""
     ledger = dpbt.ledger(PEOPLE["forest-gdp"]())
-    again = statements.of_people(ledger, 4)
+    again = statements.for_people(ledger, 4)
     assert again.mu == pytest.approx(4 * ledger.mu)
     left = (1e-6 - again.sampler_delta) * math.exp(-again.sampler_epsilon / 2)
     exact = accounting.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon

@@ -11,6 +11,7 @@ from dpbt.base import ADD_REMOVE, Noise
 from dpbt.data.questions import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
+from dpbt.tuning import selections
 
 NOISE = mechanisms.discrete_laplace
 
@@ -38,6 +39,25 @@ def voters(*epsilons, rows=40):
     scales = np.float32(1) / np.asarray(epsilons, np.float32)
     several = recipes.custom(LEARNER, params=Noise({"n": scales}), rows=rows, rounds=1)
     return [recipes.setting(several, index) for index in range(len(epsilons))]
+
+
+def _errors(rows, scores, public, loss):
+    """i32[]: how many present rows are predicted wrongly."""
+    del public, loss
+    return jnp.sum(rows.present & ((scores > 0) != rows.target)).astype(jnp.int32)
+
+
+ERRORS = selections.Score(
+    name="errors",
+    statistic=_errors,
+    most=1,
+    counts=False,
+    value=lambda draw: -float(draw),
+    releases="errors of the scored rows",
+    unit="row",
+    probabilities=False,
+)
+"""A score of few outputs, whose law can be enumerated. It is none of the library's."""
 
 
 def ballots(positive, negative, room=40):

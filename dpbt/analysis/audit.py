@@ -246,7 +246,7 @@ def audit(
     total = np.abs(sum(loss.values()))
     place = np.unravel_index(np.argmax(total), total.shape)
     by_site = {site: float(values[place]) for site, values in loss.items()}
-    names = {line.site: line.mechanism.name for line in book.lines}
+    names = {line.site: line.mechanism for line in book.lines}
     return Audit(
         claimed_epsilon=book.epsilon,
         largest_loss=float(total[place]),
@@ -388,7 +388,7 @@ def _claims(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[str, np.
     """
     book, claims = ledger(recipe), {}
     for line in book.lines:
-        count = line.event.count
+        count = line.pays
         claim = count * line.epsilon if book.delta == 0 else np.sqrt(count * line.rho)
         claims[line.site] = np.float32(claim)
     chosen = set(claims if sites is None else sites)

@@ -5,7 +5,7 @@ import argparse
 from dpbt.cli import inputs
 from dpbt.cli import options as kinds
 from dpbt.cli.errors import of_input
-from dpbt.privacy.measures import MEASURES
+from dpbt.privacy.accounting import MEASURES
 
 
 class New:

@@ -16,18 +16,16 @@ follows from releases could break it.
 
 import functools
 import math
-from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
 import msgspec
-import numpy as np
 
 from dpbt.base import relation_name
 from dpbt.formats import Fraction as Share
 from dpbt.formats import Number, Rows, RowsOfPerson
-from dpbt.privacy.accounting import Ledger, Line, gdp_epsilon, gdp_mu, zcdp_epsilon
-from dpbt.privacy.measures import MEASURES
+from dpbt.privacy import accounting
+from dpbt.privacy.accounting import MEASURES, Ledger
 from dpbt.validate import one_of
 
 PURE_TAIL = 1e-9
@@ -59,6 +57,37 @@ class Limits(NamedTuple):
     order: float = 0.0
 
 
+@functools.cache
+def limits(measure: str, epsilon: float, delta: float) -> Limits:
+    """The limits of a budget that keep all releases together (epsilon, delta)-DP.
+
+    Args:
+        measure: one of `MEASURES`.
+        epsilon: above 0, finite.
+        delta: 0 for "epsilon", else in (0, 1).
+
+    Raises:
+        ValueError: for a delta that is not of the measure.
+    """
+    one_of("measure", measure, MEASURES)
+    if (measure == "epsilon") != (delta == 0):
+        raise ValueError(
+            f"a budget of {MEASURES[measure]} needs a delta "
+            f"{'of 0' if measure == 'epsilon' else 'above 0'}, got {delta:g}"
+        )
+    if measure == "epsilon":
+        return Limits(Fraction(epsilon), math.inf, PURE_TAIL)
+    tail = delta * TAIL_SHARE
+    if measure == "rho":
+        rho, order = map(float, accounting.best_order(epsilon, delta - tail))
+        if not rho > 0:
+            raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
+        return Limits(Fraction(rho), math.inf, tail, order)
+    gap = epsilon * BITS_SHARE / 2
+    mu = float(accounting.gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
+    return Limits(Fraction(mu) ** 2, gap, tail)
+
+
 class Charge(msgspec.Struct, frozen=True):
     """What one release costs, each number rounded up; a record of the filter's file.
 
@@ -71,18 +100,6 @@ class Charge(msgspec.Struct, frozen=True):
     cost: Number
     gap: Number
     tail: Number
-
-
-class Total(NamedTuple):
-    """Exact sums of charges.
-
-    Attributes:
-        cost, gap, tail: as `Charge`.
-    """
-
-    cost: Fraction
-    gap: Fraction
-    tail: Fraction
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -118,100 +135,37 @@ class Terms(msgspec.Struct, frozen=True):
         """What a release with this ledger costs.
 
         Raises:
-            ValueError: for another relation, or another number of rows or of rows a person. Also as
-                `charge`.
+            ValueError: for another relation, or another number of rows or of rows a person. In
+                words, for a ledger that has no proved and finite cost in the measure.
         """
-        found = {
-            "relation": relation_name(ledger.relation),
-            "rows": ledger.rows,
-            "max_rows_per_user": ledger.max_rows_per_user,
-        }
-        for name, value in found.items():
-            own = getattr(self, name)
+        for name in ("relation", "rows", "max_rows_per_user"):
+            own, value = getattr(self, name), getattr(ledger, name)
+            value = relation_name(value) if name == "relation" else value
             if value != own:
                 raise ValueError(
                     f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
                     f"filter have its {name}"
                 )
-        return charge(self.measure, self.limits, ledger)
+        _check_countable(self.measure, ledger)
+        cost, gap, tail = Fraction(0), Fraction(0), Fraction(0)
+        for line in ledger.lines:
+            unit = Fraction(getattr(line, self.measure))
+            cost += line.count * (unit**2 if self.measure == "mu" else unit)
+            gap += Fraction(line.gap)
+            tail += Fraction(line.tail)
 
-
-@functools.cache
-def limits(measure: str, epsilon: float, delta: float) -> Limits:
-    """The limits of a budget that keep all releases together (epsilon, delta)-DP.
-
-    Args:
-        measure: one of `MEASURES`.
-        epsilon: above 0, finite.
-        delta: 0 for "epsilon", else in (0, 1).
-
-    Raises:
-        ValueError: for a delta that is not of the measure.
-    """
-    one_of("measure", measure, MEASURES)
-    if (measure == "epsilon") != (delta == 0):
-        raise ValueError(
-            f"a budget of {MEASURES[measure]} needs a delta "
-            f"{'of 0' if measure == 'epsilon' else 'above 0'}, got {delta:g}"
-        )
-    if measure == "epsilon":
-        return Limits(Fraction(epsilon), math.inf, PURE_TAIL)
-    tail = delta * TAIL_SHARE
-    if measure == "rho":
-        rho, order = _best_order(epsilon, delta - tail)
-        return Limits(Fraction(rho), math.inf, tail, order)
-    gap = epsilon * BITS_SHARE / 2
-    mu = float(gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
-    return Limits(Fraction(mu) ** 2, gap, tail)
-
-
-def _best_order(epsilon: float, delta: float) -> tuple[float, float]:
-    """(rho, alpha): the largest rho whose bound at order alpha is epsilon, over orders alpha.
-
-    Every order gives a bound that holds. So the search need not be exact, and the last factor is
-    for rounding alone.
-    """
-    excess = np.geomspace(1e-9, 1e9, 200_001)
-    alpha = 1 + excess
-    offset = np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / excess
-    rho = (epsilon - offset) / alpha
-    best = int(np.argmax(rho))
-    if not rho[best] > 0:
-        raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
-    return float(rho[best]) * (1 - 1e-11), float(alpha[best])
-
-
-def charge(measure: str, of: Limits, ledger: Ledger) -> Charge:
-    """What one release costs.
-
-    Args:
-        measure: one of `MEASURES`.
-        of: the limits of the budget.
-        ledger: of the release.
-
-    Raises:
-        ValueError: in words, for a ledger that has no proved and finite cost in the measure.
-    """
-    _check_countable(measure, ledger)
-    cost, gap, tail = Fraction(0), Fraction(0), Fraction(0)
-    for line in ledger.lines:
-        unit = Fraction(float(getattr(line.event.cost, measure)))
-        cost += line.count * (unit**2 if measure == "mu" else unit)
-        gap += Fraction(line.gap)
-        tail += Fraction(line.tail)
-
-    cost *= _ROUNDING
-    if measure == "epsilon":
-        cost += 2 * gap
-    if measure == "rho":  # at the one order: docs/composition.md, point 4
-        order = Fraction(of.order)
-        cost += gap * (2 * order - 1) / (order * (order - 1))
-    return Charge(float_above(cost), float_above(gap), float_above(tail))
+        cost *= _ROUNDING
+        if self.measure == "epsilon":
+            cost += 2 * gap
+        if self.measure == "rho":  # at the one order: docs/composition.md, point 4
+            order = Fraction(self.limits.order)
+            cost += gap * (2 * order - 1) / (order * (order - 1))
+        return Charge(float_above(cost), float_above(gap), float_above(tail))
 
 
 def _check_countable(measure: str, ledger: Ledger) -> None:
     """Refuse a ledger that has no proved and finite cost in the measure, in words."""
-    if not ledger.composes:
+    if ledger.choice is not None:
         raise ValueError(
             "a budget adds up what single releases cost, and the best of several runs has an "
             "epsilon at a delta alone"
@@ -221,43 +175,22 @@ def _check_countable(measure: str, ledger: Ledger) -> None:
             "the release is UNPROTECTED, so its epsilon is a paper's claim and no budget can "
             f"count it: {'; '.join(ledger.unprotected)}"
         )
-    refused: tuple[tuple[Callable[[Line], bool], str], ...] = (
-        (
-            lambda line: not line.exact,
-            "have samplers that state no distance from their laws (FLOAT), so no budget can "
-            "count them",
-        ),
-        (lambda line: math.isinf(line.rho), "have no noise, which no budget covers"),
-        (
-            lambda line: measure == "epsilon" and math.isinf(line.epsilon),
-            "have no pure epsilon; ask for the recipe without a delta, or open a filter with one",
-        ),
-        (
-            lambda line: measure == "mu" and not (line.mechanism.price.gaussian or line.mu == 0),
-            "are not Gaussian, and a filter of mu adds up Gaussian draws alone; open a filter with "
-            "measure='rho', which takes all recipes",
-        ),
-    )
-    for bad, words in refused:
-        if sites := [repr(line.site) for line in ledger.lines if bad(line)]:
-            raise ValueError(f"the draws {', '.join(sites)} {words}")
-
-
-def total(charges: Iterable[Charge]) -> Total:
-    """The exact sums of charges."""
-    cost, gap, tail = Fraction(0), Fraction(0), Fraction(0)
-    for each in charges:
-        cost += Fraction(each.cost)
-        gap += Fraction(each.gap)
-        tail += Fraction(each.tail)
-    return Total(cost, gap, tail)
-
-
-def epsilon_of(measure: str, cost: float, delta: float) -> float:
-    """The epsilon of a recipe whose draws cost about `cost` in the measure, at the delta."""
-    if measure == "epsilon":
-        return cost
-    return zcdp_epsilon(cost, delta) if measure == "rho" else gdp_epsilon(math.sqrt(cost), delta)
+    lines = ledger.lines
+    refused = {
+        "have samplers that state no distance from their laws (FLOAT), so no budget can count "
+        "them": [line for line in lines if not line.exact],
+        "have no noise, which no budget covers": [line for line in lines if math.isinf(line.rho)],
+        "have no pure epsilon; ask for the recipe without a delta, or open a filter with one": [
+            line for line in lines if measure == "epsilon" and math.isinf(line.epsilon)
+        ],
+        "are not Gaussian, and a filter of mu adds up Gaussian draws alone; open a filter with "
+        "measure='rho', which takes all recipes": [
+            line for line in lines if measure == "mu" and not (line.gaussian or line.mu == 0)
+        ],
+    }
+    for words, bad in refused.items():
+        if bad:
+            raise ValueError(f"the draws {', '.join(repr(line.site) for line in bad)} {words}")
 
 
 def float_above(number: Fraction) -> float:
@@ -268,5 +201,4 @@ def float_above(number: Fraction) -> float:
 
 def float_below(number: Fraction) -> float:
     """The largest float that is not above the number."""
-    nearest = float(number)
-    return nearest if Fraction(nearest) <= number else math.nextafter(nearest, -math.inf)
+    return -float_above(-number)

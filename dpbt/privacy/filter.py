@@ -7,30 +7,118 @@
 
 What is fitted next, and whether anything is, may follow from the models before. What is added up,
 and why it may be, is in `charges`.
+
+The file of a filter is a database of SQLite, with its terms and what it paid for. Only its owner
+can read it, and each payment is on the disk before it counts. Its *seal* is the SHA-256 of all of
+its entries. It finds accidents and is no signature: whoever edits a file can compute another.
 """
 
-from collections.abc import Callable
+import contextlib
+import functools
+import hashlib
+import hmac
+import math
+import os
+import secrets
+import shutil
+import sqlite3
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import jax
+import msgspec
 import numpy as np
 
 from dpbt.base import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
 from dpbt.base import relation as to_relation
-from dpbt.privacy import accounting, charges, keys, pricing
-from dpbt.privacy.accounting import Ledger
-from dpbt.privacy.charges import Charge, Terms
-from dpbt.privacy.filter_file import FilterFile, Release
-from dpbt.privacy.measures import MEASURES
-from dpbt.validate import as_path, floats, positive, shown, warn_of_delta, whole
+from dpbt.formats import Digits, decode
+from dpbt.privacy import accounting, keys, pricing
+from dpbt.privacy.accounting import MEASURES, Ledger
+from dpbt.privacy.charges import Charge, Terms, float_above, float_below
+from dpbt.validate import as_path, positive, warn_of_delta, whole, within
 
 _CLOSE = 1e-6
 """How far below the cost that was asked for a recipe may cost, as a share of it."""
 
 _STEPS = 12
 """Most recipes that are built in search of one of a cost."""
+
+
+# What the file of a filter holds.
+
+TABLES = (
+    "CREATE TABLE filter (terms TEXT NOT NULL, salt TEXT NOT NULL, seal TEXT NOT NULL)",
+    "CREATE TABLE release (number INTEGER PRIMARY KEY, record TEXT NOT NULL)",
+)
+"""The tables of the file. The salt is 256 random bits, under which keys are hashed."""
+
+VERSION = 2
+"""Of the tables, in `PRAGMA user_version`."""
+
+_WAIT = 60
+"""How many seconds to wait until no other process holds the file."""
+
+
+class Release(msgspec.Struct, frozen=True):
+    """One release that a filter paid for; a record of its file.
+
+    Attributes:
+        name: of the recipe.
+        charge: what it costs.
+        key_id: the salted hash of its key; None if the filter was not given the key.
+        run_id: that of the run of a checkpoint that it pays for; None if there is none.
+        ledger: of the recipe, as `accounting.to_json` keeps it.
+    """
+
+    name: str
+    charge: Charge
+    key_id: Digits | None
+    run_id: Digits | None
+    ledger: dict[str, Any]
+
+
+@functools.lru_cache(maxsize=4096)
+def _release(text: str) -> Release:
+    """A release of a file; ValueError for anything else."""
+    release = decode(Release, text.encode(), "a release")
+    accounting.from_json(release.ledger)
+    return release
+
+
+def seal_of(texts: Sequence[str]) -> str:
+    """The seal of a file with these terms, salt and releases."""
+    return hashlib.sha256(repr(list(texts)).encode()).hexdigest()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A connection whose transactions begin and end as they are told."""
+    uri = f"{path.as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
+
+
+def _damaged(path: Path, error: Exception) -> ValueError:
+    """The refusal of a file that is no whole filter."""
+    return ValueError(
+        f"{path}: not a filter, or changed or damaged ({error}); bring back a copy that has every "
+        "release, or open a filter of what the releases left of the budget"
+    )
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Errors of SQLite as ValueError for a damaged file, and as OSError for all else."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
+            raise OSError(f"{path}: {error}") from error
+        raise _damaged(path, error) from error
 
 
 class Filter:
@@ -51,7 +139,7 @@ class Filter:
       of that. The filter keeps a salted hash of each key that it was given, and refuses it later.
     - Costs are rounded up and added exactly, so that no sum exceeds the budget by rounding.
     - Threads may share a filter, and processes may share one by its file. Each charge is on the
-      disk before the recipe is handed out. A filter without a file is of one process.
+      disk before the recipe is handed out.
 
     A filter of rho keeps 1/10,000 of delta for the samplers' finite bits, and one of mu also 0.2 %
     of epsilon. So a recipe of exactly the filter's epsilon and delta does not fit into it;
@@ -69,12 +157,12 @@ class Filter:
             enough.
         relation: "add_remove" or "replace_one". All recipes must have it.
         max_rows_per_user: the most rows that one person has. All recipes must have it.
-        measure: what is added up, of `measures.MEASURES`. Without a delta it must be epsilon. With
-            one it is rho or mu, and rho by default. A filter of mu takes only recipes whose draws
-            are all Gaussian. For epsilon of 0.1 to 8 and delta of 1e-9 to 1e-5, it allows them 8
-            to 22 % more than rho. Choose it for fits of `auto` alone, and rho to mix recipes.
-        path: of a new file that keeps the filter, for `open`; None for one that ends with this
-            process.
+        measure: what is added up, of `MEASURES`. Without a delta it must be epsilon. With one it is
+            rho or mu, and rho by default. A filter of mu takes only recipes whose draws are all
+            Gaussian. For epsilon of 0.1 to 8 and delta of 1e-9 to 1e-5, it allows them 8 to 22 %
+            more than rho. Choose it for fits of `auto` alone, and rho to mix recipes.
+        path: of a new file that keeps the filter, for `open`; None for a temporary one that ends
+            with this process.
 
     Attributes:
         terms: the arguments, as `Terms`.
@@ -96,10 +184,8 @@ class Filter:
         measure: str | None = None,
         path: str | Path | None = None,
     ):
-        epsilon = _one("epsilon", positive("epsilon", epsilon, finite=True))
-        delta = _one("delta", floats("delta", delta))
-        if not 0 <= delta < 1:
-            raise ValueError(f"delta must be at least 0 and less than 1, got {delta:g}")
+        epsilon = float(positive("epsilon", epsilon, finite=True))
+        delta = float(within("delta", delta, "[0, 1)"))
         bound = whole("rows", rows, MAX_ROWS_IN_BLOCKS)
         people = whole("max_rows_per_user", max_rows_per_user)
         near: Any = relation_name(to_relation(relation))
@@ -107,7 +193,11 @@ class Filter:
         terms = Terms(epsilon, delta, bound, near, people, chosen)
         _ = terms.limits  # for a measure that does not go with the delta
         warn_of_delta(delta, bound)
-        self._keep(FilterFile(None if path is None else _absolute(path), terms))
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="dpbt-filter-")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            path = Path(folder) / "filter.db"
+        self._keep(path, terms)
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -118,27 +208,100 @@ class Filter:
             OSError: if the file cannot be read.
         """
         opened = cls.__new__(cls)
-        opened._keep(FilterFile(_absolute(path)))
+        opened._keep(path)
         return opened
 
-    def _keep(self, file: FilterFile) -> None:
-        self._file, self.terms = file, file.terms
-        self._ledgers: dict[str, Ledger] = {}  # of releases that this process paid for, by seal
+    def _keep(self, path: str | Path, terms: Terms | None = None) -> None:
+        """Keep the filter of a file, which is made for new terms."""
+        self._path, self._lock = as_path("path", path).absolute(), threading.RLock()
+        self._seen: list[str] = []  # the terms, the salt and the releases, as they were seen last
+        if terms is not None:
+            self._make(terms)
+        self._releases()
+        self.terms = decode(Terms, self._seen[0].encode(), "the filter")
+
+    def _make(self, terms: Terms) -> None:
+        """Write a new file, which only its owner can read; it is not left if that fails."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            raise ValueError(
+                f"{self._path}: the file exists, and a filter may spend from it"
+            ) from None
+        with contextlib.ExitStack() as undone:
+            undone.callback(self._path.unlink)
+            known = [msgspec.json.encode(terms).decode(), secrets.token_hex(32)]
+            with self._transaction(write=True) as database:
+                for table in TABLES:
+                    database.execute(table)
+                database.execute(f"PRAGMA user_version = {VERSION}")
+                row = (*known, seal_of(known))
+                database.execute("INSERT INTO filter VALUES (?, ?, ?)", row)
+            undone.pop_all()
+
+    @contextlib.contextmanager
+    def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+        """The database, to which nobody else writes meanwhile. An error undoes what was written.
+
+        Raises:
+            ValueError: naming the file, if it is no whole database.
+            OSError: naming the file, if it cannot be opened or written.
+        """
+        self._path.stat()  # its error says that there is no such file
+        with self._lock, _naming(self._path), contextlib.closing(_connect(self._path)) as database:
+            database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
+            with database:  # commits, or rolls back
+                database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                yield database
+
+    def _releases(self, database: sqlite3.Connection | None = None) -> list[Release]:
+        """What was paid for so far, by other processes too.
+
+        Raises:
+            ValueError: naming the file, if its content is not that of a filter, or not of this one,
+                or says that less was spent than was.
+            OSError: if the file cannot be read.
+        """
+        if database is None:
+            with self._transaction() as database:
+                return self._releases(database)
+        try:
+            [(version,)] = database.execute("PRAGMA user_version")
+            if version != VERSION:
+                raise ValueError(f"tables of version {version}, and this dpbt reads {VERSION}")
+            [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
+            records = database.execute("SELECT record FROM release ORDER BY number")
+            texts = [str(terms), str(salt), *(str(record) for (record,) in records)]
+            if seal != seal_of(texts):
+                raise ValueError("it lacks its own checksum")
+            if self._seen != texts[: len(self._seen)]:
+                raise ValueError("another filter, or less was spent than was: is it an old copy?")
+            _ = decode(Terms, texts[0].encode(), "the filter").limits
+            found = [_release(text) for text in texts[2:]]
+        except (ValueError, ArithmeticError) as error:
+            raise _damaged(self._path, error) from None
+        self._seen = texts
+        return found
 
     @property
     def budget(self) -> float:
         """What all releases together may cost: epsilon, rho or mu^2."""
-        return charges.float_below(self.terms.limits.cost)
+        return float_below(self.terms.limits.cost)
 
     @property
     def spent(self) -> float:
         """What the releases so far cost, rounded up: epsilon, rho or mu^2."""
-        return charges.float_above(self.terms.limits.cost - self._left())
+        return float_above(self.terms.limits.cost - self._left())
 
     @property
     def remaining(self) -> float:
         """What is left of the budget, rounded down: epsilon, rho or mu^2."""
-        return charges.float_below(self._left())
+        return float_below(self._left())
+
+    def _left(self) -> Fraction:
+        spent = sum(Fraction(each.charge.cost) for each in self._releases())
+        return self.terms.limits.cost - spent
 
     @property
     def ledger(self) -> Ledger:
@@ -146,30 +309,22 @@ class Filter:
 
         Its epsilon is at most that of the filter. It is what was spent, and no guarantee of its
         own: where choices followed from releases, the filter's epsilon is the claim.
-
-        Raises:
-            ValueError: for draws by a mechanism of its user's own that another process paid for.
-                No file keeps their price.
         """
-        releases = [
-            self._ledgers.get(seal) or accounting.of_record(release.ledger)
-            for seal, release in self._file.read().items()
-        ]
         terms = self.terms
-        if releases:
-            return accounting.composed(releases, terms.delta)
+        ledgers = [accounting.from_json(each.ledger) for each in self._releases()]
+        if ledgers:
+            return accounting.composed(ledgers, terms.delta)
         relation, people = to_relation(terms.relation), terms.max_rows_per_user
         return Ledger(relation, (), terms.delta, rows=terms.rows, max_rows_per_user=people)
 
     def words(self) -> str:
         """What is left, in words."""
-        return self._words(self._left())
+        return f"{self.terms.unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
 
     def has_paid_for(self, key: Array, run: str | None = None) -> bool:
         """Whether it paid for a release under a key: for any, or for the run that is named."""
-        key_id, run_id = self._ids(key, run)
-        of_key = [each for each in self._file.read().values() if each.key_id == key_id]
-        return any(run_id in (None, each.run_id) for each in of_key)
+        of_key = [each for each in self._releases() if each.key_id == self._id(_words(key))]
+        return any(run is None or each.run_id == self._id(run.encode()) for each in of_key)
 
     def check(self, recipe: Recipe, key: Array | None = None) -> None:
         """Refuse a recipe that the filter does not pay for now. It costs nothing and reads no row.
@@ -185,8 +340,8 @@ class Filter:
         """
         charge = self.terms.charge(_ledger(recipe))
         if key is None or not self.has_paid_for(key):
-            with self._file.paying() as (spent, _):
-                self._check_left(spent, charge)
+            with self._transaction(write=True) as database:
+                self._check_left(self._releases(database), charge)
 
     def take(self, recipe: Recipe, key: Array | None = None, run: str | None = None) -> Recipe:
         """Pay for one fit of a recipe, and return it. A second fit needs a second payment.
@@ -217,30 +372,35 @@ class Filter:
         key: Array | None = None,
         run: str | None = None,
     ) -> None:
-        """Add a release to what was spent.
+        """Add a release to what was spent; nobody else pays meanwhile.
 
         Raises:
             ValueError: if it is too much, or its key is one of a release before.
         """
-        ids = self._ids(key, run)
-        release = Release(name, charge, *ids, accounting.to_record(ledger))
-        with self._file.paying() as (spent, add):
-            self._check_left(spent, charge)
-            if key is not None and release.key_id in {each.key_id for each in spent}:
-                raise ValueError(
-                    "the filter paid for a release under this key before, and two under one key "
-                    "share their noise; give each fit a key of its own"
-                )
-            seal = add(release)
-        self._ledgers[seal] = ledger
+        key_id = None if key is None else self._id(_words(key))
+        run_id = None if run is None else self._id(run.encode())
+        release = Release(name, charge, key_id, run_id, accounting.to_json(ledger))
+        with self._lock:
+            with self._transaction(write=True) as database:
+                spent = self._releases(database)
+                self._check_left(spent, charge)
+                if key is not None and release.key_id in {each.key_id for each in spent}:
+                    raise ValueError(
+                        "the filter paid for a release under this key before, and two under one "
+                        "key share their noise; give each fit a key of its own"
+                    )
+                texts = [*self._seen, msgspec.json.encode(release).decode()]
+                database.execute("INSERT INTO release (record) VALUES (?)", texts[-1:])
+                database.execute("UPDATE filter SET seal = ?", [seal_of(texts)])
+            self._seen = texts
 
-    def _ids(self, key: Array | None, run: str | None) -> tuple[str | None, str | None]:
-        """The salted hashes of a key and of the name of a run; None for None."""
-        words = None if key is None else np.asarray(jax.random.key_data(key)).astype("<u4")
-        return (
-            None if words is None else self._file.id_of(words.tobytes()),
-            None if run is None else self._file.id_of(run.encode()),
-        )
+    def _id(self, words: bytes) -> str:
+        """The salted hash of a key, or of the name of a run, by which they are known again.
+
+        It does not tell a key of 256 bits. A research key has at most 64 bits, so a search finds it
+        from the hash and the salt, as from what was released.
+        """
+        return hmac.new(self._seen[1].encode(), words, hashlib.sha256).hexdigest()
 
     def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
         """What a fit in blocks calls before it draws: it pays, and once for a run that goes on.
@@ -274,24 +434,21 @@ class Filter:
                 meet, and as `make` and `take`.
         """
         # What is asked for.
-        part, terms = _one("fraction", positive("fraction", fraction)), self.terms
-        if part > 1:
-            raise ValueError(f"fraction must be at most 1, got {part:g}")
-        own = {
-            "delta": terms.delta,
-            "rows": terms.rows,
-            "relation": terms.relation,
-            "max_rows_per_user": terms.max_rows_per_user,
-        }
+        part, terms = float(within("fraction", fraction, "(0, 1]")), self.terms
+        names = "delta", "rows", "relation", "max_rows_per_user"
+        own = {name: getattr(terms, name) for name in names}
         if given := sorted(options.keys() & {"epsilon", *own}):
             raise ValueError(f"{', '.join(given)} of a recipe comes from the filter; leave it out")
-        target = charges.float_below(self._left() * Fraction(part))
+        target = float_below(self._left() * Fraction(part))
         if target <= 0:
             raise ValueError(f"nothing is left in the filter: {self.words()}")
 
         # The search. A cost is about proportional to epsilon, and in rho or mu^2 to its square.
-        power = 1 if terms.measure == "epsilon" else 2
-        epsilon = charges.epsilon_of(terms.measure, target, terms.delta)
+        epsilon, power = target, 1.0
+        if terms.measure == "rho":
+            epsilon, power = accounting.zcdp_epsilon(target, terms.delta), 0.5
+        if terms.measure == "mu":
+            epsilon, power = accounting.gdp_epsilon(math.sqrt(target), terms.delta), 0.5
         best, most = None, 0.0
         for _ in range(_STEPS):
             made = make(epsilon=epsilon, **own, **options)
@@ -300,52 +457,43 @@ class Filter:
                 best, most = made, cost
             if target * (1 - _CLOSE) <= cost <= target:
                 break
-            epsilon *= (target * (1 - _CLOSE / 4) / cost) ** (1 / power)
+            epsilon *= (target * (1 - _CLOSE / 4) / cost) ** power
         if best is None:
             raise ValueError("no recipe was found that costs as little as the fraction")
         return best
 
-    def _check_left(self, spent: list[Release], charge: Charge) -> None:
+    def _check_left(self, spent: Sequence[Release], charge: Charge) -> None:
         """Refuse a release that costs more than is left; ValueError, with what is left."""
-        before = [each.charge for each in spent]
-        cost, gap, tail = charges.total([*before, charge])
-        unit, delta, limits = self.terms.unit, self.terms.delta, self.terms.limits
+        charges = [*(each.charge for each in spent), charge]
+        cost, gap, tail = (
+            sum(Fraction(getattr(each, name)) for each in charges)
+            for name in ("cost", "gap", "tail")
+        )
+        unit, limits = self.terms.unit, self.terms.limits
         if cost > limits.cost:
-            left = self._words(limits.cost - charges.total(before).cost)
-            words = f"the recipe costs {unit} = {charge.cost:.6g}, and {left}"
-            if delta:
-                words += (
-                    f"; with a delta a filter adds up {unit} and not epsilon, so a recipe of its "
-                    "own epsilon costs too much, and recipe(make, fraction=1) takes what is left"
-                )
-            raise ValueError(words)
+            left = float_below(limits.cost - cost + Fraction(charge.cost))
+            raise ValueError(
+                f"the recipe costs {unit} = {charge.cost:.6g}, and {unit} = {left:.6g} of "
+                f"{self.budget:.6g} is left; what is added up is {MEASURES[self.terms.measure]}, "
+                "and recipe(make, fraction=1) takes what is left"
+            )
         if gap > limits.gap or tail > limits.tail:
             raise ValueError(
                 "the finite bits of the samplers of so many draws cost more than the filter "
                 "keeps for them; use fewer rounds or fewer recipes"
             )
 
-    def _left(self) -> Fraction:
-        spent = charges.total(each.charge for each in self._file.read().values())
-        return self.terms.limits.cost - spent.cost
-
-    def _words(self, left: Fraction) -> str:
-        rest = charges.float_below(left)
-        return f"{self.terms.unit} = {rest:.6g} of {self.budget:.6g} is left"
-
     def __str__(self) -> str:
-        terms, spent = self.terms, [*self._file.read().values()]
-        what = f"{terms.epsilon:g}, {terms.delta:g}" if terms.delta else f"{terms.epsilon:g}"
+        terms, left = self.terms, self.terms.limits.cost
         rows = [("release", "recipe", terms.unit, "of the budget")]
-        costs = [(str(number), each.name, each.charge.cost) for number, each in enumerate(spent, 1)]
-        left = terms.limits.cost - charges.total(each.charge for each in spent).cost
-        for number, name, cost in [*costs, ("(left)", "", float(left))]:
-            rows.append((number, name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
-        bound = "at most " if to_relation(terms.relation) is ADD_REMOVE else ""
+        for number, each in enumerate(self._releases(), 1):
+            cost, left = each.charge.cost, left - Fraction(each.charge.cost)
+            rows.append((str(number), each.name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
+        rows.append(("(left)", "", f"{float(left):.6g}", f"{float(left) / self.budget:.2%}"))
         lines = [
-            f"filter: {'(epsilon, delta)' if terms.delta else 'epsilon'} = {what} for all releases "
+            f"filter: epsilon = {terms.epsilon:g} and delta = {terms.delta:g} for all releases "
             f"together, under {terms.relation}",
-            f"table: {bound}{terms.rows} rows",
+            f"table: {'at most ' if terms.relation == 'add_remove' else ''}{terms.rows} rows",
             f"adds up: {MEASURES[terms.measure]}, of {self.budget:.6g} in all",
             accounting.align(rows),
         ]
@@ -360,10 +508,6 @@ class Filter:
         raise TypeError("a copy of a filter would spend its budget twice; give it a path, and open")
 
 
-def _absolute(path: str | Path) -> Path:
-    return as_path("path", path).absolute()
-
-
 def _ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     """The ledger of a recipe; ValueError for anything else, or for several keys."""
     if not isinstance(recipe, Recipe):
@@ -373,8 +517,6 @@ def _ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     return pricing.ledger(recipe, key)
 
 
-def _one(name: str, number: Any) -> float:
-    """One number of an array of them; ValueError naming it, if there are several."""
-    if number.ndim:
-        raise ValueError(f"{name} must be one number, got {shown(number)}")
-    return float(number)
+def _words(key: Array) -> bytes:
+    """The words of a key."""
+    return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()

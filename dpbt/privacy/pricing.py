@@ -50,8 +50,9 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
     lines: dict[str, list[accounting.Line]] = {}
     for part in recipe.learner.parts:
         specs, times = drawn(recipe, part), rounds if part == "rounds" else 1
-        events = [event_of(specs[ask.site], *numbers) for ask in sites(recipe, part)]
-        lines[part] = [accounting.line_of_draw(event, times) for event in events]
+        lines[part] = [
+            line_of(specs[ask.site], *numbers, times=times) for ask in sites(recipe, part)
+        ]
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
     return accounting.Ledger(
         recipe.relation,
@@ -68,15 +69,16 @@ _BELOW = 1 + 2.0**-50
 """Takes the roundings of float64 from a price; `ROUNDING` leaves more than that."""
 
 
-def event_of(
-    spec: DrawSpec, noise: Mapping[str, Any], max_rows_per_user: int = 1
-) -> accounting.Event:
-    """The event of one draw, for all rows of one person.
+def line_of(
+    spec: DrawSpec, noise: Mapping[str, Any], max_rows_per_user: int = 1, *, times: int = 1
+) -> accounting.Line:
+    """The line of a draw, for all rows of one person.
 
     Args:
         spec: the draw.
         noise: the multipliers that it runs with.
         max_rows_per_user: the most rows that one person has.
+        times: how often the draw takes place.
 
     Raises:
         ValueError: for a scale beyond the range of the draw's sampler.
@@ -84,7 +86,7 @@ def event_of(
     ask, sensitivity = spec.request, spec.sensitivity
     if not ask.mechanism.price.reads_rows:
         words = ask.releases, 0.0, float(ask.scale or 0), ask.theorem
-        return accounting.Event(ask.site, ask.mechanism, *words)
+        return accounting.line_of(ask.site, ask.mechanism, *words, times=times)
     if np.size(sensitivity) != 1 or np.size(spec.own_scale) != 1:
         raise _no_number(ask.site)
     if ask.own_scale:
@@ -101,10 +103,8 @@ def event_of(
             f"proved of its sampler, got {scale:g}"
         )
     words = ask.releases, float(sensitivity), float(scale), ask.theorem
-    event = accounting.Event(
-        ask.site, ask.mechanism, *words, count=ask.pays, moved=ask.moves, unit=ask.unit
-    )
-    return event if max_rows_per_user == 1 else accounting.of_people(event, max_rows_per_user)
+    counts = {"pays": ask.pays, "times": times, "moved": ask.moves, "unit": ask.unit}
+    return accounting.line_of(ask.site, ask.mechanism, *words, people=max_rows_per_user, **counts)
 
 
 def _checked(recipe: Recipe) -> tuple[int, float]:

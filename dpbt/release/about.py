@@ -33,7 +33,7 @@ class About(NamedTuple):
         domain: the public columns; None if the model was not saved with them.
         codes: whether nominal columns are read as codes (`domains.positions`).
         ledger: the ledger as printed when the model was kept.
-        privacy: the ledger's numbers, a `formats.LedgerRecord`.
+        privacy: the ledger itself.
         statement: what `dpbt.statement` said when the model was kept.
         versions: of what kept it.
     """

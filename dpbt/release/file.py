@@ -19,15 +19,16 @@ from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, check, response_of
-from dpbt.formats import LedgerRecord, checksum, decode, own
+from dpbt.formats import checksum, decode, own
 from dpbt.learners.hypotheses import KINDS, check_within
+from dpbt.privacy import accounting
 from dpbt.public import CELLS, Questions
 from dpbt.release.about import About
 from dpbt.release.scoring import PROBABILITIES, ask_the_same
 from dpbt.storage import write_whole
 from dpbt.validate import shown
 
-FORMAT, VERSION = "dpbt model", 3
+FORMAT, VERSION = "dpbt model", 4
 """Files of any other version are refused."""
 
 _QUESTIONS = {
@@ -67,7 +68,7 @@ class _File(msgspec.Struct):
     versions: dict[str, str]
     statement: str
     ledger: str
-    privacy: LedgerRecord
+    privacy: dict[str, Any]
     classes: list[str | bool | int | float] | None
     target: dict[str, Any] | None
     probability: str | None
@@ -108,7 +109,7 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
         versions=dict(about.versions),
         statement=about.statement,
         ledger=about.ledger,
-        privacy=about.privacy,
+        privacy=accounting.to_json(about.privacy),
         classes=_classes(about.classes if classes is None else classes, about.target),
         target=None if about.target is None else domains.column_to_json(about.target),
         probability=about.probability,
@@ -288,7 +289,7 @@ def _fields(file: _File) -> dict[str, Any]:
         domain=domain,
         codes=rows.codes,
         ledger=file.ledger,
-        privacy=file.privacy,
+        privacy=accounting.from_json(file.privacy),
         statement=file.statement,
         versions=file.versions,
     )

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import structs
 
 import dpbt
 from dpbt.arithmetic import Array, namespace
@@ -66,7 +67,7 @@ class Model(HoldsFunctions):
         key: the kind of key that its noise came from, "release" or "research", where it is known.
             The key itself is never kept.
         choice: if it is the best of several (`dpbt.tune`), what is public about the choice, and the
-            content of the ledger's line for its score.
+            ledger's line for its score.
         kept: what its file says, if it was loaded.
     """
 
@@ -380,12 +381,10 @@ def frozen(model: Model) -> Model:
     """The model as `load` reads it from its file: without a recipe or JAX. It can be pickled."""
     if model.kept is not None:
         return model
-    from dpbt.privacy import accounting
-
     book, questions = ledger(model), model.questions
     kept = model.about._replace(
         ledger=str(book),
-        privacy=accounting.to_record(book),
+        privacy=book,
         statement=statement(model),
         versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
     )
@@ -400,7 +399,7 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
 
     A model has the ledger of the recipe that it was fitted with, and a loaded one that which was
     saved with it. The ledger of a model that was chosen among several is that of the choice
-    (`accounting.ChoiceLedger`).
+    (`Ledger.choice`).
 
     Args:
         model: one setting of a recipe, or a model.
@@ -408,23 +407,22 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
             own key.
 
     Raises:
-        ValueError: as `pricing.ledger`. Also for a loaded model with a mechanism of its author's
-            own, whose price no file keeps.
+        ValueError: as `pricing.ledger`.
     """
-    from dpbt.privacy import accounting, keys, pricing
+    from dpbt.privacy import keys, pricing
 
     if not isinstance(model, Model):
         return pricing.ledger(model, key)
     kind = model.key if key is None else keys.kind(key)
     if model.kept is not None:
-        book = accounting.of_record(model.kept.privacy)
+        book = model.kept.privacy
     else:
         assert model.recipe is not None
         book = pricing.ledger(model.recipe)
     if model.choice is not None:
         choice, score = model.choice
-        return accounting.with_choice(book, kind, choice, accounting.line_of(score))
-    return book if kind is None else dataclasses.replace(book, key=kind)
+        book = structs.replace(book, lines=(*book.lines, score), choice=choice)
+    return book if kind is None else structs.replace(book, key=kind)
 
 
 def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None = None) -> str:
@@ -449,7 +447,7 @@ def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None
 
     book = model if isinstance(model, Ledger) else ledger(model)
     if max_rows_per_user is not None:
-        book = words.of_people(book, whole("max_rows_per_user", max_rows_per_user))
+        book = words.for_people(book, whole("max_rows_per_user", max_rows_per_user))
     name = None
     if not isinstance(model, Ledger):
         name = model.about.name if isinstance(model, Model) else model.name

@@ -1,18 +1,69 @@
 """Statements of ledgers: what the guarantee means, for who must decide."""
 
-import dataclasses
 import math
 from statistics import NormalDist
 
+from msgspec import structs
+
 from dpbt.privacy import accounting
-from dpbt.privacy.accounting import ChoiceLedger, Ledger
-from dpbt.public import ADD_REMOVE
+from dpbt.privacy.accounting import Ledger, Line
+from dpbt.public import ADD_REMOVE, REPLACE_ONE
 
 FALSE_POSITIVES = (0.01, 0.1)
 """The rates of false alarms that a statement tells of."""
 
 _DELTAS = tuple(10.0**power for power in range(-12, 0))
 """The deltas at which a ledger bounds an attacker. Each bound holds, and so does the least."""
+
+_PAGE = """\
+Privacy statement: {subject}, dpbt {version}
+
+What is protected: {protected}.{bound}
+{people}
+
+How much: {guarantee}
+
+What that means: take the best possible attacker, who knows every other row and all that is \
+public, and wants to tell {aim}.
+{attacks}
+
+What is released: the {models} made of. These are {values}. Whatever is computed from them reveals \
+no more. The settings, the declared columns, classes and ranges, and this statement are \
+public.{chosen}
+
+What is not covered:
+- {choices}
+- Anything that was fitted on the rows before, such as a scaler or an encoder, and any evaluation \
+on the rows afterwards.
+- The running time and the memory of the training, and access to the machine.
+- What the model says about people in general. It may tell something about a person whose rows \
+were never in the table.
+
+How noise is drawn: {samplers}
+{key}"""
+
+
+_ROW, _PERSON = (
+    {
+        ADD_REMOVE: "whether one row is in the table or not, and all that it says",
+        REPLACE_ONE: "what one row says, where it could have said anything else",
+        "people": "A person who has several rows is protected for each row alone, and less as a "
+        "whole.",
+    },
+    {
+        ADD_REMOVE: "whether a person's rows, up to {0}, are there or not, and all they say",
+        REPLACE_ONE: "what a person's rows, up to {0}, say, where they could have said all else",
+        "people": "That nobody has more than {0} rows is the owner's promise. dpbt does not check "
+        "it, and a person with more rows is protected less.",
+    },
+)
+"""What is protected, for one row and for all rows of a person."""
+
+_AIM = {
+    ADD_REMOVE: "whether one {0} is in the table",
+    REPLACE_ONE: "two versions of one {0} apart",
+}
+"""What the attacker wants to tell."""
 
 
 def of_ledger(book: Ledger, name: str | None, version: str) -> str:
@@ -25,20 +76,27 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     """
     releases = len(book.parts) or 1
     several = "one release" if releases == 1 else f"{releases} releases together"
-    subject = several if name is None else f"a model by {name}"
-    paragraphs = [
-        [f"Privacy statement: {subject}, dpbt {version}"],
-        _protected(book),
-        _guarantee(book),
-        _attacker(book),
-        _released(book),
-        _not_covered(book),
-        _machinery(book),
-    ]
-    return "\n\n".join("\n".join(paragraph) for paragraph in paragraphs)
+    people, relation = book.max_rows_per_user, book.relation
+    words = _ROW if people == 1 else _PERSON
+    values = [_line_words(line, bool(book.parts)) for line in book.lines if line.moved is not None]
+    return _PAGE.format(
+        subject=several if name is None else f"a model by {name}",
+        version=version,
+        protected=words[relation].format(people),
+        people=words["people"].format(people),
+        aim=_AIM[relation].format("row" if people == 1 else "person"),
+        bound=_bound(book),
+        guarantee="\n".join(_guarantee(book)),
+        attacks="\n".join(_attacks(book)),
+        models=f"model{'s' * bool(book.parts)}, and the noisy values that "
+        f"{'they are' if book.parts else 'it is'}",
+        values="; ".join(dict.fromkeys(values)),
+        **_of_choice(book),
+        **_machinery(book),
+    )
 
 
-def of_people(book: Ledger, max_rows_per_user: int) -> Ledger:
+def for_people(book: Ledger, max_rows_per_user: int) -> Ledger:
     """The ledger of the same draws, for people with up to `max_rows_per_user` rows.
 
     Sensitivities grow before anything is composed; a finished epsilon and delta are never used.
@@ -48,27 +106,34 @@ def of_people(book: Ledger, max_rows_per_user: int) -> Ledger:
         max_rows_per_user: k, at least 1.
 
     Raises:
-        ValueError: for the ledger of a choice, whose other candidates it does not hold.
+        ValueError: for the ledger of a choice, whose other candidates it does not hold, and for a
+            mechanism that is not of dpbt, whose price a ledger does not hold.
     """
+    from dpbt.privacy import mechanisms
+
     if book.parts:
-        parts = [of_people(part, max_rows_per_user) for part in book.parts]
+        parts = [for_people(part, max_rows_per_user) for part in book.parts]
         return accounting.composed(parts, book.delta)
-    if isinstance(book, ChoiceLedger):
+    if book.choice is not None:
         raise ValueError(
             "the ledger of a choice is for as many rows per person as its candidates were made for"
         )
 
-    def line(of_now: accounting.Line) -> accounting.Line:
-        event, now = of_now.event, book.max_rows_per_user
-        moved = None if event.moved is None else event.moved // now
-        one = dataclasses.replace(event, sensitivity=event.sensitivity / now, moved=moved)
-        person = accounting.of_people(one, max_rows_per_user)
-        gap, tail = accounting.bits_of(person)
-        bits = gap * of_now.times, float(tail) * of_now.times
-        return dataclasses.replace(of_now, event=person, gap=bits[0], tail=bits[1])
+    def line(old: Line) -> Line:
+        if old.mechanism not in mechanisms.BY_NAME:
+            raise ValueError(
+                f"the draw {old.site!r} is by a mechanism of its author's own, {old.mechanism!r}, "
+                "whose price no ledger keeps; make the recipe for max_rows_per_user"
+            )
+        now, own = book.max_rows_per_user, mechanisms.BY_NAME[old.mechanism]
+        words = old.site, own, old.releases, old.sensitivity / now, old.scale, old.theorem
+        moved = None if old.moved is None else old.moved // now
+        counts = {"pays": old.pays, "times": old.times, "moved": moved, "unit": old.unit}
+        return accounting.line_of(*words, **counts, people=max_rows_per_user)
 
-    lines = tuple(line(each) for each in book.lines)
-    return dataclasses.replace(book, lines=lines, max_rows_per_user=max_rows_per_user)
+    return structs.replace(
+        book, lines=tuple(map(line, book.lines)), max_rows_per_user=max_rows_per_user
+    )
 
 
 def true_positives(book: Ledger, false_positives: float) -> float:
@@ -110,46 +175,36 @@ def _detected(epsilon: float, delta: float, false_positives: float) -> float:
     return min(rising, 1 - math.exp(-epsilon) * (1 - delta - false_positives), 1.0)
 
 
-def _protected(book: Ledger) -> list[str]:
-    people, bound = book.max_rows_per_user, _bound(book)
-    if book.relation is ADD_REMOVE:
-        one = "whether one row is in the table or not, and all that it says"
-        several = f"whether a person's rows, up to {people}, are there or not, and all they say"
-    else:
-        one = "what one row says, where it could have said anything else"
-        several = f"what a person's rows, up to {people}, say, where they could have said all else"
-    words = one if people == 1 else several
-    lines = [f"What is protected: {words}.{bound}"]
-    if people == 1:
-        lines.append(
-            "A person who has several rows is protected for each row alone, and less as a whole."
-        )
-    else:
-        lines.append(
-            f"That nobody has more than {people} rows is the owner's promise. dpbt does not check "
-            "it, and a person with more rows is protected less."
-        )
-    return lines
-
-
 def _bound(book: Ledger) -> str:
     """What is declared of the number of rows, in all releases of a sum or in each."""
-    counted = "are at most" if book.relation is ADD_REMOVE else "are"
-    if book.rows is not None:
-        return f" By public declaration there {counted} {book.rows:,} rows in the table."
     each = [
         f"{part.rows:,} rows in release {number}"
         for number, part in enumerate(book.parts, 1)
         if part.rows is not None
     ]
+    if book.rows is not None:
+        each = [f"{book.rows:,} rows in the table"]
+    counted = "are at most" if book.relation is ADD_REMOVE else "are"
     return f" By public declaration there {counted} {', '.join(each)}." if each else ""
 
 
 def _guarantee(book: Ledger) -> list[str]:
-    delta = book.delta or book.sampler_delta
+    """Epsilon and delta, and what delta means for as many rows as were declared."""
     if not math.isfinite(book.epsilon):
-        return ["How much: nothing is protected. Some private value was released without noise."]
-    lines = [f"How much: epsilon = {book.epsilon:.6g} and delta = {delta:.2g}.", *_of_delta(book)]
+        return ["nothing is protected. Some private value was released without noise."]
+    lines = [f"epsilon = {book.epsilon:.6g} and delta = {book.delta or book.sampler_delta:.2g}."]
+    rows = book.rows or max((part.rows or 0 for part in book.parts), default=0)
+    exposed = book.delta * rows
+    if exposed:
+        lines.append(
+            f"What delta means: publishing each of {rows:,} rows with probability delta would keep "
+            f"this guarantee. On average {exposed:.2g} rows would be exposed."
+        )
+    if exposed >= 1:
+        lines.append(
+            f"Such a delta is unfit: it must be far below 1 / rows = {1 / rows:.2g}, or the "
+            "guarantee protects nobody."
+        )
     if book.unprotected:
         lines.append(
             "This is the claim of a paper and not a proof, as the calibration reads private data "
@@ -158,117 +213,51 @@ def _guarantee(book: Ledger) -> list[str]:
     return lines
 
 
-def _of_delta(book: Ledger) -> list[str]:
-    """What the owner's delta means for as many rows as were declared, if anybody declared some."""
-    rows = book.rows or max((part.rows or 0 for part in book.parts), default=0)
-    if not (book.delta and rows):
-        return []
-    exposed = book.delta * rows
-    lines = [
-        f"What delta means: publishing each of {rows:,} rows with probability delta would keep "
-        f"this guarantee. On average {exposed:.2g} rows would be exposed."
-    ]
-    if exposed >= 1:
-        lines.append(
-            f"Such a delta is unfit: it must be far below 1 / rows = {1 / rows:.2g}, or the "
-            "guarantee protects nobody."
-        )
-    return lines
-
-
-def _attacker(book: Ledger) -> list[str]:
-    unit = "row" if book.max_rows_per_user == 1 else "person"
-    lines = [
-        "What that means: take the best possible attacker, who knows every other row and all that "
-        f"is public, and wants to tell whether one {unit} is in the table."
-        if book.relation is ADD_REMOVE
-        else "What that means: take the best possible attacker, who knows every other row and all "
-        f"that is public, and wants to tell two versions of one {unit} apart."
-    ]
+def _attacks(book: Ledger) -> list[str]:
+    """What the best attacker finds at each rate of false alarms, rounded up: it is a bound."""
+    lines: list[str] = []
     for alarms in FALSE_POSITIVES:
-        found = _percent(true_positives(book, alarms))
+        found = min(math.ceil(round(true_positives(book, alarms) * 1000, 6)) / 10, 100)
         lines.append(
-            f"- With {100 * alarms:g} % false alarms, the attacker is right in at most {found} % "
+            f"- With {100 * alarms:g} % false alarms, the attacker is right in at most {found:g} % "
             f"of the true cases. Guessing blindly would reach {100 * alarms:g} %."
         )
     return lines
 
 
-def _percent(share: float) -> str:
-    """A share in percent, rounded up so that it stays a bound."""
-    return f"{min(math.ceil(round(share * 1000, 6)) / 10, 100):g}"
-
-
-def _released(book: Ledger) -> list[str]:
-    noisy = [line for line in book.lines if line.mechanism.price.reads_rows]
-    named = dict.fromkeys(_line_words(line, bool(book.parts)) for line in noisy)
-    model, it_is = ("models", "they are") if book.parts else ("model", "it is")
-    chosen = [
-        f"{which} is the best of a random number of such models, of {choice.candidates} "
-        "candidates. The number and the other models are not released, and are paid for."
-        for which, choice in _choices(book).items()
-    ]
-    return [
-        f"What is released: the {model}, and the noisy values that {it_is} made of. These are "
-        + "; ".join(named)
-        + ". Whatever is computed from them reveals no more. The settings, the declared columns, "
-        "classes and ranges, and this statement are public.",
-        *chosen,
-    ]
-
-
-def _choices(book: Ledger) -> dict[str, accounting.Choice]:
-    """What is called the best of several models -> its choice, in all releases of a sum."""
-    if isinstance(book, ChoiceLedger):
-        return {"It": book.choice}
-    return {
-        f"Release {number}" if which == "It" else f"{which} in release {number}": choice
-        for number, part in enumerate(book.parts, 1)
-        for which, choice in _choices(part).items()
-    }
-
-
-def _line_words(line: accounting.Line, numbered: bool) -> str:
+def _line_words(line: Line, numbered: bool) -> str:
     """What a line releases; in a sum after the number of its release."""
-    words = f"{line.event.releases} ({line.count} draws)"
+    words = f"{line.releases} ({line.count} draws)"
     return f"{line.site.split('.')[0]}. {words}" if numbered else words
 
 
-def _not_covered(book: Ledger) -> list[str]:
-    choices = (
-        "- Choices made by looking at the rows, such as tuning, selecting columns, declaring a "
-        "range that just fits, or keeping the best of several models. Every model that was fitted "
-        "is a release, and their costs add up."
-    )
-    if chosen := _choices(book):
-        which = "" if "It" in chosen else f" in {', '.join(chosen).lower()}"
-        choices = (
-            "- Other choices made by looking at the rows, such as selecting columns or declaring a "
-            f"range that just fits. The choice of the settings{which} is covered, and its running "
-            "time is not."
-        )
-    return [
-        "What is not covered:",
-        choices,
-        "- Anything that was fitted on the rows before, such as a scaler or an encoder, and any "
-        "evaluation on the rows afterwards.",
-        "- The running time and the memory of the training, and access to the machine.",
-        "- What the model says about people in general. It may tell something about a person whose "
-        "rows were never in the table.",
-    ]
+def _of_choice(book: Ledger) -> dict[str, str]:
+    """What is said of a choice among several models, and of choices that are not covered."""
+    if book.choice is None:
+        return {
+            "chosen": "",
+            "choices": "Choices made by looking at the rows, such as tuning, selecting columns, "
+            "declaring a range that just fits, or keeping the best of several models. Every model "
+            "that was fitted is a release, and their costs add up.",
+        }
+    return {
+        "chosen": "\nIt is the best of a random number of such models, of "
+        f"{book.choice.candidates} candidates. The number and the other models are not released, "
+        "and are paid for.",
+        "choices": "Other choices made by looking at the rows, such as selecting columns or "
+        "declaring a range that just fits. The choice of the settings is covered, and its running "
+        "time is not.",
+    }
 
 
-def _machinery(book: Ledger) -> list[str]:
-    samplers = accounting.EXACT_WORDS if book.exact else f"FLOAT: {accounting.FLOAT_WORDS}"
-    lines = [f"How noise is drawn: samplers of {samplers}."]
+def _machinery(book: Ledger) -> dict[str, str]:
+    """What samplers and key are."""
+    samplers = f"samplers of FLOAT: {accounting.FLOAT_WORDS}."
     if book.exact:
-        lines = [f"How noise is drawn: by {samplers}. Their cost is in epsilon and delta."]
-    key = accounting.KEY_WORDS.get(book.key or "")
-    if key is None:
-        key = "key: not known here; the statement of a fitted model names its kind"
-    lines.append(f"{key[0].upper()}{key[1:]}.")
+        samplers = f"by {accounting.EXACT_WORDS}. Their cost is in epsilon and delta."
+    unknown = "key: not known here; the statement of a fitted model names its kind"
+    key = accounting.KEY_WORDS.get(book.key or "", unknown)
+    key = f"{key[0].upper()}{key[1:]}."
     if book.key == "release":
-        lines.append(
-            "Whoever has the key can subtract the noise, so it must stay secret or be lost."
-        )
-    return lines
+        key += "\nWhoever has the key can subtract the noise, so it must stay secret or be lost."
+    return {"samplers": samplers, "key": key}

@@ -1,9 +1,9 @@
 """Tuning: the best of a random number of runs, each of a candidate that is drawn at random."""
 
 import dataclasses
-import functools
 import hashlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from typing import NamedTuple
 
@@ -13,18 +13,14 @@ import numpy as np
 
 from dpbt.base import Array, Noise, Program, Recipe, Release, Table, Transcript, View
 from dpbt.data import shapes
-from dpbt.privacy import accounting, boundary, keys
+from dpbt.privacy import boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.release.model import Model
 from dpbt.training import boosting, checks, step
-from dpbt.tuning import scores
-from dpbt.tuning.selections import Plan, Selection, plan, settings_of
-
-LANES = 4
-"""How many runs a program has side by side."""
+from dpbt.tuning.selections import SITE, Plan, Selection, plan, settings_of
 
 AHEAD = 4
-"""How many programs are started before their results are read, so that they share the cores."""
+"""How many runs are started before their results are read, so that they share the cores."""
 
 
 class Tuned(NamedTuple):
@@ -33,8 +29,8 @@ class Tuned(NamedTuple):
     Attributes:
         model: the model of the best run. Its ledger is that of the choice.
         candidate: the place of its recipe among the candidates.
-        score: its noisy score as people read it: the number of errors, the sum of log losses in
-            nats, or the AUROC. The best of several noisy scores looks better than it is.
+        score: its noisy score, of which more is better: minus the sum of log losses in nats, or the
+            AUROC. The best of several noisy scores looks better than it is.
         release: the draw of that score, which it follows from.
     """
 
@@ -45,17 +41,10 @@ class Tuned(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One run: a model and its score.
+    """One run: the place of its recipe, its score, and what its model and its score follow from."""
 
-    Attributes:
-        value: what runs are ordered by.
-        candidate: the place of its recipe.
-        transcript: of its fit, from which its model follows.
-        release: the draw of its score.
-    """
-
-    value: float
     candidate: int
+    value: float
     transcript: Transcript
     release: Release
 
@@ -75,7 +64,7 @@ def tune(
     runs are released, and nothing truncates K: runs go on until K is reached. The running time
     tells K, and is outside of the guarantee.
 
-    Candidates whose static parts are equal run side by side in one program. Source: Liu & Talwar
+    Candidates whose static parts are equal share a program. Source: Liu & Talwar
     (2019); Papernot & Steinke (2022); docs/privacy.md, T1 to T6.
 
     Args:
@@ -114,11 +103,9 @@ def tune(
     recipe, kind = single[best.candidate], keys.kind(key)
     transcript = boosting.without_withheld(best.transcript, recipe.learner)
     model = boosting.model_of(transcript, hypotheses, intercept, recipe, table, kind)
-    kept = made.choice, accounting.line_record(made.line)
-    model = dataclasses.replace(model, choice=kept)
+    model = dataclasses.replace(model, choice=(made.choice, made.line))
     keys.warn_of_research(key)
-    shown = made.score.shown(scores.drawn(best.release))
-    return Tuned(model, best.candidate, shown, best.release)
+    return Tuned(model, best.candidate, best.value, best.release)
 
 
 _rebuilt = jax.jit(boosting.rebuilt)
@@ -127,17 +114,12 @@ _rebuilt = jax.jit(boosting.rebuilt)
 def _with_room(single: Sequence[Recipe]) -> list[Recipe]:
     """The candidates without words, and with room for 16, 64, 256, ... rounds.
 
-    Candidates with equal static parts share a program. Few sizes compile few of them, and rounds
-    beyond a recipe's own cost next to nothing.
+    Candidates with equal static parts then share a program, and rounds beyond a recipe's own cost
+    next to nothing.
     """
-    wide = [dataclasses.replace(each, capacity=2**30, setting="", name="") for each in single]
-    room: dict[object, int] = {}
-    for each, bare in zip(single, wide, strict=True):
-        kind = jax.tree.structure(bare)
-        room.setdefault(kind, 16)
-        while room[kind] < each.capacity:
-            room[kind] *= 4
-    return [dataclasses.replace(each, capacity=room[jax.tree.structure(each)]) for each in wide]
+    most = max(each.capacity for each in single)
+    room = 16 * 4 ** max(0, math.ceil(math.log(most / 16, 4)))
+    return [dataclasses.replace(each, capacity=room, setting="", name="") for each in single]
 
 
 # One choice: which runs there are, and the best of them.
@@ -148,81 +130,42 @@ def _best_of_all(
 ) -> _Run:
     """The best of K runs, and of no others; K and each run's candidate are drawn here.
 
-    Of equal values it is the first. Batches come in an order of their candidates, so this is an
-    order of outputs, and among equal ones of runs, which are exchangeable (docs/privacy.md).
+    Of equal values it is the first. Runs are exchangeable, so which one that is tells nothing
+    (docs/privacy.md).
     """
     count_key, candidate_key, runs_key = jax.random.split(root, 3)
     number = drawn_count(count_key, made.choice.count)
-    chosen = _candidates(candidate_key, number, len(roomy))
-    runs = _all_runs(runs_key, chosen, parts, roomy, made, public_key)
-    return max(runs, key=lambda run: run.value)
+    best: _Run | None = None
+    for first in range(0, number, AHEAD):
+        some = range(first, min(first + AHEAD, number))
+        chosen = [_candidate(candidate_key, run, len(roomy)) for run in some]
+        started = [
+            _run(
+                _folded(runs_key, run),
+                parts,
+                roomy[place],
+                made.params,
+                public_key,
+                made.programs[place],
+            )
+            for run, place in zip(some, chosen, strict=True)
+        ]
+        for place, (transcript, release) in zip(chosen, jax.device_get(started), strict=True):
+            value = made.score.value(release[SITE])
+            if best is None or value > best.value:
+                best = _Run(place, value, transcript, release)
+    assert best is not None  # there is at least one run
+    return best._replace(release=jax.tree.map(jnp.asarray, best.release))
 
 
-def _candidates(key: Array, number: int, candidates: int) -> list[int]:
-    """The candidate of each run: 64 bits modulo their number, whatever the rows are."""
-    numbers = np.arange(-(-number // _DRAWN) * _DRAWN, dtype=np.uint32).reshape(-1, _DRAWN)
-    words = np.concatenate([_two_words(_folded(key, some)) for some in numbers])
-    high, low = words.T.astype(np.uint64)
-    position = (high << np.uint64(32)) | low
-    return (position % np.uint64(candidates)).astype(int).tolist()[:number]
+def _candidate(key: Array, run: int, candidates: int) -> int:
+    """The candidate of a run: 64 bits modulo their number, whatever the rows are."""
+    high, low = np.asarray(_two_words(_folded(key, run))).tolist()
+    return ((high << 32) | low) % candidates
 
 
-_DRAWN = 64
-"""For how many runs candidates are drawn at a time."""
-
-_folded = jax.jit(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
-_two_words = jax.jit(jax.vmap(lambda key: jax.random.bits(key, (2,), jnp.uint32)))
-
-
-def _all_runs(
-    key: Array,
-    chosen: Sequence[int],
-    parts: "_Parts",
-    roomy: Sequence[Recipe],
-    made: Plan,
-    public_key: Array | None,
-) -> Iterator[_Run]:
-    """The best run of each batch; all runs are in one batch.
-
-    Runs of one program with as many rounds are side by side, as all lanes of a batch take as long
-    as its longest run. A batch is filled up with runs that do not count.
-    """
-    kinds = {kind: place for place, kind in enumerate(dict.fromkeys(map(_kind, roomy)))}
-    places = [(kinds[_kind(each)], int(each.rounds)) for each in roomy]
-    runs = sorted(range(len(chosen)), key=lambda run: places[chosen[run]])
-    batches: list[list[int]] = []
-    for run in runs:
-        kind = places[chosen[run]][0]
-        if not batches or len(batches[-1]) == LANES or places[chosen[batches[-1][0]]][0] != kind:
-            batches.append([])
-        batches[-1].append(run)
-
-    def start(batch: Sequence[int]) -> tuple[Transcript, Release]:
-        filled = [*batch, *[batch[0]] * (LANES - len(batch))]
-        own = [roomy[chosen[run]] for run in filled]
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *own)
-        run_keys = _folded(key, np.asarray(filled, np.uint32))
-        return _runs(run_keys, parts, stacked, made.params, public_key, made.program(own[0]))
-
-    for first in range(0, len(batches), AHEAD):
-        some = batches[first : first + AHEAD]
-        for batch, found in zip(some, list(map(start, some)), strict=True):
-            yield _best_of_batch(found, [chosen[run] for run in batch], made)
-
-
-_kind = jax.tree.structure
-
-
-def _best_of_batch(
-    found: tuple[Transcript, Release], candidates: Sequence[int], made: Plan
-) -> _Run:
-    """The best run of a batch: of its first lanes, as many as there are candidates."""
-    transcripts, releases = jax.device_get(found)
-    lanes = [jax.tree.map(lambda array, i=i: array[i], releases) for i in range(len(candidates))]
-    values = [made.score.value(scores.drawn(lane)) for lane in lanes]
-    best = int(np.argmax(values))
-    transcript = jax.tree.map(lambda array: array[best], transcripts)
-    return _Run(values[best], candidates[best], transcript, jax.tree.map(jnp.asarray, lanes[best]))
+_folded = jax.jit(jax.random.fold_in)
+_two_words = jax.jit(lambda key: jax.random.bits(key, (2,), jnp.uint32))
 
 
 # One run.
@@ -246,8 +189,8 @@ def one_run(
     """One run: fit a model, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
-    two mechanisms, and each reads its own part of the rows. The model is left out: it follows from
-    the transcript, and models take more memory than all else in a program of many runs.
+    two mechanisms, and each reads its own part of the rows. The model is left out, as it follows
+    from the transcript.
     """
     fit_key, score_key = jax.random.split(key)
     boosted = boosting.boost(fit_key, parts.taught, recipe, public_key)
@@ -258,21 +201,7 @@ def one_run(
     return boosted.transcript, release
 
 
-@functools.partial(jax.jit, static_argnames="program")
-def _runs(
-    run_keys: Array,
-    parts: _Parts,
-    recipes: Recipe,
-    params: Noise,
-    public_key: Array | None,
-    program: Program,
-) -> tuple[Transcript, Release]:
-    """`one_run` for every key and setting, side by side."""
-
-    def lane(key: Array, recipe: Recipe) -> tuple[Transcript, Release]:
-        return one_run(key, parts, recipe, params, public_key, program)
-
-    return jax.vmap(lane)(run_keys, recipes)
+_run = jax.jit(one_run, static_argnames="program")
 
 
 # The rows that are held out: a rule on the row alone, under a public seed.
@@ -290,14 +219,13 @@ def _parts(table: Table, selection: Selection) -> _Parts:
     )
 
 
-_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _mixed(words: np.ndarray) -> np.ndarray:
     """u64[...]: the finaliser of SplitMix64 (Steele, Lea & Flood, 2014), a bijection."""
-    words = (words ^ (words >> np.uint64(30))) * _MULTIPLIERS[0]
-    words = (words ^ (words >> np.uint64(27))) * _MULTIPLIERS[1]
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
@@ -312,14 +240,11 @@ def held_out(table: Table, share: float, seed: int) -> np.ndarray:
         share: of all possible rows, in (0, 1).
         seed: public, a whole number in 0..2^32 - 1.
     """
-    with np.errstate(over="ignore"):  # arithmetic is modulo 2^64
-        target = np.asarray(table.target)
-        state = _mixed(np.full(target.shape, seed, np.uint64) + _STEP)
-        arrays = [np.asarray(table.cells).T, target[None]]
-        for array in arrays:
-            for column in array:
-                words = column.view(np.uint32) if column.dtype == np.float32 else column
-                state = _mixed((state ^ words.astype(np.uint64)) + _STEP)
+    target = np.asarray(table.target)
+    state = _mixed(np.full(target.shape, seed, np.uint64) + _STEP)
+    for column in [*np.asarray(table.cells).T, target]:
+        words = column.view(np.uint32) if column.dtype == np.float32 else column
+        state = _mixed((state ^ words.astype(np.uint64)) + _STEP)
     return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share
 
 
@@ -379,15 +304,12 @@ def _described(single: Sequence[Recipe], selection: Selection, made: Plan) -> st
     """
     digest = hashlib.sha256()
     for recipe in single:
-        digest.update(_tags(recipe).encode())
+        learner = recipe.learner
+        once = [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
+        tags = [learner.tag, recipe.weight_update.tag, *once]
+        digest.update(" | ".join(tags).encode())
         for leaf in jax.tree.leaves(recipe):
             digest.update(f"{np.asarray(leaf).dtype}{np.shape(leaf)}".encode())
             digest.update(np.asarray(leaf).tobytes())
     noise = float(made.line.scale).hex()
-    return f"{selection!r} | {made.line.mechanism.name} {noise} | {digest.hexdigest()}"
-
-
-def _tags(recipe: Recipe) -> str:
-    learner = recipe.learner
-    once = [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
-    return " | ".join([learner.tag, recipe.weight_update.tag, *once])
+    return f"{selection!r} | {made.line.mechanism} {noise} | {digest.hexdigest()}"

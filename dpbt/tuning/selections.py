@@ -1,31 +1,228 @@
-"""What is public about tuning: the score, the number of runs, the parts of the rows, the price."""
+"""What is public about tuning: the score, the number of runs, the parts of the rows, the price.
+
+A score is one noisy draw, and a number that follows from it: a private program of one draw, as an
+epilogue is. It is given the scores of the rows in place of weights. docs/privacy.md, T6, has the
+sensitivities.
+"""
 
 from __future__ import annotations  # so that help() shows the types by their names
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from msgspec import structs
 
-from dpbt.base import ADD_REMOVE, BINARY, Noise, Program, Recipe, Relation
+from dpbt.base import (
+    ADD_REMOVE,
+    BINARY,
+    GRID,
+    Array,
+    LossFamily,
+    Noise,
+    Prepared,
+    Program,
+    Public,
+    Recipe,
+    Relation,
+    Table,
+    View,
+)
 from dpbt.base import relation as to_relation
 from dpbt.data import domains
 from dpbt.data.domains import Domain
-from dpbt.privacy import accounting, mechanisms
-from dpbt.privacy.accounting import ChoiceLedger, Line, RunCount
-from dpbt.privacy.mechanism import Allowance
+from dpbt.privacy import accounting, boundary, mechanisms, pricing, sensitivity
+from dpbt.privacy.accounting import Ledger, Line, RunCount
+from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes import oblivious_boost, setting
 from dpbt.recipes.building import checked_rows, deltas, epsilons, for_people
 from dpbt.recipes.oblivious import rule
-from dpbt.tuning import scores
-from dpbt.validate import one_of, positive, shown
+from dpbt.release.about import kinks, no_link
+from dpbt.validate import one_of, positive, within
 
-MAX_SEED = 2**32
-"""Seeds of the held-out rows are whole numbers below this."""
+# Scores.
+
+SITE = "score"
+
+MAX_LOSS = 2.0
+"""The most that one row loses, in nats: a probability of 0.135 for its class, or less."""
+
+_STEP = MAX_LOSS / GRID
+
+EDGES = np.array([-3, -2, -1.4, -1, -0.7, -0.45, -0.2, 0, 0.2, 0.45, 0.7, 1, 1.4, 2, 3], np.float32)
+"""f32[15]: the public intervals of scores for AUROC: log odds where there are probabilities."""
+
+
+class Score(NamedTuple):
+    """A kind of score: a sum over rows, or counts of them.
+
+    Attributes:
+        name: its name in ledgers.
+        statistic: (rows, scores, public, loss) -> i32[...], the private value.
+        most: what one row adds at most: a whole number in 0..most, to one entry.
+        counts: whether there are several entries, each for some of the rows.
+        value: (its draw) -> the number that runs are ordered by; a larger one is better.
+        releases: what is published, in words.
+        unit: of the sensitivity.
+        probabilities: whether it needs a recipe with a loss.
+    """
+
+    name: str
+    statistic: Callable[[Prepared, Array, Public, LossFamily | None], Array]
+    most: int
+    counts: bool
+    value: Callable[[np.ndarray], float]
+    releases: str
+    unit: str
+    probabilities: bool
+
+    def moved(self, relation: Relation) -> int:
+        """How many of its entries one row moves."""
+        rows = sensitivity.moved_rows(relation)  # refuses other relations
+        return rows if self.counts else 1
+
+    def sensitivity(self, relation: Relation, noise: Mechanism) -> float:
+        """How far one row moves it, in the mechanism's norm.
+
+        Proof. Fix the model. A row adds a whole number in 0..most to one entry. So a row that
+        comes, goes or is replaced moves a sum by at most `most`. Of several entries, a row that
+        comes or goes moves one. A row that is replaced moves two, each by at most `most`: then L1
+        is 2 most and L2 is sqrt(2) most. []
+        """
+        moved = self.moved(relation)
+        return noise.bound(Sensitivity(moved * self.most, math.sqrt(moved) * self.most))
+
+
+def _probability(loss: LossFamily, scores: Array, public: Public) -> Array:
+    """f32[N]: the probability of the positive class; alpha may be traced."""
+    member = loss(public.weighting.link_alpha)
+    return (member.probability or member.inverse_link)(scores)
+
+
+def losses(rows: Prepared, scores: Array, public: Public, loss: LossFamily | None) -> Array:
+    """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
+    assert loss is not None  # as `of_recipe` says
+    positive = _probability(loss, scores, public)
+    stated = jnp.where(rows.target, positive, 1 - positive)
+    least = jnp.float32(math.exp(-MAX_LOSS))
+    nats = -jnp.log(jnp.clip(jnp.nan_to_num(stated), least, 1))
+    steps = jnp.clip(jnp.round(nats / np.float32(_STEP)), 0, GRID).astype(jnp.int32)
+    return jnp.sum(jnp.where(rows.present, steps, 0))
+
+
+def histogram(rows: Prepared, scores: Array, public: Public, loss: LossFamily | None) -> Array:
+    """i32[16, 2]: how many present rows of each class have scores in each public interval."""
+    if loss is not None:
+        positive = jnp.clip(_probability(loss, scores, public), 1e-6, 1 - 1e-6)
+        scores = jnp.log(positive) - jnp.log1p(-positive)
+    interval = jnp.searchsorted(jnp.asarray(EDGES), jnp.nan_to_num(scores), side="right")
+    place = 2 * interval.astype(jnp.int32) + rows.target.astype(jnp.int32)
+    one = rows.present.astype(jnp.int32)
+    return jax.ops.segment_sum(one, place, 2 * (len(EDGES) + 1)).reshape(-1, 2)
+
+
+def auroc_of(counts: np.ndarray) -> float:
+    """The area under the ROC curve of noisy counts by class; 1/2 where a class has none."""
+    zeros, ones = (np.maximum(np.asarray(counts, np.float64)[:, label], 0) for label in (0, 1))
+    pairs = zeros.sum() * ones.sum()
+    if pairs == 0:
+        return 0.5
+    below = np.cumsum(zeros) - zeros
+    return float(np.sum(ones * (below + zeros / 2)) / pairs)
+
+
+LOG_LOSS = Score(
+    name="log_loss",
+    statistic=losses,
+    most=GRID,
+    counts=False,
+    value=lambda draw: -_STEP * float(draw),
+    releases="the sum of their clipped log losses",
+    unit=f"1/{GRID} of {MAX_LOSS:g} nats",
+    probabilities=True,
+)
+AUROC = Score(
+    name="auroc",
+    statistic=histogram,
+    most=1,
+    counts=True,
+    value=auroc_of,
+    releases="scored rows by score and class",
+    unit="row",
+    probabilities=False,
+)
+BY_NAME = {score.name: score for score in (LOG_LOSS, AUROC)}
+"""Name -> score."""
+
+
+def loss_of(score: Score, recipe: Recipe) -> LossFamily | None:
+    """The loss that gives the probabilities of a recipe; None for a score that needs none.
+
+    Raises:
+        ValueError: if the score needs probabilities and the recipe gives none.
+    """
+    if recipe.loss is None:
+        missing = no_link(recipe.name)
+    else:
+        alphas = np.unique(np.asarray(recipe.weighting.link_alpha, np.float32))
+        members = [recipe.loss(alpha) for alpha in alphas]
+        kinked = [member.name for member in members if not np.isfinite(member.smoothness)]
+        if not kinked:
+            return recipe.loss
+        missing = kinks(kinked[0])
+    if score.probabilities:
+        raise ValueError(f"the score {score.name} needs probabilities: {missing}")
+    return None
+
+
+@functools.cache
+def program_of(
+    score: Score, noise: Mechanism, relation: Relation, loss: LossFamily | None
+) -> Program:
+    """The private program of a score, whose budget is a `base.Noise`.
+
+    Args:
+        score: the kind of score.
+        noise: a mechanism on integers.
+        relation: the neighbouring relation of its draw.
+        loss: as `loss_of`.
+    """
+
+    def program(
+        draw: boundary.Draw, rows: Prepared, scores: Array, params: Noise, public: Public
+    ) -> None:
+        del params
+        draw(
+            SITE,
+            noise,
+            score.statistic(rows, scores, public, loss),
+            sensitivity=score.sensitivity(relation, noise),
+            moves=score.moved(relation),
+            theorem="docs/privacy.md T6",
+            releases=score.releases,
+            unit=score.unit,
+        )
+
+    return program
+
+
+def _line_of(program: Program, params: Noise, recipe: Recipe) -> Line:
+    """The line of a score's draw, as its program describes it on a table of one row."""
+    nobody = jnp.zeros(1, bool)
+    rows = Table(jnp.zeros((1, 1), jnp.uint8), nobody, nobody)
+    view = View(rows, jnp.zeros(1, jnp.float32), params, recipe.public())
+    spec = boundary.describe(program, view)[SITE]
+    return pricing.line_of(spec, params.noise, recipe.max_rows_per_user)
+
+
+# Choices.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +230,7 @@ class Selection:
     """How candidates are tried and scored; all of it is public. Make one with `selection`.
 
     Attributes:
-        score: "accuracy", "auroc" or "log_loss".
+        score: "auroc" or "log_loss".
         count: the law of the number of runs.
         held_out: the share of rows that are scored on and not learned from; None if all rows are
             both.
@@ -72,8 +269,8 @@ def selection(
     larger mean.
 
     Args:
-        score: "accuracy" (the number of errors), "log_loss" (the sum of log losses, each at most 2
-            nats) or "auroc" (from counts in 16 public intervals).
+        score: "log_loss" (the sum of log losses, each at most 2 nats) or "auroc" (from counts in 16
+            public intervals).
         mean: the mean number of runs, at least 1. The number itself is random and has no bound.
         eta: the shape of its law, in -0.9..100: 0 is logarithmic and 1 geometric.
         held_out: the share of rows that are scored on and not learned from, in (0, 1). None learns
@@ -86,15 +283,12 @@ def selection(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    one_of("score", score, tuple(scores.BY_NAME))
+    one_of("score", score, tuple(BY_NAME))
     if held_out is not None:
         held_out = float(positive("held_out", held_out, below=1))
     share = float(positive("score_fraction", score_fraction, below=1))
-    whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not whole or not 0 <= seed < MAX_SEED:
-        raise ValueError(f"seed must be a whole number in 0..{MAX_SEED - 1}, got {shown(seed)}")
-    count = accounting.run_count(mean, eta)
-    return Selection(score, count, held_out, share, int(seed))
+    seed = int(within("seed", seed, f"[0, {2**32 - 1}]", whole=True))
+    return Selection(score, accounting.run_count(mean, eta), held_out, share, seed)
 
 
 def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
@@ -138,19 +332,16 @@ class Plan(NamedTuple):
     Attributes:
         choice: what is public about the choice.
         score: the kind of score.
-        budget: the noise of the score.
+        params: the noise of the score.
         line: the ledger's line of the score.
+        programs: the private program of the score, for models of each candidate.
     """
 
     choice: accounting.Choice
-    score: scores.Score
+    score: Score
     params: Noise
     line: Line
-
-    def program(self, recipe: Recipe) -> Program:
-        """The private program of the score, for models of a recipe."""
-        loss = scores.loss_of(self.score, recipe)
-        return scores.program_of(self.score, self.line.mechanism, recipe.relation, loss)
+    programs: tuple[Program, ...]
 
 
 def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
@@ -165,7 +356,7 @@ def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     choice = accounting.choice_of(
         books, selection.count, selection.score, len(single), disjoint=disjoint
     )
-    score = scores.BY_NAME[selection.score]
+    score = BY_NAME[selection.score]
     noise = mechanisms.rounded_gaussian if first.delta > 0 else mechanisms.discrete_laplace
 
     # The score costs as much as the fit, or its share of the sum.
@@ -174,20 +365,14 @@ def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     if first.delta > 0:
         spent = Allowance(np.asarray(0.0), np.asarray(choice.rho))
     multiplier = noise.multiplier(for_people(spent.part(part), first.max_rows_per_user))
-    params = Noise({scores.SITE: multiplier})
-
-    # The line is of the draw of every candidate's program.
-    lines = [
-        accounting.line_of_draw(
-            scores.event_of(scores.program_of(score, noise, first.relation, loss), params, first),
-            1,
-        )
-        for loss in dict.fromkeys(scores.loss_of(score, each) for each in single)
-    ]
-    return Plan(choice, score, params, lines[0])
+    params = Noise({SITE: multiplier})
+    programs = tuple(
+        program_of(score, noise, first.relation, loss_of(score, each)) for each in single
+    )
+    return Plan(choice, score, params, _line_of(programs[0], params, first), programs)
 
 
-def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> ChoiceLedger:
+def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> Ledger:
     """The ledger of a choice before it is made; its lines are those of the first candidate.
 
     Args:
@@ -198,8 +383,8 @@ def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> 
         ValueError: as `settings_of` and `plan`.
     """
     single = settings_of(recipes)
-    made = plan(single, selection)
-    return accounting.with_choice(ledger(single[0]), None, made.choice, made.line)
+    made, fit = plan(single, selection), ledger(single[0])
+    return structs.replace(fit, lines=(*fit.lines, made.line), choice=made.choice)
 
 
 _TRIES = 20
@@ -295,7 +480,7 @@ def run_epsilon(
     return accounting.zcdp_epsilon(fit**2 / 2, delta)
 
 
-GRID = {"rounds": (0.5, 1.0, 2.0), "step": (0.5, 1.0, 2.0), "clip": (0.3, 1.0)}
+AROUND = {"rounds": (0.5, 1.0, 2.0), "step": (0.5, 1.0, 2.0), "clip": (0.3, 1.0)}
 """Candidates of `around_auto`: multiples of the rule's rounds and step, and clips."""
 
 
@@ -349,7 +534,7 @@ def around_auto(
     return candidates(
         scaled,
         selection,
-        grid=GRID,
+        grid=AROUND,
         epsilon=epsilon,
         delta=delta,
         relation=related,

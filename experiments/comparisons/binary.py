@@ -269,8 +269,8 @@ def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
 
 ABLATION = {f"auto:{name}": _changed(change) for name, change in ablation.CHANGES.items()}
 TUNED: dict[str, Method] = {
-    "tuned": _tuned(_near, selections.GRID, 5.0, -0.5),
-    "tuned-logarithmic": _tuned(_near, selections.GRID, 10.0, 0.0),
+    "tuned": _tuned(_near, selections.AROUND, 5.0, -0.5),
+    "tuned-logarithmic": _tuned(_near, selections.AROUND, 10.0, 0.0),
     "guess-wide": Method(_boosted(_guessed), words(json.dumps({"a random candidate of": WIDE}))),
     "tuned-wide": _tuned(_wide, WIDE, 5.0, -0.5),
     "tuned-wide-logarithmic": _tuned(_wide, WIDE, 10.0, 0.0),

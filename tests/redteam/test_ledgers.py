@@ -15,7 +15,7 @@ from dpbt.base import ADD_REMOVE, Noise
 from dpbt.data.questions import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, draws, mechanisms
-from dpbt.privacy.accounting import Event, Ledger, Line
+from dpbt.privacy.accounting import Ledger, line_of
 from dpbt.privacy.mechanisms.prices import FREE
 from tests.redteam.attacks import GRID, one_split
 
@@ -29,7 +29,7 @@ def sides(table, weights):
 
 
 def line(site="leaf", mechanism=mechanisms.discrete_laplace, **changes):
-    return Event(
+    return line_of(
         **{
             "site": site,
             "mechanism": mechanism,
@@ -218,10 +218,11 @@ def test_a_site_has_its_own_noise_before_that_of_its_group():
 
 
 BAD_EVENTS = {
-    "count 0": {"count": 0},
-    "count negative": {"count": -1},
-    "count 1.5": {"count": 1.5},
-    "count true": {"count": True},
+    "pays 0": {"pays": 0},
+    "pays negative": {"pays": -1},
+    "pays 1.5": {"pays": 1.5},
+    "pays true": {"pays": True},
+    "times 0": {"times": 0},
     "moved 0": {"moved": 0},
     "moved true": {"moved": True},
     "moved 1.5": {"moved": 1.5},
@@ -246,9 +247,9 @@ def test_a_line_cannot_say_what_it_costs():
         with pytest.raises(TypeError, match=next(iter(cheaper))):
             line(**cheaper)
     quiet, gaussian = line(scale=0.0), line(mechanism=mechanisms.rounded_gaussian)
-    assert tuple(quiet.cost) == (math.inf, math.inf, math.inf)
-    assert (gaussian.cost.epsilon, gaussian.cost.rho, gaussian.cost.mu) == (math.inf, 0.5, 1.0)
-    assert (line().cost.epsilon, line().cost.rho) == (1.0, 0.5)
+    assert (quiet.epsilon, quiet.rho, quiet.mu) == (math.inf, math.inf, math.inf)
+    assert (gaussian.epsilon, gaussian.rho, gaussian.mu) == (math.inf, 0.5, 1.0)
+    assert (line().epsilon, line().rho) == (1.0, 0.5)
 
 
 RECIPE = recipes.bdpe(epsilon=1.0, rows=400, rounds=3, depth=2)
@@ -326,7 +327,7 @@ INFINITE = {
 }
 
 
-@pytest.mark.parametrize("accountant", ["pure", "advanced", "zcdp", "gdp", "rdp", "pld"])
+@pytest.mark.parametrize("accountant", ["pure", "advanced", "zcdp", "gdp"])
 @pytest.mark.parametrize("name", INFINITE)
 def test_no_noise_has_an_infinite_epsilon_by_every_accountant(name, accountant):
     assert dpbt.ledger(INFINITE[name]).epsilon_at(1e-6, accountant) == math.inf
@@ -334,7 +335,7 @@ def test_no_noise_has_an_infinite_epsilon_by_every_accountant(name, accountant):
 
 def test_a_mechanism_without_pure_price_has_none_by_every_accountant():
     draw = line(mechanism=mechanisms.rounded_gaussian, sensitivity=1.0, scale=1.0)
-    book = Ledger(ADD_REMOVE, (Line(draw),))
+    book = Ledger(ADD_REMOVE, (draw,))
     assert book.epsilon == book.epsilon_at(1e-6, "pure") == math.inf
     assert book.epsilon_at(1e-6, "advanced") == math.inf
     assert book.epsilon_at(1e-6, "gdp") < book.epsilon_at(1e-6, "zcdp") < math.inf

@@ -91,7 +91,7 @@ def test_nothing_private_leaves_as_a_float(row):
     keys = jax.random.split(jax.random.key(0))
     boosted = jax.eval_shape(lambda: dpbt.boost(keys[0], table, recipe, keys[1]))
     release = boosted.transcript.rounds
-    mechanism = {line.site: line.mechanism.name for line in dpbt.ledger(recipe).lines}
+    mechanism = {line.site: line.mechanism for line in dpbt.ledger(recipe).lines}
     private = {site for site in release if mechanism[site] != "uniform"}
     assert private
     assert all(jnp.issubdtype(release[site].dtype, jnp.integer) for site in private)

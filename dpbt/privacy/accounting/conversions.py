@@ -1,33 +1,43 @@
-"""Conversions: from the costs of many draws to one epsilon at a delta, and back."""
+"""Conversions: from the costs of many draws to one epsilon at a delta, and back.
+
+The last part is on the best of a random number of runs: the law of that number, and what the best
+one costs. A *run* is one release with a score, such as a model and its noisy log loss. K runs are
+independent and of one law. The one of the largest score is released, and K is not. K has a
+truncated negative binomial law (`RunCount`). docs/privacy.md, T1 to T4, has the proofs.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dpbt.privacy.accounting.events import Line
-from dpbt.privacy.mechanism import Numbers
-from dpbt.validate import one_of, positive
-
-if TYPE_CHECKING:
-    from dp_accounting.dp_event import ComposedDpEvent
+from dpbt.validate import positive, shown
 
 
-def advanced_epsilon(lines: Sequence[Line], delta: float) -> float:
+def _bisected(holds: Callable[[Any], Any], low: Any, high: Any, steps: int) -> tuple[Any, Any]:
+    """(low, high) after so many halvings; `holds` stays true of low, and stays false of high."""
+    for _ in range(steps):
+        middle = (low + high) / 2
+        good = holds(middle)
+        low, high = np.where(good, middle, low), np.where(good, high, middle)
+    return low, high
+
+
+def advanced_epsilon(draws: Iterable[tuple[int, float]], delta: float) -> float:
     """Advanced composition: sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1) over all draws.
 
     For k equal draws this is Asadi et al. (2022), Theorem 2.8. The form for unequal draws is that
     of Dwork, Rothblum & Vadhan (2010), as stated by Kairouz, Oh & Viswanath (2015).
+
+    Args:
+        draws: how many, and the epsilon of each.
+        delta: in (0, 1).
     """
-    return _advanced([(line.count, line.epsilon) for line in lines], delta)
-
-
-def _advanced(draws: Iterable[tuple[int, float]], delta: float) -> float:
-    """Advanced composition of draws as (how many, epsilon of each)."""
     draws = list(draws)
     squares = math.fsum(count * epsilon**2 for count, epsilon in draws)
     bias = math.fsum(count * epsilon * math.expm1(min(epsilon, 700)) for count, epsilon in draws)
@@ -47,13 +57,11 @@ def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], 
         return epsilon
 
     def fits(each: float) -> bool:
-        return _advanced(((count, multiple * each) for count, multiple in parts), delta) <= epsilon
+        draws = [(count, multiple * float(each)) for count, multiple in parts]
+        return advanced_epsilon(draws, delta) <= epsilon
 
-    low, high = 0.0, epsilon
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return max(low, epsilon / math.fsum(count * multiple for count, multiple in parts))
+    low, _ = _bisected(fits, 0.0, epsilon, 80)
+    return max(float(low), epsilon / math.fsum(count * multiple for count, multiple in parts))
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -87,7 +95,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(float(np.min(bound(np.linspace(low, high, 101)))), 0.0)
 
 
-def gaussian_delta(epsilon: Numbers, mu: Numbers) -> np.ndarray:
+def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> np.ndarray:
     """f64[...]: the delta of mu-GDP at epsilon (Dong, Roth & Su, 2022), for mu above 0.
 
     It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), computed from the
@@ -131,7 +139,7 @@ _GDP_SLACK = 1e-9
 """What `gdp_mu` and `gdp_epsilon` leave of delta for rounding."""
 
 
-def gdp_mu(epsilon: Numbers, delta: Numbers) -> np.ndarray:
+def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     """f64[...]: the largest mu of which mu-GDP satisfies (epsilon, delta (1 - 1e-9)).
 
     The 1e-9 is for rounding. mu is infinite where epsilon is. All settings are searched at once.
@@ -151,19 +159,16 @@ def gdp_mu(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     high = np.ones(finite.shape)
     while np.any(below := gaussian_delta(finite, high) < target):
         high = np.where(below, 2 * high, high)
-    low = np.zeros(finite.shape)
-    for _ in range(80):
-        middle = (low + high) / 2
-        fits = gaussian_delta(finite, middle) <= target
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    low, _ = _bisected(
+        lambda mu: gaussian_delta(finite, mu) <= target, np.zeros(finite.shape), high, 80
+    )
     return np.where(np.isfinite(epsilon), low, epsilon)
 
 
-def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
+def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     """f64[...]: the largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-11.
 
-    epsilon(rho) is the least of alpha rho + c(alpha) over orders alpha > 1, so the largest rho is
-    the largest of (epsilon - c(alpha)) / alpha. All settings are searched at once.
+    All settings are searched at once.
 
     Args:
         epsilon: above 0; infinite where rho is to be infinite.
@@ -171,6 +176,16 @@ def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
 
     Raises:
         ValueError: naming the number that is out of its range.
+    """
+    return best_order(epsilon, delta)[0]
+
+
+def best_order(epsilon: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """(rho f64[...], alpha f64[...]): as `zcdp_rho`, and the Renyi order whose bound it is.
+
+    epsilon(rho) is the least of alpha rho + c(alpha) over orders alpha > 1, so the largest rho is
+    the largest of (epsilon - c(alpha)) / alpha. Every order gives a bound that holds, so the search
+    need not be exact, and the last factor is for rounding alone.
     """
     epsilon, delta = np.broadcast_arrays(
         positive("epsilon", epsilon), positive("delta", delta, below=1)
@@ -190,8 +205,11 @@ def zcdp_rho(epsilon: Numbers, delta: Numbers) -> np.ndarray:
         best = np.argmax(largest(grid), axis=-1)[..., None]
         low = np.take_along_axis(grid, np.maximum(best - 1, 0), -1)
         high = np.take_along_axis(grid, np.minimum(best + 1, 32), -1)
-    rho = largest(low + (high - low) * np.linspace(0.0, 1.0, 33)).max(axis=-1)
-    return np.where(np.isfinite(epsilon), np.maximum(rho, 0.0) * (1 - 1e-11), epsilon)
+    grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
+    bounds = largest(grid)
+    alpha = 1 + np.exp(np.take_along_axis(grid, np.argmax(bounds, axis=-1)[..., None], -1))[..., 0]
+    rho = np.maximum(bounds.max(axis=-1), 0.0) * (1 - 1e-11)
+    return np.where(np.isfinite(epsilon), rho, epsilon), alpha
 
 
 def _check_total(name: str, value: float, delta: float) -> None:
@@ -222,55 +240,149 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while gaussian_delta(high, mu) > target:
         low, high = high, 2 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(middle, mu) > target else (low, middle)
-    return high
+    _, high = _bisected(lambda epsilon: gaussian_delta(epsilon, mu) > target, low, high, 60)
+    return float(high)
 
 
-def rdp_epsilon(lines: Sequence[Line], delta: float) -> float:
-    """The epsilon by dp_accounting's RDP accountant, from each line's `Mechanism.dp_event`."""
-    from dp_accounting.rdp import RdpAccountant
+# The best of a random number of runs.
 
-    accountant = RdpAccountant()
-    accountant.compose(dp_event_of(lines))
-    return float(accountant.get_epsilon(delta))
+MIN_GAMMA = 1e-4
+"""The smallest gamma: K is above 30 / gamma with probability below 1e-12."""
+
+_MIN_ETA = -0.9
+_MAX_ETA = 100.0
 
 
-def dp_event_of(lines: Sequence[Line], accountant: str = "rdp") -> ComposedDpEvent:
-    """The draws of all lines as one event of dp_accounting.
+class RunCount(NamedTuple):
+    """The law of K: P(K = k) is proportional to (1 - gamma)^k times (l + eta) / (l + 1), l < k.
+
+    K is at least 1. eta = 0 is the logarithmic law and eta = 1 the geometric one. The derivative of
+    its generating function is E[K] times (gamma / (gamma + (1 - gamma) s))^(1 + eta) at 1 - s.
+
+    Attributes:
+        gamma: in (0, 1]; 1 stands for K = 1.
+        eta: above -1.
+    """
+
+    gamma: float
+    eta: float
+
+    @property
+    def mean(self) -> float:
+        """E[K]."""
+        gamma, eta = self.gamma, self.eta
+        if gamma == 1:
+            return 1.0
+        if eta == 0:
+            return (1 / gamma - 1) / -math.log(gamma)
+        return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
+
+    def slope(self, above: np.ndarray) -> np.ndarray:
+        """f64[...]: the derivative of E[x^K] at x = 1 - above."""
+        share = self.gamma / (self.gamma + (1 - self.gamma) * np.asarray(above, np.float64))
+        return self.mean * share ** (1 + self.eta)
+
+
+def run_count(mean: float, eta: float = 0.0) -> RunCount:
+    """The law of K of a mean and a shape.
 
     Args:
-        lines: of a ledger.
-        accountant: "rdp" or "pld", the accountant that is to read it.
+        mean: E[K], at least 1.
+        eta: the shape, in -0.9..100. A smaller one costs less, and has more runs that are few and
+            more that are many.
 
     Raises:
-        ValueError: for another accountant.
+        ValueError: for numbers outside these ranges. Also if gamma would be below `MIN_GAMMA`, as
+            K could then be too many.
     """
-    from dp_accounting.dp_event import ComposedDpEvent, SelfComposedDpEvent
-
-    one_of("accountant", accountant, ("pld", "rdp"))
-    return ComposedDpEvent(
-        [
-            SelfComposedDpEvent(
-                line.mechanism.dp_event(line.sensitivity, line.scale, accountant), line.count
-            )
-            for line in lines
-            if line.event.shift > 0
-        ]
+    mean = float(positive("mean", mean, finite=True))
+    if mean < 1:
+        raise ValueError(f"mean must be at least 1, got {mean:g}")
+    if not isinstance(eta, int | float) or not _MIN_ETA <= eta <= _MAX_ETA:
+        raise ValueError(f"eta must be in {_MIN_ETA:g}..{_MAX_ETA:g}, got {shown(eta)}")
+    if mean == 1:
+        return RunCount(1.0, float(eta))
+    if RunCount(MIN_GAMMA, eta).mean < mean:
+        most = RunCount(MIN_GAMMA, eta).mean
+        raise ValueError(
+            f"mean must be at most {most:g} for eta = {eta:g}, beyond which the number of runs has "
+            f"no practical bound, got {mean:g}"
+        )
+    _, high = _bisected(
+        lambda log: RunCount(math.exp(log), eta).mean >= mean, math.log(MIN_GAMMA), 0.0, 80
     )
+    return RunCount(math.exp(high), float(eta))
 
 
-def pld_epsilon(lines: Sequence[Line], delta: float) -> float:
-    """The epsilon by dp_accounting's privacy loss distributions.
+def best_pure_epsilon(epsilon: float, count: RunCount) -> float:
+    """(2 + eta) epsilon: the best of K runs of epsilon-DP (T1); epsilon itself if K = 1."""
+    return epsilon if count.gamma == 1 else (2 + count.eta) * epsilon
 
-    An exponential mechanism counts as any pure mechanism of its epsilon.
+
+def best_zcdp_epsilon(rho: float, delta: float, count: RunCount) -> float:
+    """The epsilon at delta of the best of K runs of rho-zCDP (T2).
+
+    Papernot & Steinke (2022), Theorem 2, adds two terms to the Renyi divergence of order a of one
+    run. One is log E[K] / (a - 1), and the other does not depend on a. So the epsilon is that of
+    one run at delta / E[K], plus the other term.
+
+    Args:
+        rho: at least 0.
+        delta: in (0, 1).
+        count: the law of K.
     """
-    from dp_accounting.pld import privacy_loss_distribution
+    if rho == 0 or math.isinf(rho):
+        return rho
+    log_inverse = -math.log(count.gamma)
+    order = max(1.0, math.sqrt(log_inverse / rho))
+    constant = (1 + count.eta) * (rho * (order - 1) + log_inverse / order)
+    return zcdp_epsilon(rho, delta / count.mean) + constant
 
-    total = privacy_loss_distribution.identity()
-    for line in lines:
-        if line.event.shift > 0:
-            loss = line.mechanism.price.loss_distribution(line.sensitivity, line.scale)
-            total = total.compose(loss.self_compose(line.count))
-    return float(total.get_epsilon_for_delta(delta))
+
+def best_gdp_epsilon(mu: float, delta: float, count: RunCount) -> float:
+    """The epsilon at delta of the best of K runs of mu-GDP (T3).
+
+    It is that of one run at delta / E[K], plus (1 + eta) times `log_ratio`.
+
+    Args:
+        mu: at least 0.
+        delta: in (0, 1).
+        count: the law of K.
+    """
+    if mu == 0 or math.isinf(mu):
+        return mu
+    if count.gamma == 1:
+        return gdp_epsilon(mu, delta)
+    return gdp_epsilon(mu, delta / count.mean) + (1 + count.eta) * log_ratio(mu, count.gamma)
+
+
+@functools.lru_cache(maxsize=4096)
+def log_ratio(mu: float, gamma: float) -> float:
+    """An upper bound on log((gamma + (1 - gamma) t) / (gamma + (1 - gamma) s)) over events.
+
+    s and t are the probabilities of one event on two neighbours, under mu-GDP: t is at most
+    Phi(Phi^-1(s) + mu). On an interval of z = Phi^-1(s) the numerator is at most that of its right
+    end, and the denominator at least that of its left end. Intervals are cut until this bound is
+    within 1e-6 of a value that is attained.
+    """
+    from scipy.special import ndtr
+
+    def log_mass(z: np.ndarray) -> np.ndarray:
+        return np.log(gamma + (1 - gamma) * ndtr(z))
+
+    edges = np.concatenate([[-np.inf], np.linspace(-40.0 - mu, 40.0, 4001), [np.inf]])
+    low, high = edges[:-1], edges[1:]
+    bound, attained = math.inf, 0.0
+    for _ in range(40):
+        bounds = log_mass(high + mu) - log_mass(low)
+        attained = max(attained, float(np.max(log_mass(low + mu) - log_mass(low))))
+        bound = float(np.max(bounds))
+        if bound - attained < 1e-6:
+            break
+        kept = (bounds > attained) & np.isfinite(low) & np.isfinite(high)
+        outer = np.where(np.isfinite(low) & np.isfinite(high), -np.inf, bounds)
+        middle = (low[kept] + high[kept]) / 2
+        if not np.any(kept) or np.max(outer) > attained:
+            break
+        low, high = np.concatenate([low[kept], middle]), np.concatenate([middle, high[kept]])
+    return bound + 1e-12

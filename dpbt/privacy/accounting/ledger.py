@@ -1,127 +1,125 @@
-"""Ledgers: all lines of an algorithm, composed under one neighbouring relation, as a table."""
+"""Ledgers: all lines of an algorithm, and their total under one neighbouring relation.
+
+They are records of plain numbers and words, which files keep as they are (`to_json`). No JAX is
+needed to read them.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
-from dpbt.base import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
+import msgspec
+from msgspec import Meta
+
+from dpbt.formats import Count, Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.privacy.accounting.conversions import (
+    RunCount,
     advanced_epsilon,
-    dp_event_of,
-    gdp_epsilon,
-    pld_epsilon,
-    rdp_epsilon,
-    zcdp_epsilon,
+    best_gdp_epsilon,
+    best_pure_epsilon,
+    best_zcdp_epsilon,
 )
-from dpbt.privacy.accounting.events import Line
-from dpbt.storage import HoldsFunctions
-from dpbt.validate import one_of, positive, shown
+from dpbt.privacy.accounting.lines import Cost, Line
+from dpbt.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
+from dpbt.validate import positive, shown
 
 if TYPE_CHECKING:
-    from dp_accounting.dp_event import ComposedDpEvent
+    from dp_accounting.dp_event import ComposedDpEvent, DpEvent
 
 
-def align(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as lines with aligned columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+class Choice(msgspec.Struct, frozen=True):
+    """What is public about the best of several runs (`dpbt.tune`).
+
+    A run learns a model and draws its score. All candidates are priced as the dearest one.
+
+    Attributes:
+        gamma: of the law of the number of runs.
+        eta: of the same law.
+        candidates: from how many a run takes one.
+        disjoint: whether one row is read by the fit or by the score of a run, and never by both.
+        gaussian: whether every draw of every candidate is Gaussian.
+        epsilon: of the dearest candidate's fit, without finite bits.
+        rho: of the dearest candidate's fit.
+        mu: of the dearest candidate's fit.
+        gap: G of the fit that has the largest.
+        tail: t of the fit that has the largest.
+        score: the name of the score.
+        exact: whether every sampler of every candidate states how far it is from its law.
+    """
+
+    gamma: Annotated[float, Meta(ge=1e-5, le=1)]
+    eta: Annotated[float, Meta(ge=-0.99, le=1000)]
+    candidates: Count
+    disjoint: bool
+    gaussian: bool
+    epsilon: Cost
+    rho: Cost
+    mu: Cost
+    gap: Cost
+    tail: Cost
+    score: str
+    exact: bool
+
+    @property
+    def count(self) -> RunCount:
+        """The law of the number of runs."""
+        return RunCount(self.gamma, self.eta)
+
+
+def choice_of(
+    books: Sequence[Ledger], count: RunCount, score: str, candidates: int, *, disjoint: bool
+) -> Choice:
+    """The choice among candidates whose fits have these ledgers.
+
+    Args:
+        books: one ledger for each distinct candidate.
+        count: the law of the number of runs.
+        score: the name of the score.
+        candidates: how many there are.
+        disjoint: as in `Choice`.
+    """
+    return Choice(
+        *count,
+        candidates,
+        disjoint,
+        all(book.gaussian for book in books),
+        max(book.pure_epsilon for book in books),
+        max(book.rho for book in books),
+        max(book.mu for book in books),
+        max(book.sampler_epsilon for book in books) / 2,
+        max(book.sampler_delta for book in books),
+        score,
+        all(book.exact for book in books),
     )
 
 
-RELATION_WORDS = {
-    ADD_REMOVE: "one row is there or not, and rows is a public bound on their number",
-    REPLACE_ONE: "one row is exchanged, and rows is their public number",
+MEASURES = {
+    "epsilon": "epsilon of pure differential privacy",
+    "rho": "rho of zCDP",
+    "mu": "mu^2 of Gaussian differential privacy",
 }
-"""What a neighbour is and what `rows` means; README and docs/threats.md use the same words."""
+"""What costs of releases add up in, by the name of the measure."""
 
-EXACT_WORDS = "finitely many bits, within a stated factor of their laws"
-FLOAT_WORDS = (
-    "lines marked FLOAT state no distance of their samplers from their laws; the values that such "
-    "noise can reach may name a neighbour, so release nothing"
-)
+COUNT_DISTANCE = 2.0**-200
+"""How far, in total variation, the number of runs that is drawn may be from its law."""
 
-KEY_WORDS = {
-    "release": (
-        "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation"
-    ),
-    "research": (
-        "RESEARCH KEY: whoever finds it by search can subtract the noise; release nothing"
-    ),
-}
-"""What a ledger says about the key that the noise came from."""
+_SLACK = 0.98
+"""The share of delta at which a choice's epsilon is first bounded, to bound what bits cost."""
 
 
-PARTS_WORDS = (
-    "sum: a site begins with the number of its release; the total is for one neighbour in all of "
-    "them, and each has its own rows"
-)
-"""What the ledger of a sum says about its parts."""
-
-
-def people_words(max_rows_per_user: int) -> str:
-    """What a ledger says about people who have several rows."""
-    return (
-        f"people: all rows of one person together, up to {max_rows_per_user}; that nobody has more "
-        "is the owner's promise"
-    )
-
-
-ROW = "row"
-"""The unit of numbers that are measured in weights of rows."""
-
-ROW_STEP = f"1/{GRID} row"
-"""The unit of weights that are integers, 0..GRID."""
-
-_UNIT_WORDS = {
-    ROW: "a row is the largest weight that one row may have in its round",
-    ROW_STEP: f"1/{GRID} row is the step in which weights are counted",
-}
-_COLUMN_WORDS = (
-    "count: how often the draw is paid for, over all rounds; epsilon and rho (zCDP) add these up",
-    "scale: the noise; sensitivity: what one row moves; both are in the unit of their line",
-)
-
-
-def _cells(line: Line) -> tuple[str, ...]:
-    """A line of a ledger as cells of its table."""
-    theorem = line.event.theorem
-    return (
-        line.site,
-        line.mechanism.name,
-        line.event.releases,
-        str(line.count),
-        f"{line.scale:.4g}" if line.mechanism.price.reads_rows else "",
-        f"{line.sensitivity:.4g}",
-        line.event.unit,
-        f"{line.count * line.epsilon:.4g}",
-        f"{line.count * line.rho:.4g}",
-        theorem if line.exact else f"FLOAT {theorem}",
-    )
-
-
-def _part_words(number: int, part: Ledger) -> str:
-    """One release of a sum in one line."""
-    words = f"release {number}: {part.kind_words}epsilon = {part.epsilon:.6g}"
-    if part.delta:
-        words += f", delta = {part.delta:g}"
-    if part.rows is not None:
-        words += f", rows = {part.rows}"
-    return words if part.key is None else f"{words}, {part.key} key"
-
-
-@dataclasses.dataclass(frozen=True)
-class Ledger(HoldsFunctions):
+class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     """All lines of an algorithm under one neighbouring relation, composed in sequence.
 
     Samplers draw from finitely many bits. Let G be the sum of the lines' gaps and t that of their
     tails. If the laws compose to (epsilon, delta), then the samplers compose to
     (epsilon + 2 G, e^G delta + t). The reason is that every output is near both of two values with
     probability 1 - t. There the densities of samplers and laws differ by factors of at most e^G.
+
+    With a choice the total is that of the best of several runs, by docs/privacy.md T1 to T5. The
+    lines are then of one run: those of the released candidate's fit, and last that of its score.
+    They do not compose to the total, which has no rho and no mu: these are infinite.
 
     Attributes:
         relation: the neighbouring relation.
@@ -134,46 +132,67 @@ class Ledger(HoldsFunctions):
         max_rows_per_user: the most rows that one person has, as the owner promises. Sensitivities
             are for all of them together.
         parts: the ledgers that a sum was made of (`composed`); empty for a ledger that is no sum.
+        choice: what is public about the choice, if the release is the best of several runs.
     """
 
     relation: Relation
     lines: tuple[Line, ...]
-    delta: float = 0.0
+    delta: Fraction = 0.0
     unprotected: tuple[str, ...] = ()
-    key: str | None = None
-    rows: int | None = None
-    max_rows_per_user: int = 1
+    key: Annotated[str, Meta(pattern="^(release|research)$")] | None = None
+    rows: Rows | None = None
+    max_rows_per_user: RowsOfPerson = 1
     parts: tuple[Ledger, ...] = ()
+    choice: Choice | None = None
 
-    _keep = "str(ledger), or the numbers of its lines"
+    def run(self) -> tuple[float, float, float]:
+        """(epsilon, rho, mu) of all lines in sequence, or of one run of the dearest candidate.
 
-    kind_words = ""
-    """What a sum says of this ledger before its total."""
+        Where fit and score read disjoint rows, a row is in one of them, and a run costs the dearer.
+        """
+        choice = self.choice
+        lines = self.lines if choice is None else self.lines[-1:]
+        epsilon = math.fsum(line.count * line.epsilon for line in lines)
+        rho = math.fsum(line.count * line.rho for line in lines)
+        squares = math.fsum(line.count * line.mu**2 for line in lines)
+        if choice is not None:
+            together = max if choice.disjoint else lambda fit, score: fit + score
+            epsilon, rho = together(choice.epsilon, epsilon), together(choice.rho, rho)
+            squares = together(choice.mu**2, squares)
+        return epsilon, rho, math.sqrt(squares)
+
+    def _bits(self) -> tuple[float, float]:
+        """(G, t) of all lines, or of one run."""
+        choice = self.choice
+        lines = self.lines if choice is None else self.lines[-1:]
+        gap = math.fsum(line.gap for line in lines) + (0.0 if choice is None else choice.gap)
+        tail = math.fsum(line.tail for line in lines) + (0.0 if choice is None else choice.tail)
+        return gap, min(1.0, tail)
 
     @property
-    def composes(self) -> bool:
-        """Whether the lines compose in sequence to the total. If not, no sum composes them."""
-        return True
+    def _count(self) -> RunCount:
+        return RunCount(1.0, 0.0) if self.choice is None else self.choice.count
 
     @property
     def pure_epsilon(self) -> float:
-        """The sum over lines of count times epsilon; infinite if one of them has no pure cost."""
-        return math.fsum(line.count * line.epsilon for line in self.lines)
+        """The sum over lines of count times epsilon; 2 + eta times that of one run (T1)."""
+        return best_pure_epsilon(self.run()[0], self._count)
 
     @property
     def rho(self) -> float:
         """The zCDP total (Bun & Steinke, 2016): the sum over lines of count times rho."""
-        return math.fsum(line.count * line.rho for line in self.lines)
+        return self.run()[1] if self.choice is None else math.inf
 
     @property
     def mu(self) -> float:
         """The GDP total (Dong, Roth & Su, 2022): the root of the sum of count times mu^2."""
-        return math.sqrt(math.fsum(line.count * line.mu**2 for line in self.lines))
+        return self.run()[2] if self.choice is None else math.inf
 
     @property
     def gaussian(self) -> bool:
         """Whether every draw that costs anything is Gaussian, so that GDP composes them exactly."""
-        return all(line.mechanism.price.gaussian or line.mu == 0 for line in self.lines)
+        chosen = self.choice is None or self.choice.gaussian
+        return chosen and all(line.gaussian or line.mu == 0 for line in self.lines)
 
     @property
     def accountant(self) -> str:
@@ -181,19 +200,41 @@ class Ledger(HoldsFunctions):
         return "gdp" if self.gaussian else "zcdp"
 
     @property
+    def exact(self) -> bool:
+        """Whether every sampler states how far it is from its law. If not, the total is FLOAT."""
+        chosen = self.choice is None or self.choice.exact
+        return chosen and all(line.exact for line in self.lines)
+
+    @property
     def sampler_epsilon(self) -> float:
-        """2 G: what finite bits add to epsilon."""
-        return 2 * math.fsum(line.gap for line in self.lines)
+        """What finite bits add to epsilon: 2 G; for a choice 2 H (T5)."""
+        gap, tail = self._bits()
+        if self.choice is None:
+            return 2 * gap
+        gamma, eta = self.choice.count
+        if not tail < gamma:
+            return math.inf
+        rest = -math.log1p(-tail) - (1 + eta) * math.log1p(-tail / gamma)
+        return 2 * ((2 + eta) * gap + rest)
+
+    def _sampler_delta(self, epsilon: float) -> float:
+        """What finite bits, and the number of runs, add to delta if the laws have an epsilon."""
+        tail, count = self._bits()[1], self._count
+        if self.choice is None or (tail == 0 and count.gamma == 1):
+            return tail
+        both = self.sampler_epsilon
+        if math.isinf(both) or epsilon + both > 600:
+            return 1.0
+        runs = count.mean * tail * (1 + math.exp(both / 2 + epsilon))
+        number = COUNT_DISTANCE * (1 + math.exp(both + epsilon))
+        return min(1.0, runs + number)
 
     @property
     def sampler_delta(self) -> float:
-        """t: what finite bits add to delta."""
-        return min(1.0, math.fsum(line.tail for line in self.lines))
-
-    @property
-    def exact(self) -> bool:
-        """Whether every sampler states how far it is from its law. If not, the total is FLOAT."""
-        return all(line.exact for line in self.lines) and all(part.exact for part in self.parts)
+        """What finite bits add to delta: t; for a choice as T5 says."""
+        if self.choice is None or self.delta == 0:
+            return self._sampler_delta(self.pure_epsilon)
+        return self._sampler_delta(self._law(_SLACK * self.delta, self.accountant))
 
     @property
     def epsilon(self) -> float:
@@ -206,8 +247,8 @@ class Ledger(HoldsFunctions):
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
-        approximate = self.epsilon_at(self.delta, self.accountant)
-        joint = min(approximate, pure) if self.sampler_delta <= self.delta else approximate
+        fits = self._sampler_delta(self.pure_epsilon) <= self.delta
+        joint = min(self.epsilon_at(self.delta, self.accountant), pure if fits else math.inf)
         return min(joint, self._basic_epsilon)
 
     @property
@@ -217,256 +258,108 @@ class Ledger(HoldsFunctions):
             return math.inf
         return math.fsum(part.epsilon for part in self.parts)
 
+    def _law(self, delta: float, accountant: str) -> float:
+        """The epsilon at a delta by one accountant, without finite bits."""
+        _, rho, mu = self.run()
+        if accountant == "pure":
+            return self.pure_epsilon
+        if accountant == "advanced":
+            return advanced_epsilon([(line.count, line.epsilon) for line in self.lines], delta)
+        if accountant == "zcdp":
+            return best_zcdp_epsilon(rho, delta, self._count)
+        if self.choice is not None and not self.gaussian:
+            return math.inf
+        return best_gdp_epsilon(mu, delta, self._count)
+
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta in (0, 1) by one accountant, with what finite bits cost.
 
         Args:
             delta: in (0, 1).
-            accountant: "pure", "advanced" (Asadi et al. (2022), Theorem 2.8), "zcdp", "gdp", "rdp"
-                or "pld".
+            accountant: "pure", "zcdp", "gdp", or "advanced" (Asadi et al. (2022), Theorem 2.8). Of
+                a choice "pure" is T1, "zcdp" T2, and "gdp" T3, for runs of Gaussian draws alone.
 
         Returns:
-            Infinity where a draw has no noise, or where finite bits cost more than delta.
+            Infinity where a draw has no noise, or where finite bits cost more than delta, or of a
+            choice more than delta / 50.
 
         Raises:
             ValueError: for a delta outside (0, 1), or another accountant.
         """
         delta = float(positive("delta", delta, below=1))
+        known = ["gdp", "pure", "zcdp"] if self.choice else ["advanced", "gdp", "pure", "zcdp"]
+        if accountant not in known:
+            raise ValueError(f"accountant must be one of {known}, got {shown(accountant)}")
 
         # What finite bits leave of delta to the laws of the mechanisms.
-        left = (delta - self.sampler_delta) * math.exp(-self.sampler_epsilon / 2)
-        accountants: dict[str, Callable[[], float]] = {
-            "pure": lambda: self.pure_epsilon,
-            "advanced": lambda: advanced_epsilon(self.lines, left),
-            "zcdp": lambda: zcdp_epsilon(self.rho, left),
-            "gdp": lambda: gdp_epsilon(self.mu, left),
-            "rdp": lambda: rdp_epsilon(self.lines, left),
-            "pld": lambda: pld_epsilon(self.lines, left),
-        }
-        if accountant not in accountants:
-            raise ValueError(
-                f"accountant must be one of {sorted(accountants)}, got {shown(accountant)}"
-            )
-        if left <= 0 or math.isinf(self.rho):
+        share = 0.0 if self.choice is None else _SLACK
+        first = 0.0 if self.choice is None else self._law(_SLACK * delta, accountant)
+        both = self.sampler_epsilon
+        left = (delta - self._sampler_delta(first)) * math.exp(-both / 2)
+        if math.isinf(self.run()[1]) or math.isinf(both) or left <= share * delta:
             return math.inf
-        return accountants[accountant]() + self.sampler_epsilon
+        return self._law(left, accountant) + both
 
-    def dp_event(self, accountant: str = "rdp") -> ComposedDpEvent:
+    def dp_event(self) -> ComposedDpEvent:
         """All draws as one event of dp_accounting, for its accountants to check the total.
 
         It is of the laws alone: what finite bits cost is not in it. Sensitivities are those of the
         ledger's relation, so the ratios in the event hold under it as they are.
 
-        - `RdpAccountant(neighboring_relation=r)` takes every relation r, and uses none. Selections
-          and discrete Laplace noise are `ZCDpEvent`: it has no event that is closer.
-        - `PLDAccountant()` must keep its default, ADD_OR_REMOVE_ONE, whatever the relation of the
-          ledger is. With REPLACE_ONE it doubles the sensitivity of Gaussian events, and refuses
-          Laplace events. It refuses `ZCDpEvent`, so a ledger with a selection has no such event.
-          There `epsilon_at(delta, "pld")` composes instead.
-
-        Args:
-            accountant: "rdp" or "pld", the accountant that is to read it.
+        - Selections are `ZCDpEvent`, for which dp_accounting has no event that is closer. A ledger
+          that has one is for `RdpAccountant`, and its discrete Laplace draws are then of zCDP, too.
+        - All others are for `PLDAccountant()`, and those without integers also for `RdpAccountant`.
+          The former must keep its default, ADD_OR_REMOVE_ONE, whatever the relation of the ledger
+          is: with REPLACE_ONE it doubles the sensitivity of Gaussian events, and refuses Laplace
+          events.
 
         Raises:
-            ValueError: for another accountant.
+            ValueError: for a choice: dp_accounting has no event for every law of the runs.
         """
-        return dp_event_of(self.lines, accountant)
+        from dp_accounting.dp_event import ComposedDpEvent, SelfComposedDpEvent
+
+        if self.choice is not None:
+            raise ValueError("a choice is no event of dp_accounting; use its total")
+        costly = [line for line in self.lines if line.mu > 0]
+        closest = all(line.gaussian or line.mechanism in _LAPLACES for line in costly)
+        return ComposedDpEvent(
+            [SelfComposedDpEvent(_dp_event(line, closest), line.count) for line in costly]
+        )
 
     def __add__(self, other: Ledger) -> Ledger:
         """The ledger of both releases together; see `composed`."""
-        if not isinstance(other, Ledger):
-            return NotImplemented
-        return composed([*self._addends(), *other._addends()])
+        return composed([self, other]) if isinstance(other, Ledger) else NotImplemented
 
     def __radd__(self, other: int) -> Ledger:
         """The ledger itself, so that `sum` takes ledgers: it begins with 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def _addends(self) -> tuple[Ledger, ...]:
-        """The parts of a sum whose delta is theirs; else the ledger itself."""
-        return self.parts if self.parts and self.delta == _delta_of(self.parts) else (self,)
-
     def __str__(self) -> str:
-        head = (
-            "site",
-            "mechanism",
-            "releases",
-            "count",
-            "scale",
-            "sensitivity",
-            "unit",
-            "epsilon",
-            "rho",
-            "theorem",
-        )
-        rows = [_cells(line) for line in self.lines]
-        bits = f"{self.sampler_epsilon:.4g}"
+        rows = [_HEAD, *map(_cells, self.lines)]
         where = f"delta {self.sampler_delta:.2g}; docs/privacy.md 14"
         what = "nothing; the cost of finitely many bits"
+        bits = f"{self.sampler_epsilon:.4g}"
         rows.append(("(bits)", "samplers", what, "", "", "", "", bits, "", where))
-        return "\n".join([align([head, *rows]), *self._footers()])
-
-    def _footers(self) -> list[str]:
-        """The total, the guarantee in words, and the meaning of columns and units."""
-        mark, how = "" if self.exact else "FLOAT ", self._by()
-        total = f"total: epsilon = {mark}{self.epsilon:.6g}"
-        if self.delta:
-            total += f", delta = {self.delta:g}" + (f" ({how})" if how else "")
-        elif self.sampler_delta:
-            total += f", delta = {self.sampler_delta:.2g}"
-        lines = [f"{total} under {relation_name(self.relation)}"]
-        lines += [_part_words(number, part) for number, part in enumerate(self.parts, 1)]
-        if self.parts:
-            lines.append(PARTS_WORDS)
-        lines.append(self._neighbours())
-        if self.max_rows_per_user > 1:
-            lines.append(people_words(self.max_rows_per_user))
-        lines.append(f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}")
-        for reading in self.unprotected:
-            lines.append(f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof")
-        if self.key:
-            lines.append(KEY_WORDS[self.key])
-        return [*lines, *self._legend()]
-
-    def _by(self) -> str:
-        """What an epsilon at a delta was computed by."""
-        if self._basic_epsilon == self.epsilon < math.inf:
-            return "the sum of the parts"
-        return f"mu = {self.mu:.6g} GDP" if self.gaussian else f"rho = {self.rho:.6g} zCDP"
-
-    def _legend(self) -> list[str]:
-        """The meaning of columns, of infinite costs and of the units that lines have."""
-        lines: list[str] = [*_COLUMN_WORDS]
-        units = {line.event.unit for line in self.lines}
-        if units & set(_UNIT_WORDS):  # the words for a step refer to those for a row
-            words = list(_UNIT_WORDS.values()) if ROW_STEP in units else [_UNIT_WORDS[ROW]]
-            lines.append(f"unit: {'; '.join(words)}")
-        if any(math.isinf(line.epsilon) and math.isfinite(line.rho) for line in self.lines):
-            lines.append(
-                "inf: the draw has no pure epsilon, like Gaussian noise; rho gives the total"
-            )
-        return lines
-
-    def _neighbours(self) -> str:
-        """The neighbouring relation in words, with the number that `rows` is."""
-        meaning = RELATION_WORDS.get(self.relation, "")
-        if self.rows is not None:
-            meaning = meaning.replace("rows is", f"rows = {self.rows} is")
-        return f"neighbours: {meaning}"
+        return "\n".join([align(rows), *_footers(self)])
 
 
-class Indivisible(Ledger):
-    """A ledger whose lines do not compose to its total, such as that of a choice.
-
-    It has no rho, no mu and no event of dp_accounting: totals in these are infinite.
-    """
-
-    @property
-    def composes(self) -> bool:
-        """False: the lines are of one run, and the total is of the best of several."""
-        return False
-
-    @property
-    def rho(self) -> float:
-        """Infinite: a choice has no zCDP total."""
-        return math.inf
-
-    @property
-    def mu(self) -> float:
-        """Infinite: a choice has no GDP total."""
-        return math.inf
-
-    @property
-    def gaussian(self) -> bool:
-        """False: GDP does not compose a choice."""
-        return False
-
-    def dp_event(self, accountant: str = "rdp") -> NoReturn:
-        """Refused: dp_accounting has no event for the law of every number of runs.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError(f"{self.kind_words}is no event of dp_accounting; use its total")
+_LAPLACES = ("laplace", "discrete laplace")
 
 
-@dataclasses.dataclass(frozen=True)
-class BasicSum(Indivisible):
-    """A sum with a part whose lines do not compose, such as a choice: totals add up.
+def _dp_event(line: Line, closest: bool) -> DpEvent:
+    """One draw as an event of dp_accounting; the one of its law if the closest is asked for."""
+    from dp_accounting import dp_event
 
-    Guarantee. By basic composition (Dwork & Roth, 2014, Theorem 3.16) the epsilons of the parts add
-    up, and so do their deltas. The parts whose lines compose count as one part, with their joint
-    total. `lines` are those of all parts, and for a choice those of one run. The sum has no rho and
-    no mu, so these are infinite.
-    """
-
-    kind_words = "a sum with a choice, "
-
-    def _apart(self) -> list[Ledger]:
-        """What is added up: all parts whose lines compose, as one ledger, and each other part."""
-        joint = [part for part in self.parts if part.composes]
-        rest = [part for part in self.parts if not part.composes]
-        return [composed(joint), *rest] if joint else rest
-
-    @property
-    def pure_epsilon(self) -> float:
-        """The sum of the parts' pure epsilons."""
-        return math.fsum(part.pure_epsilon for part in self.parts)
-
-    @property
-    def accountant(self) -> str:
-        """The totals of the parts: "basic"."""
-        return "basic"
-
-    @property
-    def sampler_epsilon(self) -> float:
-        """What finite bits add to epsilon, over all parts."""
-        return math.fsum(part.sampler_epsilon for part in self.parts)
-
-    @property
-    def sampler_delta(self) -> float:
-        """What finite bits add to delta, over all parts."""
-        return min(1.0, math.fsum(part.sampler_delta for part in self.parts))
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon of the guarantee, with what finite bits cost.
-
-        With a delta it is the sum of epsilons at the parts' own deltas, or at equal shares of the
-        delta (`epsilon_at`) if that is less.
-        """
-        if self.delta == 0:
-            return self.pure_epsilon + self.sampler_epsilon
-        return min(self._basic_epsilon, self.epsilon_at(self.delta))
-
-    @property
-    def _basic_epsilon(self) -> float:
-        """The sum of epsilons at the parts' own deltas; infinite if these are more than delta."""
-        if math.fsum(part.delta or part.sampler_delta for part in self.parts) > self.delta:
-            return math.inf
-        return math.fsum(part.epsilon for part in self._apart())
-
-    def epsilon_at(self, delta: float, accountant: str = "basic") -> float:
-        """The epsilon at a delta in (0, 1), of which each part has an equal share.
-
-        Args:
-            delta: in (0, 1).
-            accountant: "basic"; each part has its own.
-
-        Returns:
-            Infinity where a draw has no noise, or where finite bits cost too much.
-
-        Raises:
-            ValueError: for a delta outside (0, 1), or another accountant.
-        """
-        delta = float(positive("delta", delta, below=1))
-        one_of("accountant of a sum with a choice", accountant, ("basic",))
-        parts = self._apart()
-        share = delta / len(parts)
-        return math.fsum(part.epsilon_at(share, part.accountant) for part in parts)
-
-    def _by(self) -> str:
-        return "the sum of the parts"
+    if math.isinf(line.rho):
+        return dp_event.NonPrivateDpEvent()
+    if line.gaussian:
+        return dp_event.GaussianDpEvent(1 / line.mu)
+    if line.mechanism == "laplace":
+        return dp_event.LaplaceDpEvent(1 / line.epsilon)
+    if line.mechanism == "discrete laplace" and closest:
+        # One integer that moves by all of it is the worst case (docs/privacy.md, point 16).
+        return dp_event.DiscreteLaplaceDpEvent(1 / line.scale, math.ceil(line.sensitivity))
+    return dp_event.ZCDpEvent(line.rho)
 
 
 def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
@@ -474,10 +367,8 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
 
     Guarantee. Neighbours differ in one row (or in all rows of one person) of every release at once.
     All lines are composed jointly, at the sum of the deltas. So the epsilon is at most the sum of
-    the epsilons, and mostly far below. A choice (`ChoiceLedger`) has no lines that compose, so its
-    total is added to that of the others (`BasicSum`). The releases may have been chosen after one
-    another, but their number and their costs may not follow from what was released:
-    `dpbt.Filter` is for that.
+    the epsilons, and mostly far below. The releases may have been chosen after one another, but
+    their number and their costs may not follow from what was released: `dpbt.Filter` is for that.
 
     - A part without a delta counts with the delta of its samplers, if another part has one.
     - Each part's claim is for tables within its own `rows`. So under add/remove the sum's claim is
@@ -487,16 +378,21 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
     - One research key makes the sum a research release. It is a release of 256 bits if all are.
 
     Args:
-        parts: at least one ledger. A part that is a sum stays one part.
+        parts: at least one ledger. A part that is a sum counts as its parts.
         delta: of the sum, in place of the sum of the deltas.
 
     Raises:
         ValueError: for no parts, two relations, two numbers of rows a person, or deltas that add up
-            to 1 or more.
+            to 1 or more. Also for the ledger of a choice, whose lines are of one run.
     """
-    parts = tuple(parts)
+    parts = tuple(one for part in parts for one in part.parts or (part,))
     if not parts:
         raise ValueError("a sum of ledgers needs at least one ledger")
+    if any(part.choice is not None for part in parts):
+        raise ValueError(
+            "the ledger of a choice adds up with no other: its lines are of one run. By basic "
+            "composition the sums of the epsilons and of the deltas hold for all releases together"
+        )
     first = parts[0]
     for part in parts[1:]:
         if part.relation is not first.relation:
@@ -512,14 +408,18 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
     total = _delta_of(parts) if delta is None else delta
     if not 0 <= total < 1:
         raise ValueError(f"the deltas of the ledgers must add up to less than 1, got {total:g}")
-    numbered = list(enumerate(parts, 1))
-    kind = Ledger if all(part.composes for part in parts) else BasicSum
-    return kind(
+
+    keys = {part.key for part in parts}
+    return Ledger(
         first.relation,
-        tuple(_numbered(number, line) for number, part in numbered for line in part.lines),
+        tuple(
+            msgspec.structs.replace(line, site=f"{number}.{line.site}")
+            for number, part in enumerate(parts, 1)
+            for line in part.lines
+        ),
         total,
-        tuple(f"{number}. {words}" for number, part in numbered for words in part.unprotected),
-        _key_of(parts),
+        tuple(f"{i}. {words}" for i, part in enumerate(parts, 1) for words in part.unprotected),
+        "research" if "research" in keys else "release" if keys == {"release"} else None,
         first.rows if len({part.rows for part in parts}) == 1 else None,
         first.max_rows_per_user,
         parts,
@@ -533,15 +433,156 @@ def _delta_of(parts: Sequence[Ledger]) -> float:
     return math.fsum(part.delta or part.sampler_delta for part in parts)
 
 
-def _key_of(parts: Sequence[Ledger]) -> str | None:
-    """The kind of key of a sum: research if a part has such a key, release if all parts do."""
-    kinds = {part.key for part in parts}
-    if "research" in kinds:
-        return "research"
-    return "release" if kinds == {"release"} else None
+# Files.
 
 
-def _numbered(number: int, line: Line) -> Line:
-    """The line of a part, with the number of the part in its site."""
-    event = dataclasses.replace(line.event, site=f"{number}.{line.site}")
-    return dataclasses.replace(line, event=event)
+def to_json(ledger: Ledger) -> dict[str, Any]:
+    """The numbers and words of a ledger as JSON content, from which `from_json` makes it again."""
+    told = {name: getattr(ledger, name) for name in ("epsilon", "sampler_delta", "exact")}
+    return replaced({**told, **msgspec.to_builtins(ledger)}, math.inf, "inf")
+
+
+def from_json(content: Mapping[str, Any]) -> Ledger:
+    """The ledger that `to_json` kept.
+
+    Raises:
+        ValueError: for content that is no ledger, with the place and without the value.
+    """
+    return decode(Ledger, replaced(content, "inf", math.inf), "the ledger")
+
+
+# Words.
+
+RELATION_WORDS = {
+    ADD_REMOVE: "one row is there or not, and rows is a public bound on their number",
+    REPLACE_ONE: "one row is exchanged, and rows is their public number",
+}
+"""What a neighbour is and what `rows` means; README and docs/threats.md use the same words."""
+
+EXACT_WORDS = "finitely many bits, within a stated factor of their laws"
+FLOAT_WORDS = (
+    "lines marked FLOAT state no distance of their samplers from their laws; the values that such "
+    "noise can reach may name a neighbour, so release nothing"
+)
+KEY_WORDS = {
+    "release": (
+        "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation"
+    ),
+    "research": (
+        "RESEARCH KEY: whoever finds it by search can subtract the noise; release nothing"
+    ),
+}
+"""What a ledger says about the key that the noise came from."""
+
+PARTS_WORDS = (
+    "sum: a site begins with the number of its release; the total is for one neighbour in all of "
+    "them, and each has its own rows"
+)
+
+ROW = "row"
+"""The unit of numbers that are measured in weights of rows."""
+
+ROW_STEP = f"1/{GRID} row"
+"""The unit of weights that are integers, 0..GRID."""
+
+_LEGEND = (
+    "count: how often the draw is paid for, over all rounds; epsilon and rho (zCDP) add these up",
+    "scale: the noise; sensitivity: what one row moves; both are in the unit of their line",
+    f"unit: a row is the largest weight that one row may have in its round; {ROW_STEP} is the step "
+    "in which weights are counted",
+    "inf: the draw has no pure epsilon, like Gaussian noise; rho gives the total",
+)
+_HEAD = (
+    *("site", "mechanism", "releases", "count", "scale"),
+    *("sensitivity", "unit", "epsilon", "rho", "theorem"),
+)
+
+
+def people_words(max_rows_per_user: int) -> str:
+    """What a ledger says about people who have several rows."""
+    return (
+        f"people: all rows of one person together, up to {max_rows_per_user}; that nobody has more "
+        "is the owner's promise"
+    )
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    """A line of a ledger as cells of its table."""
+    return (
+        line.site,
+        line.mechanism,
+        line.releases,
+        str(line.count),
+        "" if line.moved is None else f"{line.scale:.4g}",
+        f"{line.sensitivity:.4g}",
+        line.unit,
+        f"{line.count * line.epsilon:.4g}",
+        f"{line.count * line.rho:.4g}",
+        line.theorem if line.exact else f"FLOAT {line.theorem}",
+    )
+
+
+def _footers(book: Ledger) -> list[str]:
+    """The total, the guarantee in words, and the meaning of columns and units."""
+    words = RELATION_WORDS[book.relation]
+    if book.rows is not None:
+        words = words.replace("rows is", f"rows = {book.rows} is")
+    return [
+        *_total(book),
+        *(_part_words(number, part) for number, part in enumerate(book.parts, 1)),
+        *([PARTS_WORDS] if book.parts else []),
+        f"neighbours: {words}",
+        *([people_words(book.max_rows_per_user)] if book.max_rows_per_user > 1 else []),
+        f"samplers: {EXACT_WORDS if book.exact else FLOAT_WORDS}",
+        *(
+            f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
+            for reading in book.unprotected
+        ),
+        *([KEY_WORDS[book.key]] if book.key else []),
+        *_LEGEND,
+    ]
+
+
+def _total(book: Ledger) -> list[str]:
+    """The total, and what a choice is made of."""
+    choice, (epsilon, rho, mu) = book.choice, book.run()
+    by = f"mu = {mu:.6g} GDP" if book.gaussian else f"rho = {rho:.6g} zCDP"
+    if book._basic_epsilon == book.epsilon < math.inf:
+        by = "the sum of the parts"
+    at = f"{book.delta:g} ({by})" if book.delta else f"{book.sampler_delta:.2g}"
+    total = f"total: epsilon = {'' if book.exact else 'FLOAT '}{book.epsilon:.6g}"
+    if book.delta or book.sampler_delta:
+        total += f", delta = {at}"
+    total += f" under {relation_name(book.relation)}"
+    if choice is None:
+        return [total]
+
+    one = f"epsilon = {epsilon:.6g}" if math.isfinite(epsilon) else by
+    how = "the dearer of fit and score" if choice.disjoint else "fit and score"
+    law = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
+    return [
+        f"lines are of one run of a candidate; it costs {how}: {one}",
+        f"choice: the best {choice.score} of a random number of runs, {law}, "
+        f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.count.mean:.4g}, "
+        f"of {choice.candidates} candidates; docs/privacy.md T1-T5",
+        total,
+    ]
+
+
+def _part_words(number: int, part: Ledger) -> str:
+    """One release of a sum in one line."""
+    words = f"release {number}: epsilon = {part.epsilon:.6g}"
+    if part.delta:
+        words += f", delta = {part.delta:g}"
+    if part.rows is not None:
+        words += f", rows = {part.rows}"
+    return words if part.key is None else f"{words}, {part.key} key"

@@ -1,5 +1,6 @@
 """Choices: audits of exact laws, ledgers, candidates, held-out rows, scores, and refusals."""
 
+import dataclasses
 import math
 import warnings
 

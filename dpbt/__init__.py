@@ -40,54 +40,27 @@ if TYPE_CHECKING:
     from dpbt.tuning import tune
 
 _MODULES = {
-    "accounting": "dpbt.privacy.accounting",
-    "audit": "dpbt.analysis.audit",
-    "boosting": "dpbt.training.boosting",
-    "boundary": "dpbt.privacy.boundary",
-    "blocks": "dpbt.data.blocks",
-    "cells": "dpbt.data.cells",
-    "convert": "dpbt.data.convert",
-    "domains": "dpbt.data.domains",
-    "effects": "dpbt.analysis.effects",
-    "files": "dpbt.data.files",
-    "keys": "dpbt.privacy.keys",
-    "learners": "dpbt.learners",
-    "losses": "dpbt.losses",
-    "mechanisms": "dpbt.privacy.mechanisms",
-    "onnx": "dpbt.release.onnx",
-    "owner": "dpbt.data.owner",
-    "plot": "dpbt.analysis.plot",
-    "processes": "dpbt.training.processes",
-    "questions": "dpbt.data.questions",
-    "recipes": "dpbt.recipes",
-    "weighting": "dpbt.weighting",
-    "sweeps": "dpbt.sweeps",
-    "tuning": "dpbt.tuning",
+    "dpbt": "learners losses recipes sweeps tuning weighting",
+    "dpbt.analysis": "audit effects plot",
+    "dpbt.data": "blocks cells convert domains files owner questions",
+    "dpbt.privacy": "accounting boundary keys mechanisms",
+    "dpbt.release": "onnx",
+    "dpbt.training": "boosting processes",
 }
+"""The modules of the library by their package."""
+
 _NAMES = {
-    "Boosted": "dpbt.training.boosting",
-    "Model": "dpbt.release.model",
-    "Filter": "dpbt.privacy.filter",
-    "Questions": "dpbt.base",
-    "Recipe": "dpbt.base",
-    "Table": "dpbt.base",
-    "Transcript": "dpbt.base",
-    "Tree": "dpbt.base",
-    "boost": "dpbt.training.boosting",
-    "decision_function": "dpbt.release.model",
-    "explain": "dpbt.release.model",
-    "fit": "dpbt.training.fit",
-    "fresh_key": "dpbt.privacy.keys",
-    "ledger": "dpbt.release.model",
-    "load": "dpbt.release.model",
-    "predict": "dpbt.release.model",
-    "predict_proba": "dpbt.release.model",
-    "replay": "dpbt.training.boosting",
-    "save": "dpbt.release.model",
-    "statement": "dpbt.release.model",
-    "table": "dpbt.data.tables",
-    "tune": "dpbt.tuning",
+    "dpbt.base": "Questions Recipe Table Transcript Tree",
+    "dpbt.data.tables": "table",
+    "dpbt.privacy.filter": "Filter",
+    "dpbt.privacy.keys": "fresh_key",
+    "dpbt.release.model": "Model decision_function explain ledger "
+    "load predict predict_proba save statement",
+    "dpbt.training.boosting": "Boosted boost replay",
+    "dpbt.training.fit": "fit",
+    "dpbt.tuning": "tune",
 }
+"""Classes and functions by their module."""
 
 __version__ = metadata.version("dpbt")
 """The version of the installed package, which pyproject.toml states."""
@@ -121,12 +94,14 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The module or the name, imported when it is first asked for."""
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name in _NAMES:
-        return getattr(import_module(_NAMES[name]), name)
+    for package, modules in _MODULES.items():
+        if name in modules.split():
+            return import_module(f"{package}.{name}")
+    for module, names in _NAMES.items():
+        if name in names.split():
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'dpbt' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_MODULES])
+    return sorted([*__all__, *" ".join(_MODULES.values()).split()])

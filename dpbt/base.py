@@ -14,6 +14,7 @@ share a program.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -344,8 +345,7 @@ class Traits(NamedTuple):
 class WeakLearner(NamedTuple):
     """A private program, and the hypothesis that its release is turned into.
 
-    Build one with `boundary.weak_learner`. What it declares of itself can be read off it:
-    `learner.tag` is `learner.traits.tag`.
+    Build one with `boundary.weak_learner`.
 
     Attributes:
         program: the private program of one round.
@@ -369,16 +369,21 @@ class WeakLearner(NamedTuple):
     prologue: Prologue | None = None
     epilogue: Epilogue | None = None
 
-    tag = property(lambda self: self.traits.tag)
-    relation = property(lambda self: self.traits.relation)
-    coupled = property(lambda self: self.traits.coupled)
-    total = property(lambda self: self.traits.total)
-    unprotected = property(lambda self: self.traits.unprotected)
-    withheld = property(lambda self: self.traits.withheld)
-    work = property(lambda self: self.traits.work)
-    structure = property(
-        lambda self: self.hypotheses.partition and self.hypotheses.partition.structure
-    )
+    @property
+    def tag(self) -> str:
+        """Names the learner and every static part of it."""
+        return self.traits.tag
+
+    @property
+    def relation(self) -> Relation | None:
+        """The neighbouring relation that its sensitivities hold under; None for both."""
+        return self.traits.relation
+
+    @property
+    def structure(self) -> Callable[[Params, Public], Any] | None:
+        """What is public in a round, if it parts the rows (`Partition.structure`)."""
+        partition = self.hypotheses.partition
+        return None if partition is None else partition.structure
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -424,10 +429,9 @@ uniform = WeightUpdate("uniform", False, _ones, reads_scores=False)
 """Weight 1 for every row in every round."""
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What a recipe promises, and what the owner of the rows promises and declares.
+    """What a recipe promises, what the owner of the rows promises and declares, and its name.
 
     Attributes:
         rows: f32[], m: the public bound on the number of rows (add/remove), or their number
@@ -437,43 +441,50 @@ class Terms:
         max_rows_per_user: the most rows that one person has. The guarantee is for all rows of a
             person together.
         target: the declared classes or range, if the learner does not tell two classes apart.
+        name, calibration, setting: the algorithm, its calibration and its options, for tables.
     """
 
     rows: AnyArray
     delta: AnyArray
-    relation: Relation = dataclasses.field(metadata={"static": True})
-    max_rows_per_user: int = dataclasses.field(default=1, metadata={"static": True})
-    target: Target | None = dataclasses.field(default=None, metadata={"static": True})
-
-
-class Words(NamedTuple):
-    """Words for tables: the algorithm, its calibration, and its options."""
-
+    relation: Relation
+    max_rows_per_user: int = 1
+    target: Target | None = None
     name: str
     calibration: str
     setting: str
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Recipe(HoldsFunctions):
+_NUMBERS = ["params", "weighting", "rows", "delta", "rounds"]
+_STATIC = [
+    "relation",
+    "max_rows_per_user",
+    "target",
+    "learner",
+    "weight_update",
+    "capacity",
+    "name",
+    "calibration",
+    "setting",
+]
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=_NUMBERS, meta_fields=_STATIC)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe(Terms, HoldsFunctions):
     """An algorithm: static parts, and numbers that are traced.
 
     Two recipes with equal static fields run the same compiled program. `jax.vmap` over a recipe
-    maps over its numbers. Build one with `dpbt.recipes`. Its terms, its words and the loss of its
-    weight update can be read off it: `recipe.rows` is `recipe.terms.rows`.
+    maps over its numbers. Build one with `dpbt.recipes`.
 
     Attributes:
         params: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
             axes, if any, are axes of settings, for these numbers and for all numbers below.
         weighting: the weight update's numbers.
-        terms: the bound on the rows, the delta and what else the guarantee is for.
         rounds: i32[], T. Traced, so that settings with different T share a program.
         learner: the weak learner.
         weight_update: how scores become the next round's weights.
         capacity: the most rounds that the program has room for; releases and hypotheses beyond T
             are zeros.
-        words: for tables.
 
     Raises:
         ValueError: if rounds are not whole numbers from 1 to the capacity, or the target is of
@@ -482,22 +493,10 @@ class Recipe(HoldsFunctions):
 
     params: Params
     weighting: Weighting
-    terms: Terms
     rounds: AnyArray
-    learner: WeakLearner = dataclasses.field(metadata={"static": True})
-    weight_update: WeightUpdate = dataclasses.field(metadata={"static": True})
-    capacity: int = dataclasses.field(metadata={"static": True})
-    words: Words = dataclasses.field(metadata={"static": True})
-
-    rows = property(lambda self: self.terms.rows)
-    delta = property(lambda self: self.terms.delta)
-    relation = property(lambda self: self.terms.relation)
-    max_rows_per_user = property(lambda self: self.terms.max_rows_per_user)
-    target = property(lambda self: self.terms.target)
-    loss = property(lambda self: self.weight_update.loss)
-    name = property(lambda self: self.words.name)
-    calibration = property(lambda self: self.words.calibration)
-    setting = property(lambda self: self.words.setting)
+    learner: WeakLearner
+    weight_update: WeightUpdate
+    capacity: int
 
     _keep = "the arguments that made it"
 
@@ -510,6 +509,11 @@ class Recipe(HoldsFunctions):
                 f"declares {declared.words}"
             )
         _check_rounds(self.rounds, self.capacity)
+
+    @property
+    def loss(self) -> LossFamily | None:
+        """The family of losses whose inverse link makes probabilities of scores."""
+        return self.weight_update.loss
 
     @property
     def independent(self) -> bool:
@@ -541,12 +545,12 @@ def check_parts(learner: WeakLearner, weight_update: WeightUpdate, relation: Rel
             f"{learner.tag} predicts {response.words}, and {weight_update.tag} weighs rows for "
             f"{weight_update.response.words}"
         )
-    if weight_update.coupled and not learner.coupled:
+    if weight_update.coupled and not learner.traits.coupled:
         raise ValueError(
             f"{weight_update.tag} moves the weights of all rows at once, but the sensitivities "
             f"of {learner.tag} assume that each weight depends on its own row alone"
         )
-    if learner.total and not weight_update.coupled:
+    if learner.traits.total and not weight_update.coupled:
         raise ValueError(
             f"the sensitivities of {learner.tag} assume a total weight of kappa rows, "
             f"which {weight_update.tag} does not keep"

@@ -107,7 +107,7 @@ def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, step
         "dataset": dataset.name,
         "rounds": int(recipe.rounds),
         "worst_step_ratio": max(found.step_ratio.values()) if found.step_ratio else None,
-        "unprotected": "; ".join(recipe.learner.unprotected),
+        "unprotected": "; ".join(recipe.learner.traits.unprotected),
     }
 
 

@@ -55,7 +55,7 @@ MUTANTS = [
     Mutant(
         "the part of each row is left in the model",
         "dpbt/training/boosting.py",
-        "{site: array for site, array in release.items() if site not in learner.withheld}",
+        "{site: array for site, array in release.items() if site not in withheld}",
         "dict(release)",
         ("tests/test_leaving.py::test_no_array_of_a_model_is_as_long_as_the_table",),
     ),
@@ -189,7 +189,7 @@ MUTANTS = [
     Mutant(
         "learner and weight update are not compared",
         "dpbt/base.py",
-        "    if weight_update.coupled and not learner.coupled:",
+        "    if weight_update.coupled and not learner.traits.coupled:",
         "    if False:",
         (attack("ledgers", "recipes_that_are_tampered_with_are_refused"),),
     ),
@@ -259,7 +259,7 @@ MUTANTS = [
     Mutant(
         "a total weight is not asked for",
         "dpbt/base.py",
-        "    if learner.total and not weight_update.coupled:",
+        "    if learner.traits.total and not weight_update.coupled:",
         "    if False:",
         (attack("ledgers", "a_smooth_learner_with_weights_of_another_total_is_refused_or_priced"),),
     ),

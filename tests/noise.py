@@ -30,8 +30,3 @@ def louder(recipe, factor, *sites):
         for site, own in recipe.params.noise.items()
     }
     return dataclasses.replace(recipe, params=recipe.params._replace(noise=noise))
-
-
-def with_terms(recipe, **changes):
-    """The recipe under other terms, such as another bound on rows."""
-    return dataclasses.replace(recipe, terms=dataclasses.replace(recipe.terms, **changes))

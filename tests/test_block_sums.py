@@ -78,7 +78,7 @@ def test_sums_over_parts_add_up_to_those_of_the_table(row, monkeypatch):
                 asked = specs(nobody, released)
                 found = totals.draw(KEY, {site: sums[site]}, asked, small=True)
                 released = {**released, **found}
-        assert set(drawn) - set(released) == set(learner.withheld)
+        assert set(drawn) - set(released) == set(learner.traits.withheld)
         for site, array in released.items():
             np.testing.assert_array_equal(array, np.asarray(drawn[site]))
             assert array.dtype == drawn[site].dtype

@@ -163,16 +163,12 @@ def test_exact_losses_are_within_the_ledger_and_attained(relation):
     assert found.step_ratio["sums"] <= 1 + 2e-3
 
 
-def test_a_site_of_the_epilogue_and_of_a_round_is_refused():
-    recipe = with_epilogue(recipe_of(), program=counting_of(site="sums"))
-    with pytest.raises(ValueError, match="the rounds and the epilogue both draw"):
-        dpbt.ledger(recipe)
-
-
-def test_a_transcript_with_a_site_of_two_parts_is_refused():
+def test_a_site_of_two_parts_is_refused_by_all_that_read_one():
     table, recipe = random_table(0, 14, 3), recipe_of()
+    clash = with_epilogue(recipe, program=counting_of(site="sums"))
     twice = dpbt.Transcript({}, {"sums": jnp.zeros((3, 4))}, {"sums": jnp.zeros((10, 2))})
     for judge in (
+        lambda: dpbt.ledger(clash),
         lambda: dpbt.replay(twice, table, recipe),
         lambda: boosting.step_divergences(twice, table, table, recipe),
     ):

@@ -180,9 +180,8 @@ def test_forgotten_factor_under_replace_one_is_caught():
     """Noise for add/remove, claimed for replace-one: the audit finds up to twice the claim."""
     recipe = recipes.bdpe(epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1)
     traits = recipe.learner.traits._replace(relation=REPLACE_ONE)
-    terms = dataclasses.replace(recipe.terms, relation=REPLACE_ONE)
     learner = recipe.learner._replace(traits=traits)
-    wrong = dataclasses.replace(recipe, terms=terms, learner=learner)
+    wrong = dataclasses.replace(recipe, relation=REPLACE_ONE, learner=learner)
     table = random_table(6, rows=8, splits=3)
     found = audit.audit(
         jax.random.key(0), audit.label_flips(table), wrong, transcripts=20, steps=True

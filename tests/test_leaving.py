@@ -126,7 +126,7 @@ def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
     assert all(N not in array.shape for array in pickle.loads(pickle.dumps(arrays)))
     assert found_in(f"{dpbt.ledger(recipe)}\n{recipe!r}\n{model!r}") == []
 
-    withheld = set(recipe.learner.withheld)
+    withheld = set(recipe.learner.traits.withheld)
     assert withheld == ({"part"} if "disjoint" in name else set())
     assert not withheld & set(model.releases)
 

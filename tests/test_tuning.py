@@ -1,5 +1,6 @@
 """Choices: audits of exact laws, ledgers, candidates, held-out rows, scores, and refusals."""
 
+import dataclasses
 import math
 import warnings
 
@@ -18,7 +19,6 @@ from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.keys import ResearchKeyWarning
 from dpbt.tuning import choosing, selections
 from tests import tuned
-from tests.noise import with_terms
 
 # Runs and choices.
 
@@ -410,7 +410,7 @@ def test_a_bad_selection_is_refused_by_name():
 def test_bad_candidates_are_refused():
     selection, table = tuning.selection("log_loss"), people()
     made = candidates(selection)
-    other = with_terms(made[0], rows=np.float32(200))
+    other = dataclasses.replace(made[0], rows=np.float32(200))
     published = recipes.bdpe(epsilon=1.0, rows=300, rounds=1, depth=1, calibration="published")
     votes = recipes.lazybb_rules(epsilon=1.0, rows=300, rounds=3)
     for given, words in (

@@ -2,24 +2,17 @@
 
 A `Price` turns sensitivity / scale into the `Cost` of one draw. In the other direction, it turns an
 `Allowance`, what a draw may cost, into the noise that the draw needs.
-
-The package dp_accounting is imported where one of its objects is made. Its import takes longer than
-all others of the library together, and few ledgers ask for it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbt.base import Array, Numbers
-
-if TYPE_CHECKING:
-    from dp_accounting import DpEvent
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 Value = Any
 """What a mechanism reads: an array, or `mechanisms.Scores`; private."""
@@ -83,12 +76,8 @@ class Price(NamedTuple):
             the smallest change of a score.
         cost: (shift) -> Cost.
         shift: (allowance) -> f64[...], the largest shift whose cost is within the allowance.
-        dp_event: (shift) -> the event of dp_accounting, for its Renyi accountant.
-        loss_distribution: (sensitivity, scale) -> the privacy loss distribution of dp_accounting.
         reads_rows: False for draws that never read the private value, and cost nothing.
         gaussian: whether a draw is exactly mu-GDP, with the mu of its cost.
-        loss_event: (sensitivity, scale) -> the event of dp_accounting for its accountant of privacy
-            loss distributions; None where that is `dp_event`.
         sampler: how far samples can be from their law; None if no bound is proved, which marks a
             ledger FLOAT.
     """
@@ -96,11 +85,8 @@ class Price(NamedTuple):
     norm: str
     cost: Callable[[Numbers], Cost]
     shift: Callable[[Allowance], np.ndarray]
-    dp_event: Callable[[float], DpEvent]
-    loss_distribution: Callable[[float, float], PrivacyLossDistribution]
     reads_rows: bool = True
     gaussian: bool = False
-    loss_event: Callable[[float, float], DpEvent] | None = None
     sampler: Sampler | None = None
 
     @property
@@ -183,25 +169,6 @@ class Mechanism(NamedTuple):
             scale: the noise, at least 0; a private value without noise has an infinite cost.
         """
         return self.price.cost(shift(sensitivity, scale))
-
-    def dp_event(self, sensitivity: float, scale: float, accountant: str = "rdp") -> DpEvent:
-        """The draw as an event of dp_accounting, whose sensitivity is that of the relation.
-
-        Args:
-            sensitivity: at least 0, in the norm of the price.
-            scale: the noise, at least 0.
-            accountant: "rdp" or "pld", the accountant of dp_accounting that is to read it.
-        """
-        from dp_accounting.dp_event import NonPrivateDpEvent, NoOpDpEvent
-
-        moved = float(shift(sensitivity, scale))
-        if moved == 0:
-            return NoOpDpEvent()
-        if math.isinf(moved):
-            return NonPrivateDpEvent()
-        if accountant == "pld" and self.price.loss_event is not None:
-            return self.price.loss_event(float(sensitivity), float(scale))
-        return self.price.dp_event(moved)
 
     def bound(self, sensitivity: Sensitivity) -> Numbers:
         """The sensitivity in the norm that prices this mechanism.

@@ -62,7 +62,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
         recipe.relation,
         tuple(itertools.chain.from_iterable(lines.values())),
         delta,
-        recipe.learner.unprotected,
+        recipe.learner.traits.unprotected,
         kind,
         int(recipe.rows),
         recipe.max_rows_per_user,
@@ -322,7 +322,7 @@ def _read(recipe: Recipe, part: str) -> list[Follows]:
 
         weights = jax.eval_shape(functools.partial(_row, *key), *numbers).weights
         found = follows(program_of(learner, part), make, (known, weights), numbers)
-        check_prices(found, protected=not learner.unprotected)
+        check_prices(found, protected=not learner.traits.unprotected)
         _READ[key] = found
     return _READ[key]
 

@@ -26,11 +26,9 @@ from dpbt.base import (
     Public,
     Recipe,
     Relation,
-    Terms,
     WeakLearner,
     Weighting,
     WeightUpdate,
-    Words,
 )
 from dpbt.base import relation as to_relation
 from dpbt.data.targets import Target
@@ -266,17 +264,21 @@ def draft(
     Raises:
         ValueError: as `Recipe`.
     """
-    delta, people = np.asarray(request.delta), request.max_rows_per_user
-    rows = request.rows.astype(np.float32)
     return Recipe(
-        (),
-        _single_precision(weighting),
-        Terms(rows, delta, request.relation, people, target),
-        request.rounds,
-        learner,
-        weight_update,
+        params=(),
+        weighting=_single_precision(weighting),
+        rows=request.rows.astype(np.float32),
+        delta=request.delta,
+        relation=request.relation,
+        max_rows_per_user=request.max_rows_per_user,
+        target=target,
+        rounds=request.rounds,
+        learner=learner,
+        weight_update=weight_update,
         capacity=int(np.max(request.rounds)),
-        words=Words(name, request.calibration, setting),
+        name=name,
+        calibration=request.calibration,
+        setting=setting,
     )
 
 

@@ -490,8 +490,9 @@ def step_divergences(
 
 def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
     """The transcript without the sites that the learner withholds."""
+    withheld = learner.traits.withheld
 
     def kept(release: Release) -> Release:
-        return {site: array for site, array in release.items() if site not in learner.withheld}
+        return {site: array for site, array in release.items() if site not in withheld}
 
     return Transcript(*(kept(release) for release in transcript))

@@ -258,7 +258,7 @@ def public_key_of(recipe: Recipe, public_key: Array | None) -> Array | None:
     """
     sites = [draw for part in recipe.learner.parts for draw in pricing.sites(recipe, part)]
     names = {draw.site for draw in sites}
-    if unknown := set(recipe.learner.withheld) - names:
+    if unknown := set(recipe.learner.traits.withheld) - names:
         raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(names)}")
     public = [draw.site for draw in sites if draw.mechanism.public]
     if public and public_key is None:

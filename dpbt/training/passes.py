@@ -126,8 +126,8 @@ def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
     """How many bytes a row takes in work, and how many all rows of a slice take together."""
     block, questions = table.room(_MIN_BLOCK), table.questions
     laid = jax.eval_shape(lambda block: rows_of(block, questions, recipe), block)
-    if recipe.learner.work is not None:
-        return recipe.learner.work(laid)
+    if recipe.learner.traits.work is not None:
+        return recipe.learner.traits.work(laid)
     size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
     return -(-size // _MIN_BLOCK), 0
 

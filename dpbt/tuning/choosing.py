@@ -119,10 +119,7 @@ def _with_room(single: Sequence[Recipe]) -> list[Recipe]:
     """
     most = max(each.capacity for each in single)
     room = 16 * 4 ** max(0, math.ceil(math.log(most / 16, 4)))
-    return [
-        dataclasses.replace(each, capacity=room, words=each.words._replace(setting="", name=""))
-        for each in single
-    ]
+    return [dataclasses.replace(each, capacity=room, setting="", name="") for each in single]
 
 
 # One choice: which runs there are, and the best of them.

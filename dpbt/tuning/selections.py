@@ -315,7 +315,7 @@ def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
                 f"{each.name} predicts {response.words}, and a choice is among recipes of two "
                 "classes"
             )
-        if each.learner.unprotected:
+        if each.learner.traits.unprotected:
             raise ValueError(
                 f"the calibration of {each.name} reads private data without a mechanism, so no "
                 "choice can be paid for; use calibration='tight'"

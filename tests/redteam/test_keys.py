@@ -180,8 +180,7 @@ def test_every_number_of_a_budget_changes_the_noise():
 
 def test_the_number_of_rows_and_those_of_the_reweighter_change_the_noise():
     recipe = tree(0.1)
-    terms = dataclasses.replace(recipe.terms, rows=next_above(recipe.rows))
-    assert own_keys_differ(recipe, terms=terms)
+    assert own_keys_differ(recipe, rows=next_above(recipe.rows))
     linked = recipe.weighting._replace(link_alpha=np.nextafter(np.float32(1), np.float32(0)))
     assert own_keys_differ(recipe, weighting=linked)
 

@@ -17,7 +17,6 @@ from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger, line_of
 from dpbt.privacy.mechanisms.prices import FREE
-from tests.noise import with_terms
 from tests.redteam.attacks import GRID, one_split
 
 
@@ -264,9 +263,9 @@ TAMPERED = {
     "rounds -1": lambda: dataclasses.replace(RECIPE, rounds=-1),
     "rounds true": lambda: dataclasses.replace(RECIPE, rounds=True),
     "rounds beyond": lambda: dataclasses.replace(RECIPE, rounds=np.int32(4)),
-    "delta 2": lambda: with_terms(RECIPE, delta=np.float32(2)),
-    "delta negative": lambda: with_terms(RECIPE, delta=np.float32(-1e-6)),
-    "delta nan": lambda: with_terms(RECIPE, delta=np.float32("nan")),
+    "delta 2": lambda: dataclasses.replace(RECIPE, delta=np.float32(2)),
+    "delta negative": lambda: dataclasses.replace(RECIPE, delta=np.float32(-1e-6)),
+    "delta nan": lambda: dataclasses.replace(RECIPE, delta=np.float32("nan")),
     "no sampler pays": lambda: _noisy(RECIPE, "leaf", np.nan),
     "negated noise": lambda: _noisy(RECIPE, "leaf", -1),
     "negated errors": lambda: _noisy(RECIPE, "error", -1),

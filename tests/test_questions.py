@@ -58,9 +58,9 @@ def agree(domain, columns):
     table = library(domain, columns)
     assert table.cells.dtype == jnp.uint8
     assert table.cells.shape[1] == len(domain)
-    splits = np.asarray(questions.splits_of(table))
-    np.testing.assert_array_equal(splits, reference_domains.splits(domain, columns))
-    assert splits.shape[1] == len(domains.predicates(domain))
+    bits = np.asarray(questions.splits_of(table))
+    np.testing.assert_array_equal(bits, reference_domains.splits(domain, columns))
+    assert bits.shape[1] == len(domains.predicates(domain))
     for codes in (False, True):
         found = np.asarray(questions.positions_of(library(domain, columns, codes)))
         assert found.dtype == np.float32
@@ -122,24 +122,24 @@ def test_values_that_no_question_knows_satisfy_nothing():
 
 def test_a_table_of_splits_gives_the_splits_back():
     rng = np.random.default_rng(0)
-    splits, target, present = rng.random((30, 7)) < 0.5, rng.random(30) < 0.5, rng.random(30) < 0.9
-    table = questions.of_splits(splits, target, present)
-    np.testing.assert_array_equal(questions.splits_of(table), splits)
-    np.testing.assert_array_equal(questions.columns_of(table), splits.T)
-    np.testing.assert_array_equal(questions.positions_of(table), splits.astype(np.float32))
+    bits, target, present = rng.random((30, 7)) < 0.5, rng.random(30) < 0.5, rng.random(30) < 0.9
+    table = questions.of_splits(bits, target, present)
+    np.testing.assert_array_equal(questions.splits_of(table), bits)
+    np.testing.assert_array_equal(questions.columns_of(table), bits.T)
+    np.testing.assert_array_equal(questions.positions_of(table), bits.astype(np.float32))
     some = tables.take(table, rng.random(30) < 0.5)
     assert some.questions is table.questions
     for field, wrong, words in (
-        ("splits", splits.astype(np.uint8), "splits must be bool of rank 2, got uint8"),
-        ("splits", splits.tolist(), "splits must be an array, got list"),
+        ("splits", bits.astype(np.uint8), "splits must be bool of rank 2, got uint8"),
+        ("splits", bits.tolist(), "splits must be an array, got list"),
         ("splits", None, "splits must be an array, got NoneType"),
         ("target", target.tolist(), "target must be an array, got list"),
         ("target", target.astype(int), "target must be bool of rank 1, got int"),
         ("target", target.astype(str), "target must hold numbers or Booleans, got text"),
         ("present", None, "present must be an array, got NoneType"),
-        ("present", splits, "present must be bool of rank 1, got bool of rank 2"),
+        ("present", bits, "present must be bool of rank 1, got bool of rank 2"),
     ):
-        fields = {"splits": splits, "target": target, "present": present, field: wrong}
+        fields = {"splits": bits, "target": target, "present": present, field: wrong}
         with pytest.raises(ValueError, match=words):
             questions.of_splits(**fields)
     for rows in ([0.5], ["a"], [[0]]):
@@ -196,8 +196,8 @@ def test_a_model_of_cells_refuses_all_other_rows(kind):
     table = library(DOMAIN, COLUMNS)
     model, cells = trained(kind, table), np.asarray(table.cells)
     assert (model.features, model.dtype) == (3, "uint8")
-    splits, numbers = questions.splits_of(table), domains.positions(DOMAIN, COLUMNS)
-    others = [cells > 0, cells.astype(np.int32), cells[0], np.asarray(splits), numbers]
+    bits, numbers = questions.splits_of(table), domains.positions(DOMAIN, COLUMNS)
+    others = [cells > 0, cells.astype(np.int32), cells[0], np.asarray(bits), numbers]
     asked = domains.questions({**DOMAIN, "n": Numeric(0, 1, bins=6)})
     wrong = {
         "3 features": [*wider(cells), cells.T],
@@ -220,6 +220,6 @@ def test_a_model_of_numbers_refuses_all_other_rows(kind):
 
 @pytest.mark.parametrize("kind", ["boosted", "forest"])
 def test_splits_are_read_where_the_model_was_trained_on_splits(kind):
-    splits = np.asarray(questions.splits_of(library(DOMAIN, COLUMNS)))
-    table = questions.of_splits(splits, COLUMNS["b"], np.ones(40, bool))
-    assert_reads(trained(kind, table), table, splits, {"8 features": wider(splits)})
+    bits = np.asarray(questions.splits_of(library(DOMAIN, COLUMNS)))
+    table = questions.of_splits(bits, COLUMNS["b"], np.ones(40, bool))
+    assert_reads(trained(kind, table), table, bits, {"8 features": wider(bits)})

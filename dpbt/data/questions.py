@@ -94,8 +94,8 @@ def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
     """
     bits = _booleans("splits", splits, 2)
     label, here = _booleans("target", target, 1), _booleans("present", present, 1)
-    questions = jax.tree.map(jnp.asarray, of_bits(bits.shape[1]))
-    return Table(bits.astype(jnp.uint8), label, here, questions)
+    asked = jax.tree.map(jnp.asarray, of_bits(bits.shape[1]))
+    return Table(bits.astype(jnp.uint8), label, here, asked)
 
 
 def _booleans(name: str, value: object, rank: int) -> Array:
@@ -162,11 +162,11 @@ def _check_questions(questions: Questions, features: int) -> None:
         ValueError: naming the field.
     """
     # Dtypes and shapes.
-    splits, attributes = np.shape(questions.feature)[:1], np.shape(questions.attribute)[:1]
+    count, attributes = np.shape(questions.feature)[:1], np.shape(questions.attribute)[:1]
     expected = {
-        "feature": (jnp.int32, splits),
-        "low": (jnp.uint8, splits),
-        "high": (jnp.uint8, splits),
+        "feature": (jnp.int32, count),
+        "low": (jnp.uint8, count),
+        "high": (jnp.uint8, count),
         "attribute": (jnp.int32, attributes),
         "position": (jnp.float32, (*attributes, CELLS)),
     }
@@ -191,8 +191,8 @@ def _check_questions(questions: Questions, features: int) -> None:
     allowed = questions.allowed
     if allowed is None:
         return
-    if allowed.dtype != bool or allowed.shape != splits or not np.asarray(allowed).any():
+    if allowed.dtype != bool or allowed.shape != count or not np.asarray(allowed).any():
         raise ValueError(
-            f"questions.allowed must be bool[{splits[0]}] with a split that may be chosen, "
+            f"questions.allowed must be bool[{count[0]}] with a split that may be chosen, "
             f"got {shown(allowed)}"
         )

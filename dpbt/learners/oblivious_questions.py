@@ -19,7 +19,7 @@ Values of a nominal attribute are put in a random order, and cut nearer the midd
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -95,7 +95,7 @@ class Kind(NamedTuple):
 
     attributes: tuple[Attribute, ...]
     depth: int
-    attributes_per_tree: tuple[int, ...]
+    attributes_per_tree: Sequence[int]
     marginals: bool
     scores: bool
     smoothing: float
@@ -213,7 +213,7 @@ def _even(attributes: tuple[Attribute, ...], widest: int) -> Array:
 def draw(
     attributes: tuple[Attribute, ...],
     depth: int,
-    attributes_per_tree: tuple[int, ...],
+    attributes_per_tree: Sequence[int],
     seed: Array,
     tree: Array,
     mass: Array,

@@ -379,26 +379,26 @@ def padded(task: Task, shape: Shape, allow: bool = True) -> Task:
     questions = task.table.questions
 
     # Splits that no cell satisfies, and attributes of position 0.
-    rows, splits, attributes = ((0, lacking[k]) for k in (0, 2, 3))
+    more_rows, more_splits, more_attributes = ((0, lacking[k]) for k in (0, 2, 3))
     if questions is not None:
         allowed = questions.allowed
         allowed = np.ones(len(questions.feature), bool) if allowed is None else allowed
         questions = Questions(
-            feature=_pad(questions.feature, splits),
-            low=jnp.pad(questions.low, splits, constant_values=CELLS - 1),
-            high=_pad(questions.high, splits),
-            attribute=_pad(questions.attribute, attributes),
-            position=_pad(questions.position, attributes, (0, 0)),
-            allowed=_pad(allowed, splits) if allow else None,
+            feature=_pad(questions.feature, more_splits),
+            low=jnp.pad(questions.low, more_splits, constant_values=CELLS - 1),
+            high=_pad(questions.high, more_splits),
+            attribute=_pad(questions.attribute, more_attributes),
+            position=_pad(questions.position, more_attributes, (0, 0)),
+            allowed=_pad(allowed, more_splits) if allow else None,
         )
     table = Table(
-        _pad(task.table.cells, rows, (0, lacking.features)),
-        _pad(task.table.target, rows),
-        _pad(task.table.present, rows),
+        _pad(task.table.cells, more_rows, (0, lacking.features)),
+        _pad(task.table.target, more_rows),
+        _pad(task.table.present, more_rows),
         questions,
     )
     masks = (task.train, task.test)
-    train, test = (np.pad(np.asarray(mask, bool), ((0, 0), rows)) for mask in masks)
+    train, test = (np.pad(np.asarray(mask, bool), ((0, 0), more_rows)) for mask in masks)
     return task._replace(table=table, train=train, test=test)
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         weighting,
     )
     from dpbt.analysis import audit, effects, plot
-    from dpbt.base import Questions, Recipe, Table, Transcript, Tree
     from dpbt.data import blocks, cells, convert, domains, files, owner, questions
     from dpbt.data.tables import table
     from dpbt.privacy import accounting, boundary, keys, mechanisms
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from dpbt.training.boosting import Boosted, boost, replay
     from dpbt.training.fit import fit
     from dpbt.tuning import tune
+    from dpbt.types import Questions, Recipe, Table, Transcript, Tree
 
 _MODULES = {
     "dpbt": "learners losses recipes sweeps tuning weighting",
@@ -50,7 +50,7 @@ _MODULES = {
 """The modules of the library by their package."""
 
 _NAMES = {
-    "dpbt.base": "Questions Recipe Table Transcript Tree",
+    "dpbt.types": "Questions Recipe Table Transcript Tree",
     "dpbt.data.tables": "table",
     "dpbt.privacy.filter": "Filter",
     "dpbt.privacy.keys": "fresh_key",

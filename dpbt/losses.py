@@ -22,9 +22,9 @@ import numpy as np
 from jax.core import Tracer
 from jax.scipy.special import xlogy
 
-from dpbt.arithmetic import log_probability, matsushita_probability, square_probability
-from dpbt.base import Array, LossFamily, Numbers, ProperLoss
-from dpbt.validate import positive, shown
+from dpbt.common.arithmetic import log_probability, matsushita_probability, square_probability
+from dpbt.common.validate import positive, shown
+from dpbt.types import Array, LossFamily, Numbers, ProperLoss
 
 
 def m_alpha(alpha: Numbers) -> ProperLoss:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.arithmetic import added, rounded, softmax
-from dpbt.base import (
+from dpbt.common.arithmetic import added, rounded, softmax
+from dpbt.losses import as_family, check_loss, family_name
+from dpbt.types import (
     GRID,
     AnyArray,
     Array,
@@ -20,8 +21,7 @@ from dpbt.base import (
     Weighted,
     WeightUpdate,
 )
-from dpbt.base import uniform as uniform
-from dpbt.losses import as_family, check_loss, family_name
+from dpbt.types import uniform as uniform
 
 
 class MirrorNumbers(NamedTuple):

@@ -25,11 +25,11 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from dpbt.cli.errors import InputError
+from dpbt.common.storage import write_whole
 from dpbt.data.domains import Domain
-from dpbt.storage import write_whole
 from dpbt.sweeps import plan
+from dpbt.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
 from experiments.common.progress import progress

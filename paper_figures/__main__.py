@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from dpbt.cli.errors import InputError, status_of
-from dpbt.storage import write_whole
+from dpbt.common.storage import write_whole
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
 from paper_figures import gallery, style

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from dpbt.storage import write_whole
+from dpbt.common.storage import write_whole
 
 FOLDER, PAGE = "gallery", "gallery.md"
 DPI, COLOURS = 130, 128

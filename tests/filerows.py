@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import base
-from dpbt.base import ADD_REMOVE, REPLACE_ONE, Table
+from dpbt import types
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.data.files import read_columns
+from dpbt.types import ADD_REMOVE, REPLACE_ONE, Table
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=6, missing=True),
@@ -87,7 +87,7 @@ def with_a_gap(table: Table, place: int) -> Table:
 
 
 def pairs(
-    relation: base.Relation,
+    relation: types.Relation,
     seed: int,
     exact: bool = False,
 ) -> list[tuple[Table, Table]]:
@@ -116,7 +116,7 @@ def pairs(
 
 
 @functools.cache
-def stacked(relation: base.Relation, exact: bool) -> tuple[Table, Table]:
+def stacked(relation: types.Relation, exact: bool) -> tuple[Table, Table]:
     """The first and the second tables of `pairs`, with a leading axis for pairs."""
     first, second = zip(*pairs(relation, 1, exact), strict=True)
     return jax.tree.map(lambda *rows: jnp.stack(rows), *first), jax.tree.map(

@@ -3,7 +3,7 @@
 import copy
 import json
 
-from dpbt.formats import checksum
+from dpbt.common.formats import checksum
 
 HUGE = 10**400
 """An integer that no float holds."""

@@ -188,7 +188,7 @@ MUTANTS = [
     ),
     Mutant(
         "learner and weight update are not compared",
-        "dpbt/base.py",
+        "dpbt/types.py",
         "    if weight_update.coupled and not learner.traits.coupled:",
         "    if False:",
         (attack("ledgers", "recipes_that_are_tampered_with_are_refused"),),
@@ -258,7 +258,7 @@ MUTANTS = [
     ),
     Mutant(
         "a total weight is not asked for",
-        "dpbt/base.py",
+        "dpbt/types.py",
         "    if learner.traits.total and not weight_update.coupled:",
         "    if False:",
         (attack("ledgers", "a_smooth_learner_with_weights_of_another_total_is_refused_or_priced"),),
@@ -445,7 +445,7 @@ MUTANTS = [
     ),
     Mutant(
         "a checksum that is not compared",
-        "dpbt/formats.py",
+        "dpbt/common/formats.py",
         'same = content.get("checksum") == checksum(content)',
         "same = True",
         ("tests/test_saving.py::test_a_changed_or_shorter_file_is_refused_by_name",),

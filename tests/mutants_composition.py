@@ -122,7 +122,7 @@ COMPOSITION = [
     ),
     Mutant(
         "an error that shows what a file holds",
-        "dpbt/formats.py",
+        "dpbt/common/formats.py",
         'if not wrong.startswith(("Expected", "Object missing")):',
         "if False:",
         ("tests/test_formats.py::test_errors_name_the_place_and_never_the_value",),

@@ -30,7 +30,7 @@ FAULTS = [
     ),
     Mutant(
         "a folder that two runs work in",
-        "dpbt/storage.py",
+        "dpbt/common/storage.py",
         "            raise in_use(folder) from None\n        yield",
         "            pass\n        yield",
         (fault("a_second_run_in_a_folder_is_refused_and_the_first_goes_on"),),
@@ -44,14 +44,14 @@ FAULTS = [
     ),
     Mutant(
         "a file that does not keep its mode",
-        "dpbt/storage.py",
+        "dpbt/common/storage.py",
         "(path if path.exists() else name).stat()",
         "name.stat()",
         ("tests/test_file_modes.py::test_predictions_that_replace_a_file_keep_its_mode",),
     ),
     Mutant(
         "a part that others may read",
-        "dpbt/storage.py",
+        "dpbt/common/storage.py",
         "        os.chmod(name, 0o600)\n",
         "        os.chmod(name, 0o644)\n",
         ("tests/test_file_modes.py::test_a_part_is_never_wider_than_the_file",),
@@ -67,7 +67,7 @@ FAULTS = [
     ),
     Mutant(
         "an error of the disk that names no file",
-        "dpbt/storage.py",
+        "dpbt/common/storage.py",
         "        raise OSError(error.errno, error.strerror, str(path)) from error",
         "        raise",
         (fault("a_full_disk_is_one_line_and_leaves_the_former_file"),),
@@ -95,7 +95,7 @@ FAULTS = [
     ),
     Mutant(
         "private files that a kill leaves",
-        "dpbt/storage.py",
+        "dpbt/common/storage.py",
         "(_MARK + pattern):\n        left.unlink(missing_ok=True)",
         "(_MARK + pattern):\n        pass",
         (killed("a_sweep_that_was_killed_ends_with_the_same_files"),),

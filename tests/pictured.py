@@ -7,11 +7,11 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
+from dpbt.common.public import Tree
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.targets import response_of
 from dpbt.learners.hypotheses import Halfspace, ObliviousTree, made
-from dpbt.public import Tree
 
 DOMAIN = {
     "age": Numeric(0, 100, cuts=(20, 25.5, 60), missing=True),

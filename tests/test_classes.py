@@ -7,9 +7,9 @@ import pytest
 
 import dpbt
 from dpbt import recipes, weighting
-from dpbt.arithmetic import softmax
-from dpbt.base import GRID, one_of_classes
+from dpbt.common.arithmetic import softmax
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.types import GRID, one_of_classes
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import storage
 from dpbt.cli import output
 from dpbt.cli.errors import BAD_INPUT, status_of
+from dpbt.common import storage
 from dpbt.data import convert
 from dpbt.training import fit as training_fit
 from experiments.common import cells
@@ -110,7 +110,7 @@ def test_a_second_run_in_a_folder_is_refused_and_the_first_goes_on(tmp_path, who
 def test_the_lock_of_a_run_that_was_killed_holds_nobody_off(tmp_path):
     """The system takes the lock back from a process that is killed."""
     script = (
-        "import sys, time; from pathlib import Path; from dpbt.storage import locked\n"
+        "import sys, time; from pathlib import Path; from dpbt.common.storage import locked\n"
         "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
     lock = tmp_path / ".running"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import dpbt
-from dpbt import storage
+from dpbt.common import storage
 from tests.test_block_commands import FIT, FOREST, files, interrupted, model, run
 
 __all__ = ["files", "model"]  # fixtures

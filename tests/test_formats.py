@@ -3,8 +3,8 @@ from typing import Literal
 import msgspec
 import pytest
 
-from dpbt import formats
-from dpbt.formats import decode
+from dpbt.common import formats
+from dpbt.common.formats import decode
 
 
 class Inner(msgspec.Struct):

@@ -11,7 +11,6 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.base import ADD_REMOVE, CELLS, GRID, NUMBER, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import (
@@ -22,6 +21,7 @@ from dpbt.learners import (
 )
 from dpbt.learners.oblivious_questions import Attribute
 from dpbt.privacy import mechanisms, sensitivity
+from dpbt.types import ADD_REMOVE, CELLS, GRID, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales

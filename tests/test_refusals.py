@@ -7,11 +7,11 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.analysis import audit
-from dpbt.base import Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.data.questions import of_splits
 from dpbt.sweeps import plan
+from dpbt.types import Table
 from experiments.common import protocols
 from tests.leaving import BOUND, N, Watch, found_in, private_task
 

@@ -9,7 +9,6 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
-from dpbt.base import Given, Weighted
 from dpbt.data import blocks, cells, convert, frames
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import halfspace, oblivious_questions, random_tree, trees
@@ -17,6 +16,7 @@ from dpbt.learners.hypotheses import Rows
 from dpbt.privacy.boundary import DrawSpec, Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
+from dpbt.types import Given, Weighted
 from tests.leaving import BOUND, N, found_in, private_task
 
 DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import base, boosting, recipes, weighting
+from dpbt import boosting, recipes, types, weighting
 from dpbt.analysis import audit
-from dpbt.base import GRID, NUMBER, Weighted, one_of_classes
 from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_prologue, oblivious_tree, score_line
 from dpbt.privacy import mechanisms, pricing, sensitivity
 from dpbt.sweeps import plan
+from dpbt.types import GRID, NUMBER, Weighted, one_of_classes
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -180,7 +180,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
     response = targets.response_of(TARGETS[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
-    under = dpbt.base.relation(relation)
+    under = dpbt.types.relation(relation)
     kind = oblivious_tree.Kind(attributes, 2, (1,), False, False, 0.0, under, noise, response)
     order = 1 if noise is mechanisms.discrete_laplace else 2
     directions = np.array(list(itertools.product((-1, -0.5, 0, 0.5, 1), repeat=3))[:62])
@@ -363,7 +363,7 @@ def test_a_weight_beyond_the_bound_is_clipped_in_the_loop():
     own = jnp.asarray([0.5, 1.0, 7.0, -3.0, jnp.nan, jnp.inf], jnp.float32)
     table = rows._replace(weight=own)
     full = jnp.full(6, -float(GRID))
-    for response, most in ((NUMBER, -GRID), (base.BINARY, GRID)):
+    for response, most in ((NUMBER, -GRID), (types.BINARY, GRID)):
         weight = full if response == NUMBER else -full
         found = sensitivity.counted_weights(weight, table, response)
         half = -63 if response == NUMBER else 64

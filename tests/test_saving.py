@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import formats, losses, recipes
+from dpbt import losses, recipes
+from dpbt.common import formats
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows

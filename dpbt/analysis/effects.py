@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpbt.common.validate import one_of, shown, whole
 from dpbt.data.domains import Domain
 from dpbt.release import model as models
 from dpbt.release.model import Model, domain_of
-from dpbt.validate import one_of, shown, whole
 
 SEED = 0
 """Of the public rows that are drawn: the same in every call."""

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpbt.analysis.effects import attribute_effects, partial_dependence
+from dpbt.common.validate import shown, whole
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.release.model import Model, domain_of
-from dpbt.validate import shown, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

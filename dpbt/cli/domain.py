@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dpbt.cli import output
 from dpbt.cli.errors import InputError, of_input
+from dpbt.common.storage import write_whole
 from dpbt.data import files, templates
-from dpbt.storage import write_whole
 
 
 class Template:

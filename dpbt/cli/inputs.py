@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import dpbt
 from dpbt.cli import options as kinds
 from dpbt.cli.errors import InputError, of_input
+from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
-from dpbt.public import BOOSTED, FORESTS
 from dpbt.release.model import Model
 
 if TYPE_CHECKING:
-    from dpbt.base import Recipe
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy.filter import Filter
+    from dpbt.types import Recipe
 
 RECIPES = (*BOOSTED, *FORESTS)
 RELATIONS = ("add_remove", "replace_one")

@@ -10,7 +10,7 @@ import os
 import dpbt
 from dpbt.cli import inputs, output
 from dpbt.cli.errors import InputError, of_input
-from dpbt.storage import write_whole
+from dpbt.common.storage import write_whole
 
 FORMATS = (".png", ".pdf", ".svg")
 """The endings of files that are written."""

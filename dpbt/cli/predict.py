@@ -21,13 +21,13 @@ import numpy as np
 
 from dpbt.cli import inputs, output
 from dpbt.cli.errors import InputError, of_input
+from dpbt.common.storage import naming, remove_left, write_whole
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
 from dpbt.release.model import Model
 from dpbt.release.scoring import BLOCK_ROWS
-from dpbt.storage import naming, remove_left, write_whole
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

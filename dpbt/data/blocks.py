@@ -27,12 +27,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from dpbt.common.formats import Digits, decode, own
+from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Questions, without_values
+from dpbt.common.validate import as_path
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.targets import Target
-from dpbt.formats import Digits, decode, own
-from dpbt.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Questions, without_values
-from dpbt.validate import as_path
 
 FORMAT, VERSION = "dpbt blocks", 1
 

@@ -47,7 +47,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.validate import shown
+from dpbt.common.validate import shown
 
 MISSING_WORDS = frozenset({"", "?", "na", "n/a", "<na>", "nan", "nat", "null", "none"})
 """Text that means a missing value unless the domain lists it; capitals do not matter."""

@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from dpbt.common.formats import checksum
+from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
+from dpbt.common.storage import naming, write_whole
+from dpbt.common.validate import as_path, whole
 from dpbt.data import blocks, domains
 from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
 from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import blocks_of_file
 from dpbt.data.targets import Target, classes_of
-from dpbt.formats import checksum
-from dpbt.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
-from dpbt.storage import naming, write_whole
-from dpbt.validate import as_path, whole
 
 READ_ROWS = 2**16
 """How many rows are encoded at a time."""

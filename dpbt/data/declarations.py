@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dpbt.common.validate import shown
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.frames import Rows
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target
-from dpbt.validate import shown
 
 
 def declared(domain: Any) -> tuple[Domain | kinds.Column, Label | None]:

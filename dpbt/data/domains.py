@@ -17,7 +17,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dpbt import formats
+from dpbt.common import formats
+from dpbt.common.public import Questions
+from dpbt.common.validate import as_path, shown
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
 from dpbt.data.kinds import Column, Numeric, Predicate, positions_of
@@ -27,8 +29,6 @@ from dpbt.data.kinds import column_to_json as column_to_json
 from dpbt.data.targets import Label
 from dpbt.data.targets import WeightColumn as WeightColumn
 from dpbt.data.templates import template as template
-from dpbt.public import Questions
-from dpbt.validate import as_path, shown
 
 Domain = Mapping[str, Column]
 """The public columns by name."""

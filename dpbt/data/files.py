@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dpbt.common.validate import as_path
 from dpbt.data.cells import RawColumn
-from dpbt.validate import as_path
 
 
 def names_of(path: str | Path) -> list[str]:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
+from dpbt.common.public import CELLS, NUMBER, Response, one_of_classes
+from dpbt.common.validate import flag, one_of, shown, whole, within
 from dpbt.data import cells
 from dpbt.data.cells import ColumnCells, is_sequence, read_codes, read_numbers, read_truths
-from dpbt.public import CELLS, NUMBER, Response, one_of_classes
-from dpbt.validate import flag, one_of, shown, whole, within
 
 if TYPE_CHECKING:
     Word: TypeAlias = str

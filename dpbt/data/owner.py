@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from dpbt.common.public import CELLS
 from dpbt.data import domains
 from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.public import CELLS
 
 OWNER = "private, not covered by the ledger: how the declaration reads the rows"
 

@@ -9,7 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
+from dpbt.common.public import of_bits as of_bits
+from dpbt.common.validate import shown
+from dpbt.types import (
     CELLS,
     MAX_ROWS,
     AnyArray,
@@ -18,8 +20,6 @@ from dpbt.base import (
     Table,
     dtype_and_rank,
 )
-from dpbt.public import of_bits as of_bits
-from dpbt.validate import shown
 
 
 def as_array(name: str, value: object) -> Array:

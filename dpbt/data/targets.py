@@ -12,12 +12,12 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from dpbt.arithmetic import Array, namespace
+from dpbt.common.arithmetic import Array, namespace
+from dpbt.common.public import BINARY, Response
+from dpbt.common.validate import positive, shown
 from dpbt.data import cells
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of, read_numbers
 from dpbt.data.kinds import Boolean, Nominal, Numeric, Real, Word
-from dpbt.public import BINARY, Response
-from dpbt.validate import positive, shown
 
 Target = Nominal | Numeric
 """The declared classes, or the declared range of a number."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from dpbt.common.validate import one_of
 from dpbt.data.frames import names_of
-from dpbt.validate import one_of
 
 _ANY = "numeric, nominal or boolean?"
 """Stands for a kind that nothing declares; no file with it is read as a domain."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.public import CELLS, Questions
+from dpbt.common.public import CELLS, Questions
 
 
 class Graph:

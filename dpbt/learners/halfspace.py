@@ -10,7 +10,13 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
+from dpbt.common.public import without_values
+from dpbt.data import questions
+from dpbt.learners.hypotheses import HALFSPACES as HALFSPACE_KIND
+from dpbt.learners.hypotheses import Halfspace, Of, to_ball
+from dpbt.privacy import boundary, mechanisms, sensitivity, variates
+from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
+from dpbt.types import (
     GRID,
     AnyArray,
     Array,
@@ -22,12 +28,6 @@ from dpbt.base import (
     WeakLearner,
     relation_name,
 )
-from dpbt.data import questions
-from dpbt.learners.hypotheses import HALFSPACES as HALFSPACE_KIND
-from dpbt.learners.hypotheses import Halfspace, Of, to_ball
-from dpbt.privacy import boundary, mechanisms, sensitivity, variates
-from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
-from dpbt.public import without_values
 
 PUBLISHED_L2 = 4
 """The L2 distance of Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n).

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.arithmetic import Array, added, each, fold, namespace, rounded
+from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
+from dpbt.common.public import CELLS, UNSPLIT, Questions, Tree, without_values
 from dpbt.data.domains import Domain, attributes, predicates
 from dpbt.data.targets import Target
 from dpbt.learners import words
 from dpbt.learners.graph import Graph, Value
-from dpbt.public import CELLS, UNSPLIT, Questions, Tree, without_values
 
 Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis: a NamedTuple of arrays."""

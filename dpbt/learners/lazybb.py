@@ -13,7 +13,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
+from dpbt.learners import trees
+from dpbt.losses import check_criterion, family_name, fixed
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
+from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.mechanisms import Scores
+from dpbt.types import (
     GRID,
     UNSPLIT,
     AnyArray,
@@ -27,11 +32,6 @@ from dpbt.base import (
     WeakLearner,
     relation_name,
 )
-from dpbt.learners import trees
-from dpbt.losses import check_criterion, family_name, fixed
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
-from dpbt.privacy.mechanism import Mechanism, Numbers
-from dpbt.privacy.mechanisms import Scores
 
 # 1-rules.
 

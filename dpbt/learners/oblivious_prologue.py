@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.arithmetic import rounded
-from dpbt.base import BINARY, NUMBER, Array, Params, Prologue, Public, Release
+from dpbt.common.arithmetic import rounded
 from dpbt.learners.oblivious_questions import Kind, Rows, cells_of
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.mechanism import Numbers
 from dpbt.privacy.sensitivity import moved_rows, whole_rows
+from dpbt.types import BINARY, NUMBER, Array, Params, Prologue, Public, Release
 
 TARGET_SITE = "target"
 

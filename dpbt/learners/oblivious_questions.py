@@ -26,8 +26,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.arithmetic import rounded
-from dpbt.base import (
+from dpbt.common.arithmetic import rounded
+from dpbt.common.public import without_values
+from dpbt.data import questions
+from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
+from dpbt.privacy.mechanism import Mechanism
+from dpbt.types import (
     BINARY,
     CELLS,
     NUMBER,
@@ -42,10 +46,6 @@ from dpbt.base import (
     dtype_and_rank,
     relation_name,
 )
-from dpbt.data import questions
-from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
-from dpbt.privacy.mechanism import Mechanism
-from dpbt.public import without_values
 
 MAX_DEPTH = 10
 """Trees have at most 2^10 leaves."""

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.arithmetic import rounded
-from dpbt.base import BINARY, CELLS, GRID, NUMBER, AnyArray, Array, Public, Release, WeakLearner
+from dpbt.common.arithmetic import rounded
+from dpbt.common.validate import shown, whole, wholes, within
 from dpbt.learners import oblivious_questions, score_line
 from dpbt.learners.hypotheses import ObliviousTree
 from dpbt.learners.oblivious_prologue import (
@@ -33,7 +33,7 @@ from dpbt.learners.oblivious_questions import MAX_DEPTH, Kind, Rows, hypothesis_
 from dpbt.privacy import boundary
 from dpbt.privacy.mechanism import Numbers, Sensitivity
 from dpbt.privacy.sensitivity import moved_rows
-from dpbt.validate import shown, whole, wholes, within
+from dpbt.types import BINARY, CELLS, GRID, NUMBER, AnyArray, Array, Public, Release, WeakLearner
 
 
 class Params(NamedTuple):

@@ -19,7 +19,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
+from dpbt.common.public import without_values
+from dpbt.data import questions
+from dpbt.learners import hypotheses
+from dpbt.learners.hypotheses import Of, TreeGroup
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
+from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.types import (
     GRID,
     Array,
     HypothesisClass,
@@ -31,12 +37,6 @@ from dpbt.base import (
     WeakLearner,
     relation_name,
 )
-from dpbt.data import questions
-from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import Of, TreeGroup
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
-from dpbt.privacy.mechanism import Mechanism, Numbers
-from dpbt.public import without_values
 
 MAX_DEPTH = 20
 """The largest depth of a random tree."""

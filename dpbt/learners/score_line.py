@@ -13,8 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.arithmetic import added, rounded, softmax
-from dpbt.base import (
+from dpbt.common.arithmetic import added, rounded, softmax
+from dpbt.privacy import boundary, sensitivity
+from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.sensitivity import counted_weights, whole_rows
+from dpbt.types import (
     BINARY,
     GRID,
     Array,
@@ -27,9 +30,6 @@ from dpbt.base import (
     Response,
     relation_name,
 )
-from dpbt.privacy import boundary, sensitivity
-from dpbt.privacy.mechanism import Mechanism, Numbers
-from dpbt.privacy.sensitivity import counted_weights, whole_rows
 
 SITE = "scores"
 

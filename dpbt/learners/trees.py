@@ -19,7 +19,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import (
+from dpbt.common.public import without_values
+from dpbt.data import questions
+from dpbt.learners import hypotheses
+from dpbt.learners.hypotheses import ONE_HOT_NODES, Cells, Of, depth
+from dpbt.learners.hypotheses import descend as descend
+from dpbt.learners.hypotheses import node_dtype as node_dtype
+from dpbt.learners.hypotheses import satisfied as satisfied
+from dpbt.privacy import variates
+from dpbt.types import (
     CELLS,
     GRID,
     UNSPLIT,
@@ -30,14 +38,6 @@ from dpbt.base import (
     Table,
     dtype_and_rank,
 )
-from dpbt.data import questions
-from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import ONE_HOT_NODES, Cells, Of, depth
-from dpbt.learners.hypotheses import descend as descend
-from dpbt.learners.hypotheses import node_dtype as node_dtype
-from dpbt.learners.hypotheses import satisfied as satisfied
-from dpbt.privacy import variates
-from dpbt.public import without_values
 
 SEGMENT_NODES = 128
 """From this many right siblings on, sums by segment beat products on CPUs.

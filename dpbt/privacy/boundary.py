@@ -35,7 +35,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
+from dpbt.common.public import without_values
+from dpbt.common.validate import shown
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
+from dpbt.types import (
     Array,
     Epilogue,
     Given,
@@ -52,10 +55,7 @@ from dpbt.base import (
     View,
     WeakLearner,
 )
-from dpbt.base import relation as to_relation
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
-from dpbt.public import without_values
-from dpbt.validate import shown
+from dpbt.types import relation as to_relation
 
 
 class Total(NamedTuple):

@@ -14,7 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
+from dpbt.privacy import accounting, boundary, keys, mechanisms
+from dpbt.privacy.boundary import DrawSpec, group_of, stated
+from dpbt.privacy.mechanism import ROUNDING, Numbers
+from dpbt.types import (
     Array,
     Params,
     Program,
@@ -27,9 +30,6 @@ from dpbt.base import (
     WeightUpdate,
     uniform,
 )
-from dpbt.privacy import accounting, boundary, keys, mechanisms
-from dpbt.privacy.boundary import DrawSpec, group_of, stated
-from dpbt.privacy.mechanism import ROUNDING, Numbers
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs

@@ -16,7 +16,21 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.base import (
+from dpbt.common.validate import (
+    floats,
+    one_of,
+    positive,
+    shown,
+    warn_of_delta,
+    whole,
+    wholes,
+    within,
+)
+from dpbt.data.targets import Target
+from dpbt.losses import as_family, check_loss
+from dpbt.privacy import accounting, boundary, pricing
+from dpbt.privacy.mechanism import ROUNDING, Allowance
+from dpbt.types import (
     ADD_REMOVE,
     MAX_ROWS,
     MAX_ROWS_IN_BLOCKS,
@@ -30,12 +44,7 @@ from dpbt.base import (
     Weighting,
     WeightUpdate,
 )
-from dpbt.base import relation as to_relation
-from dpbt.data.targets import Target
-from dpbt.losses import as_family, check_loss
-from dpbt.privacy import accounting, boundary, pricing
-from dpbt.privacy.mechanism import ROUNDING, Allowance
-from dpbt.validate import floats, one_of, positive, shown, warn_of_delta, whole, wholes, within
+from dpbt.types import relation as to_relation
 from dpbt.weighting import uniform
 
 MAX_EPSILON = 1e6

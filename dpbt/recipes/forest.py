@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.base import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
+from dpbt.common.validate import flag, one_of, whole
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
@@ -18,7 +18,7 @@ from dpbt.recipes.building import (
     no_published_delta,
     one_accountant,
 )
-from dpbt.validate import flag, one_of, whole
+from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.weighting import uniform
 
 _MAX_LEAVES = 2**30

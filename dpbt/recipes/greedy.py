@@ -10,15 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.base import (
-    ADD_REMOVE,
-    MAX_ROWS,
-    MAX_ROWS_IN_BLOCKS,
-    LossFamily,
-    ProperLoss,
-    Recipe,
-    Relation,
-)
+from dpbt.common.validate import floats, positive, shown, whole, within
 from dpbt.learners import greedy_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
@@ -31,7 +23,15 @@ from dpbt.recipes.building import (
     no_published_delta,
 )
 from dpbt.recipes.published import greedy_tree as published
-from dpbt.validate import floats, positive, shown, whole, within
+from dpbt.types import (
+    ADD_REMOVE,
+    MAX_ROWS,
+    MAX_ROWS_IN_BLOCKS,
+    LossFamily,
+    ProperLoss,
+    Recipe,
+    Relation,
+)
 from dpbt.weighting import MirrorNumbers, mirror
 
 Alpha = ArrayLike | Callable[[Any], Any]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpbt.arithmetic import Array, namespace
+from dpbt.common.arithmetic import Array, namespace
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target
@@ -14,7 +14,7 @@ from dpbt.learners.hypotheses import Kind, Of, Rows
 from dpbt.release.scoring import PROBABILITIES
 
 if TYPE_CHECKING:
-    from dpbt.base import HypothesisClass, Recipe
+    from dpbt.types import HypothesisClass, Recipe
 
 
 class About(NamedTuple):
@@ -66,7 +66,7 @@ def about(recipe: "Recipe") -> About:
 @functools.cache
 def _own_kind(hypotheses: "HypothesisClass") -> Kind:
     """The kind of hypotheses of the user's own, which no file and no words know."""
-    from dpbt.base import Table
+    from dpbt.types import Table
 
     def read(rows: Rows) -> Any:
         absent = namespace(rows.cells).zeros(rows.cells.shape[:1], bool)

@@ -15,18 +15,18 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from dpbt.common.formats import checksum, decode, own
+from dpbt.common.public import CELLS, Questions
+from dpbt.common.storage import write_whole
+from dpbt.common.validate import shown
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, check, response_of
-from dpbt.formats import checksum, decode, own
 from dpbt.learners.hypotheses import KINDS, check_within
 from dpbt.privacy import accounting
-from dpbt.public import CELLS, Questions
 from dpbt.release.about import About
 from dpbt.release.scoring import PROBABILITIES, ask_the_same
-from dpbt.storage import write_whole
-from dpbt.validate import shown
 
 FORMAT, VERSION = "dpbt model", 4
 """Files of any other version are refused."""

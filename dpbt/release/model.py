@@ -26,7 +26,10 @@ import numpy as np
 from msgspec import structs
 
 import dpbt
-from dpbt.arithmetic import Array, namespace
+from dpbt.common.arithmetic import Array, namespace
+from dpbt.common.public import Questions
+from dpbt.common.storage import HoldsFunctions
+from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
 from dpbt.data.cells import is_sequence, tried
 from dpbt.data.domains import Domain
@@ -34,17 +37,14 @@ from dpbt.data.frames import names_of
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import KINDS, Hypotheses
 from dpbt.learners.words import DIGITS
-from dpbt.public import Questions
 from dpbt.release import file, scoring
 from dpbt.release.about import About
 from dpbt.release.about import about as about_models_of
 from dpbt.release.scoring import answer, ask_the_same, probability_of, vote
-from dpbt.storage import HoldsFunctions
-from dpbt.validate import as_path, whole
 
 if TYPE_CHECKING:
-    from dpbt.base import Recipe, Release, Transcript
     from dpbt.privacy.accounting import Ledger
+    from dpbt.types import Recipe, Release, Transcript
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

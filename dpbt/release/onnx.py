@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from dpbt.common.storage import write_whole
+from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
 from dpbt.release.model import Model, frozen, model_of
-from dpbt.storage import write_whole
-from dpbt.validate import as_path
 
 OPSET, IR_VERSION = 17, 8
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from dpbt import arithmetic
-from dpbt.arithmetic import Array, fold, namespace
+from dpbt.common import arithmetic
+from dpbt.common.arithmetic import Array, fold, namespace
+from dpbt.common.public import Questions, of_bits
+from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target, in_units
 from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
-from dpbt.public import Questions, of_bits
-from dpbt.validate import shown
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""

@@ -5,9 +5,9 @@ from statistics import NormalDist
 
 from msgspec import structs
 
+from dpbt.common.public import ADD_REMOVE, REPLACE_ONE
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger, Line
-from dpbt.public import ADD_REMOVE, REPLACE_ONE
 
 FALSE_POSITIVES = (0.01, 0.1)
 """The rates of false alarms that a statement tells of."""

@@ -12,15 +12,15 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 
 from dpbt import recipes, tuning
-from dpbt.base import REPLACE_ONE, Array, Recipe, Table
+from dpbt.common.public import BOOSTED
+from dpbt.common.validate import shown
 from dpbt.data import owner, tables
 from dpbt.data.declarations import Answers, Reading
 from dpbt.data.domains import Label, WeightColumn
 from dpbt.data.frames import Rows, names_of
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import keys
-from dpbt.public import BOOSTED
-from dpbt.validate import shown
+from dpbt.types import REPLACE_ONE, Array, Recipe, Table
 
 TUNED = "tuned"
 """The name of a choice among recipes, which `fit` pays for."""

@@ -24,11 +24,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import BINARY, CELLS, Questions, Recipe, Table
-from dpbt.public import without_values
+from dpbt.common.public import without_values
+from dpbt.common.validate import shown, whole, within
 from dpbt.training.boosting import boost
 from dpbt.training.checks import check_same_rows
-from dpbt.validate import shown, whole, within
+from dpbt.types import BINARY, CELLS, Questions, Recipe, Table
 
 Value = str | int | float | bool
 Setting = Mapping[str, Value]

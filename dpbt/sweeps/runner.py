@@ -24,9 +24,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.stages import Compiled, Wrapped
 
-from dpbt.base import Array, Recipe
+from dpbt.common.storage import held
+from dpbt.common.validate import as_path, positive, shown, within
 from dpbt.privacy.keys import pair
-from dpbt.storage import held
 from dpbt.sweeps import storage
 from dpbt.sweeps.plan import (
     PADDING,
@@ -44,7 +44,7 @@ from dpbt.sweeps.plan import (
 from dpbt.training import compiling
 from dpbt.training.boosting import boost
 from dpbt.training.checks import check_precision
-from dpbt.validate import as_path, positive, shown, within
+from dpbt.types import Array, Recipe
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""

@@ -19,9 +19,9 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt.storage import naming, remove_all_left, write_whole
+from dpbt.common.storage import naming, remove_all_left, write_whole
+from dpbt.common.validate import as_path
 from dpbt.sweeps.plan import Sweep, Task, setting_id, settings_of
-from dpbt.validate import as_path
 
 FIT = ("setting", "evaluation", "repeat")
 """The columns that number a fit."""

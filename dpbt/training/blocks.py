@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import MAX_ROWS, Array, Recipe, Release, Transcript
+from dpbt.common.validate import as_path, positive, whole
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing, totals
 from dpbt.release.model import Model
@@ -30,7 +30,7 @@ from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, key_words, rec
 from dpbt.training.passes import Batch, Passes, plan_for
 from dpbt.training.processes import Place
 from dpbt.training.step import Context
-from dpbt.validate import as_path, positive, whole
+from dpbt.types import MAX_ROWS, Array, Recipe, Release, Transcript
 
 
 class Progress(NamedTuple):

@@ -13,7 +13,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
+from dpbt.common.public import without_values
+from dpbt.data import shapes
+from dpbt.privacy import boundary, keys, pricing
+from dpbt.privacy.mechanism import StepLoss
+from dpbt.release.model import Model
+from dpbt.training import step
+from dpbt.training.checks import check_transcript
+from dpbt.training.step import Context, prepared_table
+from dpbt.types import (
     Array,
     Hypotheses,
     Prepared,
@@ -24,14 +32,6 @@ from dpbt.base import (
     View,
     WeakLearner,
 )
-from dpbt.data import shapes
-from dpbt.privacy import boundary, keys, pricing
-from dpbt.privacy.mechanism import StepLoss
-from dpbt.public import without_values
-from dpbt.release.model import Model
-from dpbt.training import step
-from dpbt.training.checks import check_transcript
-from dpbt.training.step import Context, prepared_table
 
 
 def own_key(key: Array, recipe: Recipe) -> Array:

@@ -29,9 +29,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.base import Array, Recipe, relation_name
+from dpbt.common.storage import in_use
 from dpbt.privacy import keys
-from dpbt.storage import in_use
+from dpbt.types import Array, Recipe, relation_name
 
 VERSION = 5
 """Of the tables, in `PRAGMA user_version`."""

@@ -8,7 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import (
+from dpbt.data.blocks import BlockTable
+from dpbt.data.questions import as_array
+from dpbt.data.targets import fingerprint
+from dpbt.privacy import boundary, keys, pricing
+from dpbt.types import (
     REPLACE_ONE,
     AnyArray,
     Array,
@@ -17,10 +21,6 @@ from dpbt.base import (
     Transcript,
     dtype_and_rank,
 )
-from dpbt.data.blocks import BlockTable
-from dpbt.data.questions import as_array
-from dpbt.data.targets import fingerprint
-from dpbt.privacy import boundary, keys, pricing
 
 
 def on_device(table: Table) -> Table:

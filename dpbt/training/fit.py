@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from dpbt.base import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
+from dpbt.common.validate import is_traced, positive
 from dpbt.data import shapes
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing
@@ -22,7 +22,7 @@ from dpbt.training import blocks, checks, compiling, step
 from dpbt.training.blocks import Pay, Report
 from dpbt.training.boosting import model_of, sampled, without_withheld
 from dpbt.training.checkpoint import Checkpoint
-from dpbt.validate import is_traced, positive
+from dpbt.types import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
 
 MEMORY = 4 * 2**30
 """How many bytes a fit may take by default."""

@@ -25,13 +25,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import AnyArray, Array, Given, Prepared, Public, Questions, Recipe, Release, Table
+from dpbt.common.storage import naming
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
-from dpbt.storage import naming
 from dpbt.training import processes, step
 from dpbt.training.step import Context
+from dpbt.types import AnyArray, Array, Given, Prepared, Public, Questions, Recipe, Release, Table
 
 # How a run fits into memory.
 

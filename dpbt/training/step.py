@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.base import (
+from dpbt.data import targets
+from dpbt.data.blocks import BlockTable
+from dpbt.privacy import boundary, pricing
+from dpbt.privacy.boundary import DrawSpec
+from dpbt.privacy.sensitivity import counted_weights
+from dpbt.training.checks import check_run, check_same_rows
+from dpbt.types import (
     Array,
     Hypotheses,
     Hypothesis,
@@ -22,12 +28,6 @@ from dpbt.base import (
     WeakLearner,
     uniform,
 )
-from dpbt.data import targets
-from dpbt.data.blocks import BlockTable
-from dpbt.privacy import boundary, pricing
-from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.sensitivity import counted_weights
-from dpbt.training.checks import check_run, check_same_rows
 
 
 class Context(NamedTuple):

@@ -19,7 +19,18 @@ import jax.numpy as jnp
 import numpy as np
 from msgspec import structs
 
-from dpbt.base import (
+from dpbt.common.validate import one_of, positive, within
+from dpbt.data import domains
+from dpbt.data.domains import Domain
+from dpbt.privacy import accounting, boundary, mechanisms, pricing, sensitivity
+from dpbt.privacy.accounting import Ledger, Line, RunCount
+from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
+from dpbt.privacy.pricing import ledger
+from dpbt.recipes import oblivious_boost, setting
+from dpbt.recipes.building import checked_rows, deltas, epsilons, for_people
+from dpbt.recipes.oblivious import rule
+from dpbt.release.about import kinks, no_link
+from dpbt.types import (
     ADD_REMOVE,
     BINARY,
     GRID,
@@ -34,18 +45,7 @@ from dpbt.base import (
     Table,
     View,
 )
-from dpbt.base import relation as to_relation
-from dpbt.data import domains
-from dpbt.data.domains import Domain
-from dpbt.privacy import accounting, boundary, mechanisms, pricing, sensitivity
-from dpbt.privacy.accounting import Ledger, Line, RunCount
-from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
-from dpbt.privacy.pricing import ledger
-from dpbt.recipes import oblivious_boost, setting
-from dpbt.recipes.building import checked_rows, deltas, epsilons, for_people
-from dpbt.recipes.oblivious import rule
-from dpbt.release.about import kinks, no_link
-from dpbt.validate import one_of, positive, within
+from dpbt.types import relation as to_relation
 
 # Scores.
 

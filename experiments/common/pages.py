@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpbt.cli.errors import InputError
-from dpbt.storage import write_whole
+from dpbt.common.storage import write_whole
 from experiments.common import ranks, results
 from experiments.common.results import distinct
 from experiments.common.tables import markdown as table

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbt.cli.errors import InputError
-from dpbt.storage import write_whole
+from dpbt.common.storage import write_whole
 from dpbt.sweeps.storage import provenance
 
 Line = dict[str, Any]

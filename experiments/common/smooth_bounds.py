@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from dpbt.validate import positive
+from dpbt.common.validate import positive
 
 
 def rounds_needed(advantage: float, density: float) -> int:

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import CELLS
 from dpbt.data.domains import Domain
 from dpbt.learners import oblivious_questions
 from dpbt.recipes.oblivious import attributes_of, rule
+from dpbt.types import CELLS
 from experiments.common.data import registry
 from experiments.comparisons.study import BINS
 from experiments.comparisons.task import FRONTIER

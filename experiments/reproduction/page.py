@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.storage import write_whole
+from dpbt.common.storage import write_whole
 from experiments.common import aggregated, results, tables
 from experiments.reproduction import claims, doc_tables
 

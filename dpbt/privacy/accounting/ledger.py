@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.formats import Count, Fraction, Rows, RowsOfPerson, decode, replaced
+from dpbt.common.formats import Count, Fraction, Rows, RowsOfPerson, decode, replaced
+from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
+from dpbt.common.validate import positive, shown
 from dpbt.privacy.accounting.conversions import (
     RunCount,
     advanced_epsilon,
@@ -22,8 +24,6 @@ from dpbt.privacy.accounting.conversions import (
     best_zcdp_epsilon,
 )
 from dpbt.privacy.accounting.lines import Cost, Line
-from dpbt.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
-from dpbt.validate import positive, shown
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import ComposedDpEvent, DpEvent

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.formats import Count
-from dpbt.validate import shown
+from dpbt.common.formats import Count
+from dpbt.common.validate import shown
 
 if TYPE_CHECKING:
     from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import Table
 from dpbt.cli.errors import InputError, of_input
 from dpbt.data.cells import read_truths
 from dpbt.data.domains import (
@@ -25,6 +24,7 @@ from dpbt.data.domains import (
 )
 from dpbt.data.files import read_columns
 from dpbt.data.questions import splits_of
+from dpbt.types import Table
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

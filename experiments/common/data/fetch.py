@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
 from dpbt.cli.errors import InputError, of_input
-from dpbt.storage import write_whole
+from dpbt.common.storage import write_whole
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
 from experiments.common.data.registry import find, places

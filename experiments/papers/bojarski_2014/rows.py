@@ -7,9 +7,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.base import Table
 from dpbt.cli.errors import InputError
 from dpbt.data.domains import Nominal, Numeric, positions
+from dpbt.types import Table
 from experiments.common import commands, data
 from experiments.papers.bojarski_2014.grid import Run, split
 from experiments.papers.bojarski_2014.settings import (

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from dpbt.validate import positive
+from dpbt.common.validate import positive
 
 NAME = "bun_2020"
 ALPHA, BETA, DELTA = 0.1, 0.05, 1e-6

@@ -22,24 +22,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.public import ADD_REMOVE as ADD_REMOVE
-from dpbt.public import BINARY as BINARY
-from dpbt.public import CELLS as CELLS
-from dpbt.public import GRID as GRID
-from dpbt.public import MAX_ROWS as MAX_ROWS
-from dpbt.public import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
-from dpbt.public import NUMBER as NUMBER
-from dpbt.public import REPLACE_ONE as REPLACE_ONE
-from dpbt.public import UNSPLIT as UNSPLIT
-from dpbt.public import Questions as Questions
-from dpbt.public import Relation as Relation
-from dpbt.public import Response as Response
-from dpbt.public import Tree as Tree
-from dpbt.public import one_of_classes as one_of_classes
-from dpbt.public import relation as relation
-from dpbt.public import relation_name as relation_name
-from dpbt.public import without_values as without_values
-from dpbt.storage import HoldsFunctions
+from dpbt.common.public import ADD_REMOVE as ADD_REMOVE
+from dpbt.common.public import BINARY as BINARY
+from dpbt.common.public import CELLS as CELLS
+from dpbt.common.public import GRID as GRID
+from dpbt.common.public import MAX_ROWS as MAX_ROWS
+from dpbt.common.public import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
+from dpbt.common.public import NUMBER as NUMBER
+from dpbt.common.public import REPLACE_ONE as REPLACE_ONE
+from dpbt.common.public import UNSPLIT as UNSPLIT
+from dpbt.common.public import Questions as Questions
+from dpbt.common.public import Relation as Relation
+from dpbt.common.public import Response as Response
+from dpbt.common.public import Tree as Tree
+from dpbt.common.public import one_of_classes as one_of_classes
+from dpbt.common.public import relation as relation
+from dpbt.common.public import relation_name as relation_name
+from dpbt.common.public import without_values as without_values
+from dpbt.common.storage import HoldsFunctions
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray

@@ -14,8 +14,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from dpbt.public import MAX_ROWS_IN_BLOCKS
-from dpbt.storage import without_twins
+from dpbt.common.public import MAX_ROWS_IN_BLOCKS
+from dpbt.common.storage import without_twins
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         weighting,
     )
     from dpbt.analysis import audit, effects, plot
-    from dpbt.data import blocks, cells, convert, domains, files, owner, questions
+    from dpbt.data import blocks, cells, convert, domains, files, owner, splits
     from dpbt.data.tables import table
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.filter import Filter
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from dpbt.training.boosting import Boosted, boost, replay
     from dpbt.training.fit import fit
     from dpbt.tuning import tune
-    from dpbt.types import Questions, Recipe, Table, Transcript, Tree
+    from dpbt.types import Recipe, Splits, Table, Transcript, Tree
 
 _MODULES = {
     "dpbt": "learners losses recipes sweeps tuning weighting",
     "dpbt.analysis": "audit effects plot",
-    "dpbt.data": "blocks cells convert domains files owner questions",
+    "dpbt.data": "blocks cells convert domains files owner splits",
     "dpbt.privacy": "accounting boundary keys mechanisms",
     "dpbt.release": "onnx",
     "dpbt.training": "boosting processes",
@@ -50,7 +50,7 @@ _MODULES = {
 """The modules of the library by their package."""
 
 _NAMES = {
-    "dpbt.types": "Questions Recipe Table Transcript Tree",
+    "dpbt.types": "Splits Recipe Table Transcript Tree",
     "dpbt.data.tables": "table",
     "dpbt.privacy.filter": "Filter",
     "dpbt.privacy.keys": "fresh_key",
@@ -69,7 +69,7 @@ __all__ = [
     "Boosted",
     "Filter",
     "Model",
-    "Questions",
+    "Splits",
     "Recipe",
     "Table",
     "Transcript",

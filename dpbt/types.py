@@ -31,9 +31,9 @@ from dpbt.common.public import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
 from dpbt.common.public import NUMBER as NUMBER
 from dpbt.common.public import REPLACE_ONE as REPLACE_ONE
 from dpbt.common.public import UNSPLIT as UNSPLIT
-from dpbt.common.public import Questions as Questions
 from dpbt.common.public import Relation as Relation
 from dpbt.common.public import Response as Response
+from dpbt.common.public import Splits as Splits
 from dpbt.common.public import Tree as Tree
 from dpbt.common.public import one_of_classes as one_of_classes
 from dpbt.common.public import relation as relation
@@ -73,14 +73,14 @@ class Table(NamedTuple):
     """Private rows, as all learners read them.
 
     Attributes:
-        cells: u8[N, F]: the public cell that each feature of a row lies in; `questions` are asked
-            of it. Or f32[N, F]: exact numbers, without questions, for learners that read positions
+        cells: u8[N, F]: the public cell that each feature of a row lies in; `splits` are asked
+            of it. Or f32[N, F]: exact numbers, without splits, for learners that read positions
             or numbers only. What a cell holds is private, and no content is an error.
         target: bool[N]: the row is of the positive class. u8[N], its class, with several classes,
             and f32[N], the position of its number in the declared range, in regression.
         present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
             capacity change this mask only. What an absent row holds never matters.
-        questions: what may be asked of the cells; None with exact numbers.
+        splits: what may be asked of the cells; None with exact numbers.
         weight: f32[N]: the weight of each row, in units of the largest that any row may have. It is
             clipped to [0, 1], and a weight that is no number is 0. None if all rows weigh the same.
         declared: u32[2]: what the targets were declared as (`targets.fingerprint`), which is public
@@ -90,7 +90,7 @@ class Table(NamedTuple):
     cells: Array
     target: Array
     present: Array
-    questions: Questions | None = None
+    splits: Splits | None = None
     weight: Array | None = None
     declared: Array | None = None
     __repr__ = without_values
@@ -173,7 +173,7 @@ class Partition(NamedTuple):
 
     Attributes:
         structure: (params, public) -> what is public in a round and the program, the hypothesis and
-            its predictions all read, such as its questions. The loop asks for it once a round.
+            its predictions all read, such as its splits. The loop asks for it once a round.
         place: (structure of a round, prepared) -> the same rows with what the structure says of
             each by itself, such as its leaf.
         reads: (structure of a round) -> i32[k]: the features whose cells `place` reads. Nothing

@@ -21,7 +21,7 @@ COMMANDS = {
     "tuning": "experiments.comparisons.tuning",
     "sampling": "experiments.comparisons.sampling",
     "bench": "experiments.bench",
-    "questions": "experiments.comparisons.questions",
+    "splits": "experiments.comparisons.splits",
     "messages": "experiments.messages",
     "data": "experiments.common.data.command",
     "reproduction": "experiments.reproduction",

@@ -18,7 +18,7 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.data import domains
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.privacy import mechanisms
 from dpbt.sweeps import plan, runner
 from dpbt.types import Recipe, Table

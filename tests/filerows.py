@@ -83,7 +83,7 @@ def with_a_gap(table: Table, place: int) -> Table:
         held = np.asarray(array)
         return jnp.asarray(np.insert(held, place, np.zeros_like(held[0]), axis=0)[: len(held)])
 
-    return Table(*map(open_up, table[:3]), table.questions)
+    return Table(*map(open_up, table[:3]), table.splits)
 
 
 def pairs(

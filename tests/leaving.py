@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.sweeps import plan
 
 N = 1237

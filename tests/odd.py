@@ -16,7 +16,7 @@ LONG = "zqxcell" * 20_000
 
 
 class Hostile(type):
-    """A class whose every question raises."""
+    """A class whose every split raises."""
 
     def __eq__(cls, other):
         raise RuntimeError("zqxcell")

@@ -1,10 +1,10 @@
-"""Splits and positions on the grid of raw columns, without cells: what questions must give."""
+"""Splits and positions on the grid of raw columns, without cells: what splits must give."""
 
 import numpy as np
 
 from dpbt.data.cells import cells_of, read_codes, read_numbers, read_truths
 from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
-from dpbt.data.questions import splits_of
+from dpbt.data.splits import splits_of
 from dpbt.data.tables import table
 
 

@@ -1,6 +1,6 @@
 """Oblivious trees as plain loops over rows, levels and leaves, in float64, without JAX.
 
-The questions of a tree are public and are given. All else follows from them and from the release.
+The splits of a tree are public and are given. All else follows from them and from the release.
 """
 
 import functools
@@ -15,7 +15,7 @@ LN2 = math.log(2)
 
 
 def leaf_of(feature, right, row):
-    """The leaf of one row; the first question is the highest bit."""
+    """The leaf of one row; the first split is the highest bit."""
     leaf = 0
     for asked, side in zip(feature, right, strict=True):
         leaf = 2 * leaf + int(side[row[asked]])

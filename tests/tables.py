@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbt.analysis import audit
 from dpbt.data import domains
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.privacy import keys
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Relation, Table
 
@@ -34,8 +34,8 @@ def random_table(seed: int, rows: int, splits: int, absent: int = 0) -> Table:
 
 def allowing(table: Table, allowed: np.ndarray) -> Table:
     """The table with a choice of the splits that are allowed, bool[S]."""
-    questions = table.questions._replace(allowed=jnp.asarray(allowed))
-    return table._replace(questions=questions)
+    splits = table.splits._replace(allowed=jnp.asarray(allowed))
+    return table._replace(splits=splits)
 
 
 def every_pattern(splits: int) -> tuple[np.ndarray, np.ndarray]:

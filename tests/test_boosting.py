@@ -14,7 +14,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.data.questions import columns_of, of_splits, splits_of
+from dpbt.data.splits import columns_of, of_splits, splits_of
 from dpbt.data.tables import take
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, variates
@@ -261,26 +261,26 @@ def bad(table, **changes):
 
 
 def asking(table, **changes):
-    return table._replace(questions=table.questions._replace(**changes))
+    return table._replace(splits=table.splits._replace(**changes))
 
 
-def numbers(table, questions):
-    return table._replace(cells=table.cells.astype(jnp.float32), questions=questions)
+def numbers(table, splits):
+    return table._replace(cells=table.cells.astype(jnp.float32), splits=splits)
 
 
 BAD_TABLES = {
     "bits": (lambda t: bad(t, cells=t.cells > 0), "table.cells must be uint8, or float32"),
-    "numbers": (lambda t: numbers(t, None), "trees ask questions of uint8"),
-    "numbers asked": (lambda t: numbers(t, t.questions), "questions are asked of uint8 cells"),
-    "nothing asked": (lambda t: bad(t, questions=None), "uint8 cells needs questions"),
+    "numbers": (lambda t: numbers(t, None), "trees ask splits of uint8"),
+    "numbers asked": (lambda t: numbers(t, t.splits), "splits are asked of uint8 cells"),
+    "nothing asked": (lambda t: bad(t, splits=None), "uint8 cells needs splits"),
     "target": (lambda t: bad(t, target=t.target.astype(jnp.int32)), "table.target must be bool"),
     "rank": (lambda t: bad(t, cells=t.cells[:, 0]), "uint8, or float32 numbers, of rank 2"),
     "lengths": (lambda t: bad(t, target=t.target[:-1]), "must have the same rows, and do not"),
     "no features": (lambda t: bad(t, cells=t.cells[:, :0]), "at least one row and one feature"),
-    "fewer features": (lambda t: bad(t, cells=t.cells[:, :6]), "questions.feature must number"),
-    "low": (lambda t: asking(t, low=t.questions.low[:-1]), "questions.low must be uint8"),
-    "position": (lambda t: asking(t, position=t.questions.position[:, 1:]), "questions.position"),
-    "attribute": (lambda t: asking(t, attribute=t.questions.attribute - 1), "questions.attribute"),
+    "fewer features": (lambda t: bad(t, cells=t.cells[:, :6]), "splits.feature must number"),
+    "low": (lambda t: asking(t, low=t.splits.low[:-1]), "splits.low must be uint8"),
+    "position": (lambda t: asking(t, position=t.splits.position[:, 1:]), "splits.position"),
+    "attribute": (lambda t: asking(t, attribute=t.splits.attribute - 1), "splits.attribute"),
     "too many rows": (lambda t: take(t, np.arange(160) % 80), "at most rows=80"),
 }
 
@@ -367,7 +367,7 @@ def test_splits_that_are_not_allowed_are_never_chosen(small_table):
     recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=3)
     model = dpbt.fit(jax.random.key(0), allowing(small_table, allowed), recipe)
     assert set(np.unique(model.hypotheses.split)) == {0, 2}
-    with pytest.raises(ValueError, match=r"questions.allowed must be bool\[7\]"):
+    with pytest.raises(ValueError, match=r"splits.allowed must be bool\[7\]"):
         dpbt.fit(jax.random.key(0), allowing(small_table, allowed[:3]), recipe)
 
 

@@ -15,7 +15,7 @@ from dpbt import recipes
 from dpbt.analysis import audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
-from dpbt.data.questions import splits_of
+from dpbt.data.splits import splits_of
 from dpbt.learners.words import cells_in_words
 from dpbt.recipes.oblivious import attributes_of
 from tests.reference_domains import library_splits
@@ -100,7 +100,7 @@ HAND = [
 
 @pytest.mark.parametrize("case", range(len(HAND)))
 def test_kinds_by_hand(case):
-    """`test_questions.py` compares the splits of any cells with a reference."""
+    """`test_splits.py` compares the splits of any cells with a reference."""
     kind, values, cells, yes, no = HAND[case]
     assert encode({"x": kind}, {"x": values})[:, 0].tolist() == cells
     said = domains.predicates({"x": kind})
@@ -126,7 +126,7 @@ def test_a_domain_is_its_columns_side_by_side():
 
 def test_positions_by_hand():
     cut, gains = Numeric(0, 120, cuts=(18, 65.5), missing=True), Numeric(0, 9999, 4, scale="log")
-    grid = domains.questions({"x": cut}).position
+    grid = domains.splits({"x": cut}).position
     assert grid[:, :4].tolist() == [[0, 0.5, 1, 0], [0, 0, 0, 1]]
     ordered = Nominal(("low", "middle", "high"), ordered=True)
     for kind, values, expected in (
@@ -206,7 +206,7 @@ def test_words_of_attributes_are_those_of_the_splits_with_the_same_cells():
         "group": Nominal(("a", "b", "c"), groups={"bc": ("b", "c")}),
         "order": Nominal(("a", "b", "c", "d"), groups={"bc": ("b", "c")}, ordered=True),
     }
-    asked, words = domains.questions(domain), domains.predicates(domain)
+    asked, words = domains.splits(domain), domains.predicates(domain)
     for attribute, feature, position in zip(
         domains.attributes(domain), asked.attribute, asked.position, strict=True
     ):
@@ -435,7 +435,7 @@ def test_what_is_no_path_is_refused_by_name(wrong):
 @pytest.mark.parametrize("wrong", [None, ["age"], "age", DOMAIN.items(), {"age": None}])
 def test_what_is_no_domain_is_refused_by_all_that_read_one(wrong):
     for read in (
-        domains.questions,
+        domains.splits,
         domains.predicates,
         domains.attributes,
         audit.whole_domain,
@@ -476,5 +476,5 @@ def test_explanations_are_the_model():
         scope = {"holds": holds, "total": 0.0}
         exec("if True:\n" + "\n".join(lines), scope)
         assert scope["total"] == pytest.approx(float(expected), abs=2e-4)
-    with pytest.raises(ValueError, match="other questions"):
+    with pytest.raises(ValueError, match="other splits"):
         dpbt.explain(model, {"member": Boolean()})

@@ -78,7 +78,7 @@ def test_effects_are_variances_over_every_row(saved, name):
 
 def test_an_attribute_that_no_tree_reads_has_no_effect():
     found = {e.attribute: e.variance for e in attribute_effects(MODELS["rules"], DOMAIN)}
-    asked = MODELS["rules"].questions.feature[MODELS["rules"].hypotheses.split.ravel()].tolist()
+    asked = MODELS["rules"].splits.feature[MODELS["rules"].hypotheses.split.ravel()].tolist()
     unread = [name for number, name in enumerate(DOMAIN) if number not in asked]
     assert unread
     assert all(found[name] == 0 for name in unread)

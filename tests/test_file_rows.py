@@ -11,7 +11,7 @@ from dpbt import recipes
 from dpbt.analysis import audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.data.tables import take
 from dpbt.types import ADD_REMOVE, REPLACE_ONE
 from tests import filerows

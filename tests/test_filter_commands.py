@@ -58,7 +58,7 @@ def test_what_the_fit_refuses_is_not_paid_for(folder, capsys):
 
 
 def test_bounds_that_are_tried_do_not_tell_how_many_rows_the_file_has(folder, capsys):
-    """A fit asks the question of its filter alone, and no other before it reads the rows."""
+    """A fit asks the split of its filter alone, and no other before it reads the rows."""
     path = folder / "filter.db"
     run(capsys, "filter", "new", path, "--epsilon", 8, "--rows", ROWS - 1)
     for bound in (1, ROWS - 2, ROWS, ROWS + 1):

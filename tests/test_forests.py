@@ -54,7 +54,7 @@ def table() -> Table:
 
 
 def leaf_of(attribute, threshold, row):
-    """The leaf a row reaches, one question at a time."""
+    """The leaf a row reaches, one split at a time."""
     node, inner = 0, len(attribute)
     while node < inner:
         node = 2 * node + (2 if row[attribute[node]] > threshold[node] else 1)

@@ -14,11 +14,11 @@ import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.analysis import audit
 from dpbt.data import domains
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.learners import (
     greedy_tree,
     oblivious_prologue,
-    oblivious_questions,
+    oblivious_splits,
     oblivious_tree,
     score_line,
     trees,
@@ -56,7 +56,7 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
     """
     depth, objective = len(budget.settings.alpha), alpha_of is not None
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
-    kind = greedy_tree.Kind(depth, family, family, objective, ADD_REMOVE, noise)
+    kind = greedy_tree.Config(depth, family, family, objective, ADD_REMOVE, noise)
     price = greedy_tree.price(ADD_REMOVE)._replace(bound=sensitivity.perspective_bound)
     return greedy_tree.grow(draw, table, weights, budget, public, kind, alpha_of, price)
 
@@ -157,7 +157,7 @@ def test_bounds_fitted_from_data_are_caught():
     def table(column, fitted):
         high = float(column.max()) if fitted else 100.0
         domain = {"x": domains.Numeric(0.0, high, bins=40)}
-        cells, asked = domains.encode(domain, {"x": x}), domains.questions(domain)
+        cells, asked = domains.encode(domain, {"x": x}), domains.splits(domain)
         present = np.arange(41) < len(column)
         return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(present), asked)
 
@@ -195,7 +195,7 @@ CLIP = 0.3
 
 
 def oblivious(**changes):
-    """One question of one column, and the class sums of its two sides."""
+    """One split of one column, and the class sums of its two sides."""
     fixed = {"rounds": 1, "depth": 1, "attributes_per_tree": (1,), "clip": CLIP, "seed": 1}
     return recipes.oblivious_boost(epsilon=1.0, rows=80, domain=COLUMN, **fixed, **changes)
 
@@ -210,7 +210,7 @@ def with_prologue(recipe, program, intercept):
 def oblivious_kind(**changes):
     attributes = recipes.oblivious.attributes_of(COLUMN)
     noise = mechanisms.discrete_laplace
-    kind = oblivious_tree.Kind(attributes, 1, (1,), False, False, 0.1, ADD_REMOVE, noise)
+    kind = oblivious_tree.Config(attributes, 1, (1,), False, False, 0.1, ADD_REMOVE, noise)
     return kind._replace(**changes)
 
 
@@ -222,7 +222,7 @@ def without_the_clip():
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         kind = oblivious_kind()
         tree, _ = oblivious_tree.structure(kind, budget, public)
-        leaf = oblivious_questions.leaves_of(kind.attributes, tree, rows.cells[:1])
+        leaf = oblivious_splits.leaves_of(kind.attributes, tree, rows.cells[:1])
         sums = jnp.zeros(2**kind.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", kind.noise, sums, **LEAF)
 
@@ -318,7 +318,7 @@ def test_planted_leaks_of_oblivious_trees_are_caught(name):
     # Rows at two places, 2 to 79 of them at the lower one. A row of either place leaves.
     lower = np.arange(80) < np.arange(2, 80)[:, None]
     cells = np.where(lower, 0, 10).astype(np.uint8)[..., None]
-    asked = jax.tree.map(jnp.asarray, domains.questions(COLUMN))
+    asked = jax.tree.map(jnp.asarray, domains.splits(COLUMN))
     here, label = jnp.ones(80, bool), jnp.arange(80) % 4 > 0
     opening = {"classes": jnp.ones(2, jnp.int32)} if site == "classes" else {}
     closing = {"scores": jnp.zeros((10, 2), jnp.int32)} if site == "scores" else {}

@@ -146,7 +146,7 @@ def test_a_fit_on_columns_says_nothing_of_a_rare_cell(watch):
     recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
 
     def run():
-        cells, asked = domains.encode(domain, columns), domains.questions(domain)
+        cells, asked = domains.encode(domain, columns), domains.splits(domain)
         table = Table(cells, ages > 50, np.ones(N, bool), asked)
         model = dpbt.fit(jax.random.key(0), table, recipe)
         return f"{dpbt.explain(model, domain)}\n{dpbt.ledger(recipe)}\n{model!r}"

@@ -208,7 +208,7 @@ def test_a_probability_tells_scores_apart_at_a_number_as_alpha(small_table):
         intercept=jnp.float32(0),
         transcript=dpbt.Transcript({}, {}, {}),
         recipe=recipe,
-        questions=table.questions,
+        splits=table.splits,
         features=table.cells.shape[1],
         dtype="uint8",
     )

@@ -1,4 +1,4 @@
-"""Oblivious trees against plain loops, their public questions, their budgets, and attacks."""
+"""Oblivious trees against plain loops, their public splits, their budgets, and attacks."""
 
 import dataclasses
 import functools
@@ -16,10 +16,10 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import (
     hypotheses,
     oblivious_prologue,
-    oblivious_questions,
+    oblivious_splits,
     oblivious_tree,
 )
-from dpbt.learners.oblivious_questions import Attribute
+from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.types import ADD_REMOVE, CELLS, GRID, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
@@ -51,8 +51,8 @@ def table_of(present=ROWS, more=2):
     here = np.arange(ROWS) < present
     padding = rng.integers(0, CELLS, (ROWS, more), np.uint8)
     cells = np.concatenate([domains.encode(DOMAIN, columns), padding], axis=1)
-    questions = jax.tree.map(jnp.asarray, domains.questions(DOMAIN))
-    return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(here), questions)
+    splits = jax.tree.map(jnp.asarray, domains.splits(DOMAIN))
+    return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(here), splits)
 
 
 def recipe_of(epsilon=3.0, **changes):
@@ -194,10 +194,10 @@ def test_no_weight_is_above_the_clip():
         np.testing.assert_array_equal(counted, expected)
 
 
-# The public questions.
+# The public splits.
 
 
-KIND = oblivious_tree.Kind(
+KIND = oblivious_tree.Config(
     recipes.oblivious.attributes_of(DOMAIN),
     4,
     (1, 2, 3),
@@ -211,7 +211,7 @@ KIND = oblivious_tree.Kind(
 
 @functools.cache
 def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
-    """(questions of the first trees, with a leading axis; mass), for masses that are mostly 0."""
+    """(splits of the first trees, with a leading axis; mass), for masses that are mostly 0."""
     mass = np.zeros((len(attributes), CELLS), np.float32)
     rng = np.random.default_rng(0)
     for own, attribute in zip(mass, attributes, strict=True):
@@ -221,7 +221,7 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
     def draw(numbers):
         def tree(number):
             key = jnp.uint32(seed)
-            return oblivious_questions.draw(
+            return oblivious_splits.draw(
                 attributes, depth, attributes_per_tree, key, number, jnp.asarray(mass)
             )
 
@@ -246,7 +246,7 @@ LISTS = {
     "attributes",
     [FIVE, *(pytest.param(LISTS[name], id=name, marks=pytest.mark.slow) for name in LISTS)],
 )
-def test_both_answers_of_a_question_are_known_cells(attributes):
+def test_both_answers_of_a_split_are_known_cells(attributes):
     """Also where nearly all rows are in one cell; and shares are those of plain loops.
 
     Some trees have an attribute twice, from two decks.
@@ -300,7 +300,7 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     asked, _ = asked_of(attributes, 6, depth)
     cells = np.random.default_rng(1).integers(0, CELLS, (len(attributes), 300), np.uint8)
-    route = jax.jit(functools.partial(oblivious_questions.leaves_of, attributes))
+    route = jax.jit(functools.partial(oblivious_splits.leaves_of, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
         tree = hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
         np.testing.assert_array_equal(route(tree, jnp.asarray(cells)), looked_up(tree, cells))
@@ -339,7 +339,7 @@ def test_sums_of_leaves_are_the_same_in_lanes_of_lanes():
 
 @jax.jit
 def structures(budget, public):
-    """The questions of the first rounds, as a hypothesis has them."""
+    """The splits of the first rounds, as a hypothesis has them."""
     release = {"sums": jnp.zeros(16, jnp.int32)}
     prologue = {"histogram": jnp.full((4, 7, 2), 9, jnp.int32)}
 
@@ -351,16 +351,16 @@ def structures(budget, public):
     return jax.vmap(of_round)(jnp.arange(6, dtype=jnp.int32))
 
 
-def test_questions_depend_on_the_seed_and_on_neither_rounds_nor_rows():
-    def questions(**changes):
+def test_splits_depend_on_the_seed_and_on_neither_rounds_nor_rows():
+    def splits(**changes):
         recipe = recipe_of(**changes)
         return [np.asarray(array) for array in structures(recipe.params, recipe.public())]
 
-    first = questions()
+    first = splits()
     for changes in ({"rounds": 400}, {"rows": 9000}, {"clip": 0.1, "step": 0.9}):
-        for one, other in zip(first, questions(**changes), strict=True):
+        for one, other in zip(first, splits(**changes), strict=True):
             np.testing.assert_array_equal(one, other)
-    for one, other in zip(first, questions(seed=1), strict=True):
+    for one, other in zip(first, splits(seed=1), strict=True):
         assert (one != other).any()
 
 
@@ -410,16 +410,16 @@ def test_cells_that_the_domain_lacks_move_a_draw_no_further():
 
 
 def test_tables_of_another_domain_are_refused():
-    """Their questions say so; they are public."""
+    """Their splits say so; they are public."""
     table, recipe = table_of(more=0), recipe_of()
     for column, words in (
         (Numeric(0, 1, bins=4, missing=True), "column 1 .* has 7 cells, .* know 5"),
         (Numeric(0, 1, bins=7, missing=True), "column 1 .* has 7 cells, .* know 8"),
         (Boolean(), "column 1 .* has 7 cells, .* know 2"),
     ):
-        questions = domains.questions({**DOMAIN, "size": column})
+        splits = domains.splits({**DOMAIN, "size": column})
         with pytest.raises(ValueError, match=words):
-            dpbt.fit(jax.random.key(0), table._replace(questions=questions), recipe)
+            dpbt.fit(jax.random.key(0), table._replace(splits=splits), recipe)
     recipe.learner.hypotheses.check(table)
 
 
@@ -431,9 +431,9 @@ def test_tables_of_another_number_of_columns_are_refused_everywhere():
 
     transcript = BOOST(key, table, recipe).transcript
     narrow = table._replace(cells=table.cells[:, :3])
-    questions = domains.questions({name: DOMAIN[name] for name in ("kind", "size", "on")})
+    splits = domains.splits({name: DOMAIN[name] for name in ("kind", "size", "on")})
     for act, words in (
-        (lambda: dpbt.fit(key, narrow._replace(questions=questions), recipe), "another number"),
+        (lambda: dpbt.fit(key, narrow._replace(splits=splits), recipe), "another number"),
         (lambda: dpbt.boost(key, narrow, recipe), "has fewer"),
         (lambda: dpbt.replay(transcript, narrow, recipe), "has fewer"),
     ):

@@ -109,7 +109,7 @@ def conditions(lines, path=()):
 
 
 def words_of(kind, hypotheses):
-    return kind.explain(hypotheses, dpbt.domains.questions(DOMAIN), DOMAIN, None, None)
+    return kind.explain(hypotheses, dpbt.domains.splits(DOMAIN), DOMAIN, None, None)
 
 
 def test_only_branches_that_a_row_can_reach_are_shown():
@@ -132,7 +132,7 @@ def test_only_branches_that_a_row_can_reach_are_shown():
 
 
 def test_branches_and_trees_that_say_the_same_are_shown_once():
-    """By hand: a question that is asked again, an unsplit node, equal leaves, and equal trees."""
+    """By hand: a split that is asked again, an unsplit node, equal leaves, and equal trees."""
     split = np.array([[4, 4, 2], [4, -1, 9], [0, 1, 2]], np.int32)
     leaf = np.array([[1, 9, 2, 2], [3, 8, 3, 3], [1, -1, 1, -1]], np.float32)
     assert words_of(TREES, dpbt.Tree(split, leaf)).splitlines() == [
@@ -176,16 +176,16 @@ def test_the_words_of_a_model_are_what_it_computes(model, table, columns):
 
 
 def test_words_are_refused_for_another_domain_and_for_exact_numbers(model, table):
-    with pytest.raises(ValueError, match="other questions"):
+    with pytest.raises(ValueError, match="other splits"):
         dpbt.explain(model, {**DOMAIN, "age": Numeric(0, 100, bins=11)})
-    with pytest.raises(ValueError, match="other questions"):
+    with pytest.raises(ValueError, match="other splits"):
         dpbt.explain(model, {"other": Boolean()})
     with pytest.raises(ValueError, match=r"expected a model, as dpbt.fit returns it, got dict"):
         dpbt.explain(DOMAIN, model)
     for wrong in (None, ["age", "job", "member"]):
         with pytest.raises(ValueError, match="a domain must map column names"):
             dpbt.explain(model, wrong)
-    exact = dataclasses.replace(model, questions=None)
+    exact = dataclasses.replace(model, splits=None)
     with pytest.raises(ValueError, match="exact numbers"):
         dpbt.explain(exact, DOMAIN)
 

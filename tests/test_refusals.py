@@ -9,7 +9,7 @@ from dpbt import recipes
 from dpbt.analysis import audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.sweeps import plan
 from dpbt.types import Table
 from experiments.common import protocols
@@ -18,7 +18,7 @@ from tests.leaving import BOUND, N, Watch, found_in, private_task
 KEY = jax.random.key(0)
 SPLITS, LABEL = np.zeros((N, 3), bool), np.zeros(N, bool)
 ZEROS = of_splits(SPLITS, LABEL, ~LABEL)
-CELLS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.questions
+CELLS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.splits
 NAMES = np.array(["zqxcell"] * N)
 TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
 SMALL = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)

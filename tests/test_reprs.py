@@ -11,7 +11,7 @@ import dpbt
 from dpbt import boosting, recipes
 from dpbt.data import blocks, cells, convert, frames
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import halfspace, oblivious_questions, random_tree, trees
+from dpbt.learners import halfspace, oblivious_splits, random_tree, trees
 from dpbt.learners.hypotheses import Rows
 from dpbt.privacy.boundary import DrawSpec, Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
@@ -38,7 +38,7 @@ def objects():
     """Name -> an object that holds private rows, or exact sums of them."""
     task = private_task()
     table, exact = task.table, jnp.full((4,), N, jnp.int32)
-    numbers = table._replace(cells=jnp.full((N, 2), 31337.7719), questions=None)
+    numbers = table._replace(cells=jnp.full((N, 2), 31337.7719), splits=None)
     recipe = recipes.bdpe(epsilon=1.0, rows=N, rounds=1, depth=1, relation="replace_one")
     block = convert.RawRows(CELLS, LABELS, np.ones(N))
     keys = boosting.noise_keys(jax.random.key(N), recipe)
@@ -51,7 +51,7 @@ def objects():
         "rows for trees": trees.prepare(table),
         "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
         "rows for forests": random_tree.Positions(*(jnp.full((N,), N) for _ in range(3))),
-        "rows for oblivious trees": oblivious_questions.prepare(table),
+        "rows for oblivious trees": oblivious_splits.prepare(table),
         "cells": trees.Cells(*(jnp.full((N,), N) for _ in range(4))),
         "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
         "sums given": Given({"a": exact}, keys.prologue, exact),
@@ -85,9 +85,7 @@ def test_no_object_shows_its_rows():
 
 
 def test_a_table_shows_its_columns_and_their_dtype():
-    words = (
-        "Table(5 columns, cells: uint8, target: bool, present: bool, questions; values not shown)"
-    )
+    words = "Table(5 columns, cells: uint8, target: bool, present: bool, splits; values not shown)"
     assert repr(private_task().table) == words
     assert "columns" in repr(convert.RawRows(CELLS, LABELS))
 

@@ -181,7 +181,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     response = targets.response_of(TARGETS[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
     under = dpbt.types.relation(relation)
-    kind = oblivious_tree.Kind(attributes, 2, (1,), False, False, 0.0, under, noise, response)
+    kind = oblivious_tree.Config(attributes, 2, (1,), False, False, 0.0, under, noise, response)
     order = 1 if noise is mechanisms.discrete_laplace else 2
     directions = np.array(list(itertools.product((-1, -0.5, 0, 0.5, 1), repeat=3))[:62])
     directions = np.concatenate([directions, -directions])

@@ -156,7 +156,7 @@ def test_a_loaded_model_answers_as_the_fitted_one_bit_for_bit(name, tmp_path):
 
     assert str(dpbt.ledger(loaded)) == str(dpbt.ledger(model)) == loaded.kept.ledger
     assert dpbt.statement(loaded) == dpbt.statement(model) == loaded.kept.statement
-    if model.questions is not None:
+    if model.splits is not None:
         assert dpbt.explain(loaded) == dpbt.explain(model, DOMAIN)
 
     if about.probability == "shares":
@@ -186,7 +186,7 @@ for name in sys.argv[1:]:
     found[name] = model.decision_function(columns)
     if model.about.probability is not None:
         model.predict_proba(columns)
-    if model.questions is not None:
+    if model.splits is not None:
         assert dpbt.explain(model)
 np.savez("found.npz", **found)
 """
@@ -413,7 +413,7 @@ def _array(content, name):
 
 
 CRAFTED = {
-    "a split that no question has": lambda c: _array(c, "split")["values"].__setitem__(0, 10**6),
+    "a split that no split has": lambda c: _array(c, "split")["values"].__setitem__(0, 10**6),
     "a split below unsplit": lambda c: _array(c, "split")["values"].__setitem__(0, -2),
     "a split that is no integer": lambda c: _array(c, "split")["values"].__setitem__(0, 0.5),
     "a leaf beyond float32": lambda c: _array(c, "leaf")["values"].__setitem__(0, 1e300),
@@ -428,7 +428,7 @@ CRAFTED = {
     "a kind of other arrays": lambda c: c["hypotheses"].update(kind="tree_groups"),
     "more features": lambda c: c["rows"].update(features=8),
     "another dtype": lambda c: c["rows"].update(dtype="float32"),
-    "no domain and no questions": lambda c: c["rows"].update(domain=None),
+    "no domain and no splits": lambda c: c["rows"].update(domain=None),
     "a column of no kind": lambda c: c["rows"]["domain"].update(age={"type": "code"}),
     "an unknown loss": lambda c: c.update(probability="mine"),
     "no reason": lambda c: c.update(probability=None, reason=None),
@@ -485,7 +485,7 @@ def test_another_domain_is_refused(model, tmp_path):
     other = {**DOMAIN, "age": Numeric(15, 95, bins=9, missing=True)}
     fewer = {name: DOMAIN[name] for name in list(DOMAIN)[:-1]}
     for domain in (other, fewer, dict(reversed(DOMAIN.items()))):
-        with pytest.raises(ValueError, match="other questions"):
+        with pytest.raises(ValueError, match="other splits"):
             model.save(tmp_path / "m.json", domain=domain)
     with pytest.raises(ValueError, match="names of columns must be text"):
         model.save(tmp_path / "m.json", domain=dict(enumerate(DOMAIN.values())))

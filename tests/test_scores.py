@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpbt import losses, mechanisms
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, variates
 from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, Noise, Public, View

@@ -8,7 +8,7 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes
 from dpbt.data import shapes
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.release import scoring as prediction
 from dpbt.training import fit as training_fit
 from dpbt.types import MAX_ROWS

@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
-from dpbt.data.questions import of_splits, splits_of
+from dpbt.data.splits import of_splits, splits_of
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.training import fit as training_fit

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.data.questions import splits_of
+from dpbt.data.splits import splits_of
 from dpbt.learners import lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.types import GRID, UNSPLIT

@@ -11,7 +11,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.questions import columns_of, splits_of
+from dpbt.data.splits import columns_of, splits_of
 from dpbt.data.tables import take
 from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import Cells
@@ -121,7 +121,7 @@ def test_many_rows_of_many_cells_are_summed_by_cell():
         asked = jax.eval_shape(trees.prepare, table._replace(cells=cells)).asked
         return isinstance(asked, Cells)
 
-    most = len(table.questions.feature) // trees.SPLITS_OF_A_FEATURE
+    most = len(table.splits.feature) // trees.SPLITS_OF_A_FEATURE
     assert most > 3
     assert laid_out(trees.MANY_CELLS, most)
     assert not laid_out(trees.MANY_CELLS - 1, most)
@@ -180,7 +180,7 @@ def test_releases_do_not_depend_on_order_or_padding(small_table, calibration):
         jnp.concatenate([small_table.cells, jnp.asarray(rng.integers(0, 256, (40, 7)), jnp.uint8)]),
         jnp.concatenate([small_table.target, jnp.asarray(rng.random(40) < 0.5)]),
         jnp.concatenate([small_table.present, jnp.zeros(40, bool)]),
-        small_table.questions,
+        small_table.splits,
     )
     same(padded)
 

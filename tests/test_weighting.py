@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpbt import weighting
 from dpbt.analysis import audit
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.privacy import sensitivity
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Public
 from tests import reference_smooth

@@ -7,7 +7,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.tuning import selections

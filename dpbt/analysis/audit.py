@@ -19,7 +19,7 @@ import numpy as np
 from dpbt.common.validate import positive, whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
-from dpbt.data.questions import of_splits, same
+from dpbt.data.splits import of_splits, same
 from dpbt.data.targets import Target, response_of
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
@@ -277,17 +277,17 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
 
     Raises:
         ValueError: if an argument is of another kind, the tables have different shapes or
-            questions or more rows than `rows`, or a log density is not a number.
+            splits or more rows than `rows`, or a log density is not a number.
     """
     for each in (table, other):
         check_run(each, recipe)
     table, other = jax.tree.map(jnp.asarray, (table, other))
     if table.cells.shape != other.cells.shape:
         raise ValueError("the tables must have one shape")
-    ours, theirs = table.questions, other.questions
+    ours, theirs = table.splits, other.splits
     alike = ours is theirs if ours is None or theirs is None else same(ours, theirs)
     if not alike:
-        raise ValueError("the tables must have the same questions")
+        raise ValueError("the tables must have the same splits")
     recorded = _recorded(key, table, recipe, transcripts, [other.present])
     found = _compared(recorded, table, other, other.present[None, None], recipe, {})
     loss, _ = _numbers(found)
@@ -327,8 +327,8 @@ def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
 def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> np.ndarray:
     """bool[batches, size, N]: masks in equal batches that fit the memory; some may occur twice."""
     rows, features = near.table.cells.shape
-    questions = near.table.questions
-    splits = features if questions is None else len(questions.feature)
+    splits = near.table.splits
+    splits = features if splits is None else len(splits.feature)
     key = jax.random.key(0)
     hypotheses = jax.eval_shape(boost, key, near.table, recipe, key)[1]
     leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
@@ -456,7 +456,7 @@ def search(
         recipe: one setting; its own `rows` must be at least `rows`.
         rows: N of the tables, at least 1, or 2 under replace-one. Rows come and go, so the number
             of present ones varies up to N.
-        splits: S of the tables, of `questions.of_splits`; all bit patterns are allowed.
+        splits: S of the tables, of `splits.of_splits`; all bit patterns are allowed.
         restarts: how many tables are improved side by side.
         sweeps: how many rounds of moves; each proposes one change of a few bits to every table.
         sites: the sites to evaluate; all by default. A site that attains its claim on any table

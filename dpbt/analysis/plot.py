@@ -49,7 +49,7 @@ def attributes(
     classes are added up. A predicted number is in its units.
 
     Noise makes bars, too. An attribute that tells nothing has one if a noisy choice, or the public
-    questions of a random tree, asked for it.
+    splits of a random tree, asked for it.
 
     Args:
         model: from `fit`, trained on cells; or from `dpbt.load`.

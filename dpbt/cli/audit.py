@@ -80,8 +80,8 @@ def _neighbours(domain: Domain, label: Label, rows: int, options: argparse.Names
     cells = rng.integers(0, counts, (rows + more, len(counts))).astype(np.uint8)
     target = rng.choice(dpbt.audit.labels_of(label.target), rows + more)
     weight = None if label.weight is None else rng.random(rows).astype(np.float32)
-    here, questions = np.ones(rows, bool), domains.questions(domain)
-    arrays: Any = (cells[:rows], target[:rows], here, questions, weight)
+    here, splits = np.ones(rows, bool), domains.splits(domain)
+    arrays: Any = (cells[:rows], target[:rows], here, splits, weight)
     table = dpbt.Table(*arrays)
     pairs = [(number % rows, number % more) for number in range(options.neighbours)]
     near = dpbt.audit.neighbours(table, options.relation, (cells[rows:], target[rows:]), pairs)

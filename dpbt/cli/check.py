@@ -74,7 +74,7 @@ def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:
         file: of the rows, or a folder of blocks.
         domain: the public domain.
         label: of the rows.
-        yes: go on without a question.
+        yes: go on without a split.
         what: would be done.
 
     Raises:

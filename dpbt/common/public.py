@@ -58,7 +58,7 @@ def without_values(self: Any) -> str:
         for name, field in fields.items()
         if field is not None
     ]
-    if "questions" in fields and getattr(self.cells, "ndim", 0) == 2:  # not columns by rows
+    if "splits" in fields and getattr(self.cells, "ndim", 0) == 2:  # not columns by rows
         shown.insert(0, f"{self.cells.shape[1]} columns")
     return f"{type(self).__name__}({', '.join(shown)}; values not shown)"
 
@@ -103,11 +103,11 @@ def one_of_classes(classes: int) -> Response:
     return Response("uint8", classes)
 
 
-class Questions(NamedTuple):
+class Splits(NamedTuple):
     """What may be asked of the cells of a row: splits, and positions in a range. Public.
 
-    A cell that no question knows satisfies no split and is at position 0 of every attribute.
-    `dpbt.questions` computes splits and positions from questions and cells.
+    A cell that no split knows satisfies no split and is at position 0 of every attribute.
+    `dpbt.splits` computes splits and positions from splits and cells.
 
     Attributes:
         feature: i32[S]: the feature that split s reads.
@@ -128,15 +128,15 @@ class Questions(NamedTuple):
     allowed: AnyArray | None = None
 
 
-def of_bits(count: int) -> Questions:
-    """The questions of `count` features of two cells: split and attribute s are feature s."""
+def of_bits(count: int) -> Splits:
+    """The splits of `count` features of two cells: split and attribute s are feature s."""
     import numpy as np
 
     features = np.arange(count, dtype=np.int32)
     ones = np.ones(count, np.uint8)
     position = np.zeros((count, CELLS), np.float32)
     position[:, 1] = 1
-    return Questions(features, ones, ones, features, position)
+    return Splits(features, ones, ones, features, position)
 
 
 class Tree(NamedTuple):

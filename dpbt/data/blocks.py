@@ -28,7 +28,7 @@ import numpy as np
 from msgspec import Meta
 
 from dpbt.common.formats import Digits, decode, own
-from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Questions, without_values
+from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Splits, without_values
 from dpbt.common.validate import as_path
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
@@ -175,9 +175,9 @@ class BlockTable:
         return len(self.domain)
 
     @property
-    def questions(self) -> Questions:
+    def splits(self) -> Splits:
         """What may be asked of the cells."""
-        return domains.questions(self.domain)
+        return domains.splits(self.domain)
 
     @property
     def identity(self) -> str:

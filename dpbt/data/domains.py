@@ -1,7 +1,7 @@
 """Public domains: what each column may hold, declared before anyone looks at the rows.
 
 A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boolean` (`kinds`). It
-defines the public splits as questions of cells. They are the predicates "column > threshold",
+defines the public splits as splits of cells. They are the predicates "column > threshold",
 "column = value" and "column >= value". Nothing here is ever fitted from data.
 
 Encoding is a map of each row alone, cell by cell as `cells` says. It never raises an error on a
@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from dpbt.common import formats
-from dpbt.common.public import Questions
+from dpbt.common.public import Splits
 from dpbt.common.validate import as_path, shown
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
@@ -54,7 +54,7 @@ def check(domain: object) -> None:
 
 
 def predicates(domain: Domain) -> list[Predicate]:
-    """The public splits of a domain, in the order of `questions`.
+    """The public splits of a domain, in the order of `splits`.
 
     Raises:
         ValueError: as `check`.
@@ -85,7 +85,7 @@ class Attribute:
 
 
 def attributes(domain: Domain) -> list[Attribute]:
-    """The public attributes of a domain, in the order of `questions` without `codes`.
+    """The public attributes of a domain, in the order of `splits` without `codes`.
 
     Raises:
         ValueError: as `check`.
@@ -125,7 +125,7 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
     """u8[N, F]: the public cell that each value lies in, one feature for each column of the domain.
 
     Row n is a function of the cells of row n alone, so no row changes how another is encoded.
-    `questions` has the splits and attributes of the result.
+    `splits` has the splits and attributes of the result.
 
     Args:
         domain: the public domain.
@@ -141,7 +141,7 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
     return np.stack([kind.read(read[name])[0] for name, kind in domain.items()], axis=1)
 
 
-def questions(domain: Domain, *, codes: bool = False) -> Questions:
+def splits(domain: Domain, *, codes: bool = False) -> Splits:
     """What is asked of the cells that `encode` gives: the splits in the order of `predicates`.
 
     The position of a number is the share of the column's thresholds that it exceeds. So a threshold
@@ -163,7 +163,7 @@ def questions(domain: Domain, *, codes: bool = False) -> Questions:
 
     of_split, low, high = zip(*splits, strict=True)
     of_attribute, position = zip(*attributes, strict=True)
-    return Questions(
+    return Splits(
         feature=np.array(of_split, np.int32),
         low=np.array(low, np.uint8),
         high=np.array(high, np.uint8),
@@ -177,7 +177,7 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
 
     A threshold t uniform in [0, 1) on "position > t" is uniform in the attribute's range. The
     position of a Boolean is the Boolean itself. The position of a number is linear in the number,
-    whatever its cuts or scale. (`questions` has the same attributes with numbers on the declared
+    whatever its cuts or scale. (`splits` has the same attributes with numbers on the declared
     grid.)
 
     Args:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
-from dpbt.data.domains import Columns, Domain, encode, positions, questions
+from dpbt.data.domains import Columns, Domain, encode, positions, splits
 from dpbt.data.targets import Label, Target, fingerprint
 from dpbt.types import MAX_ROWS, AnyArray, Table, dtype_and_rank
 
@@ -70,7 +70,7 @@ def table(
     stays.
 
     Returns:
-        Cells u8[capacity, F] with the domain's questions, which every learner reads, or exact
+        Cells u8[capacity, F] with the domain's splits, which every learner reads, or exact
         positions f32[capacity, A]; target and present bool[capacity]. The target of an absent row
         is False, or 0. Weights f32[capacity] are in units of the largest, and None if none were
         given.
@@ -102,14 +102,14 @@ def table(
         jax.device_put(np.pad(rows, ((0, padding), (0, 0)))),
         jax.device_put(np.pad(label, (0, padding))),
         jax.device_put(np.pad(there, (0, padding))),
-        None if exact else jax.tree.map(jax.device_put, questions(domain, codes=codes)),
+        None if exact else jax.tree.map(jax.device_put, splits(domain, codes=codes)),
         None if weight is None else jax.device_put(np.pad(weight, (0, padding))),
         None if target is None else jax.device_put(fingerprint(target)),
     )
 
 
 def take(table: Table, rows: AnyArray) -> Table:
-    """The table of some rows only, in their order; the questions stay.
+    """The table of some rows only, in their order; the splits stay.
 
     Args:
         table: N rows.
@@ -126,4 +126,4 @@ def take(table: Table, rows: AnyArray) -> Table:
         raise ValueError("a mask of rows must have an entry for each row of the table")
     cells, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
     weight = None if table.weight is None else jnp.asarray(table.weight)[chosen]
-    return Table(cells, target, present, table.questions, weight, table.declared)
+    return Table(cells, target, present, table.splits, weight, table.declared)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.common.public import CELLS, Questions
+from dpbt.common.public import CELLS, Splits
 
 
 class Graph:
@@ -38,11 +38,11 @@ class Graph:
         first = CELLS * np.arange(len(feature), dtype=np.int64)[None]
         return self.constant(table.reshape(-1)).at(cells + first)
 
-    def positions(self, rows: Value, questions: Questions | None) -> Value:
+    def positions(self, rows: Value, splits: Splits | None) -> Value:
         """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
-        if questions is None:
+        if splits is None:
             return rows
-        attribute, position = (np.asarray(field) for field in questions[3:5])
+        attribute, position = (np.asarray(field) for field in splits[3:5])
         return self.asked(rows, attribute, position.astype(np.float32))
 
     def descend(self, rows: Value, leaf: np.ndarray, right: Any) -> Value:

@@ -123,16 +123,16 @@ def objective_alpha(noisy_errors: Array) -> Array:
     return jnp.minimum.accumulate(ratio)
 
 
-def noisy_objective(draw: boundary.Draw, kind: "Kind") -> Alpha:
+def noisy_objective(draw: boundary.Draw, config: "Config") -> Alpha:
     """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row."""
     noisy_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
-        if kind.depth == 1:
+        if config.depth == 1:
             return jnp.float32(1)
         released = draw(
             f"error_{level}",
-            kind.noise,
+            config.noise,
             boundary.Total(totals, errors),
             sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
             moves=1,
@@ -188,7 +188,7 @@ def split_choice(family: LossFamily) -> Callable[..., Scores]:
     return scores
 
 
-class Kind(NamedTuple):
+class Config(NamedTuple):
     """The static parts of a greedy tree.
 
     Attributes:
@@ -247,7 +247,7 @@ def grow(
     weights: Array,
     params: Params,
     public: Public,
-    kind: Kind,
+    config: Config,
     alpha_of: Alpha | None,
     price: SplitPrice,
 ) -> Array:
@@ -259,20 +259,20 @@ def grow(
         weights: f32[N], integers 0..GRID.
         params: the learner's noise and settings.
         public: what is public in the round.
-        kind: the static parts of the tree.
+        config: the static parts of the tree.
         alpha_of: the alpha of each level; None for that of `Settings.alpha`.
         price: how the draws of splits are priced.
 
     Returns:
         i32[L, 2], the leaves' class weights in grid units; private.
     """
-    family, noise_of = kind.criterion, params.noise
+    family, noise_of = config.criterion, params.noise
     weigh = functools.partial(trees.weights_by_class, table, weights)
     by_class = trees.stored(public.round, weigh)
-    node = jnp.zeros(table.target.shape[0], trees.node_dtype(2**kind.depth))
+    node = jnp.zeros(table.target.shape[0], trees.node_dtype(2**config.depth))
     totals, products = trees.node_totals(by_class), None
     by_rows = isinstance(table.asked, Cells)
-    for level in range(kind.depth):
+    for level in range(config.depth):
         # The weights on the right side of every split, and the criterion of this level.
         nodes = 2**level
         products = trees.node_products(table, by_class, node, nodes, products)
@@ -299,7 +299,7 @@ def grow(
         )
         # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products
         # of the levels above.
-        if level + 1 < kind.depth or by_rows:
+        if level + 1 < config.depth or by_rows:
             descend = functools.partial(trees.descend, table.asked, node, split)
             node = trees.stored(public.round, descend)
         if by_rows:
@@ -326,14 +326,14 @@ def price(relation: Relation) -> SplitPrice:
     return SplitPrice(sensitivity.tight_split, moves, False, "docs/privacy.md 1-3")
 
 
-def _leaf_sensitivity(kind: Kind) -> Numbers:
+def _leaf_sensitivity(config: Config) -> Numbers:
     """The sensitivity of the class weights of all leaves together, in grid units."""
-    assert kind.relation is not None  # as a tight tree always has one
-    return kind.noise.bound(sensitivity.class_weights(kind.relation).times(GRID))
+    assert config.relation is not None  # as a tight tree always has one
+    return config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
 
 
 def program(
-    kind: Kind,
+    config: Config,
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
@@ -341,22 +341,22 @@ def program(
     public: Public,
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
-    assert kind.relation is not None
-    alpha_of = noisy_objective(draw, kind) if kind.objective else None
-    leaves = grow(draw, table, weights, params, public, kind, alpha_of, price(kind.relation))
+    assert config.relation is not None
+    alpha_of = noisy_objective(draw, config) if config.objective else None
+    leaves = grow(draw, table, weights, params, public, config, alpha_of, price(config.relation))
     draw(
         "leaf",
-        kind.noise,
+        config.noise,
         boundary.Total(leaves),
-        sensitivity=_leaf_sensitivity(kind),
-        moves=sensitivity.moved_rows(kind.relation),
+        sensitivity=_leaf_sensitivity(config),
+        moves=sensitivity.moved_rows(config.relation),
         theorem="docs/privacy.md 3, 5",
         releases="class weights, all leaves",
         unit=accounting.ROW_STEP,
     )
 
 
-def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> Tree:
+def hypothesis(config: Config, release: Release, params: Params, public: Public) -> Tree:
     """The tree: links of noisy shares, times the leverage of their noisy edge.
 
     It is rounded once, from double precision. So a leaf depends on the program around it only if it
@@ -364,21 +364,21 @@ def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> 
     """
     with variates.double_precision():
         numbers = jax.tree.map(variates.double, params.settings)
-        leaf_scale = variates.double(params.noise["leaf"]) * _leaf_sensitivity(kind)
+        leaf_scale = variates.double(params.noise["leaf"]) * _leaf_sensitivity(config)
 
         # The canonical link of each leaf's noisy share of the positive class.
         to_rows = variates.double(public.cap) / GRID
         noisy = variates.double(release["leaf"]) * to_rows
         prior = jnp.maximum(numbers.smoothing * leaf_scale * to_rows, TINY_PRIOR)
         share = trees.shrink_to_parents(jnp.maximum(noisy, 0), prior)
-        value = link_values(kind.link, numbers, share)
+        value = link_values(config.link, numbers, share)
 
         # The leverage is the step times the clamped noisy edge.
         edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.double(public.rows)
         edge_bound = variates.double(public.cap) * numbers.clip
         leverage = numbers.step * jnp.clip(edge, -edge_bound, edge_bound)
         leaf = (leverage * value).astype(jnp.float32)
-    return Tree(gathered_splits(release, kind.depth), leaf)
+    return Tree(gathered_splits(release, config.depth), leaf)
 
 
 @functools.cache
@@ -407,15 +407,15 @@ def greedy_tree(
             `mechanisms.rounded_gaussian` for zCDP.
     """
     check_criterion(criterion)
-    kind = Kind(depth, criterion, link, objective, relation, noise)
+    config = Config(depth, criterion, link, objective, relation, noise)
     usual = default_settings(link, depth)
     return boundary.weak_learner(
-        functools.partial(program, kind),
-        functools.partial(hypothesis, kind),
+        functools.partial(program, config),
+        functools.partial(hypothesis, config),
         fractions(0.5, 0.1 if objective and depth > 1 else None),
         trees.TREES,
         relation,
         params=functools.partial(params, usual),
         work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
-        tag=f"greedy_tree({kind.tag})",
+        tag=f"greedy_tree({config.tag})",
     )

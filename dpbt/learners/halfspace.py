@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import without_values
-from dpbt.data import questions
+from dpbt.data import splits
 from dpbt.learners.hypotheses import HALFSPACES as HALFSPACE_KIND
 from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
@@ -70,7 +70,7 @@ class Params(NamedTuple):
     step: AnyArray
 
 
-class Kind(NamedTuple):
+class Config(NamedTuple):
     """The static parts of a noisy centre.
 
     Attributes:
@@ -95,16 +95,16 @@ def check(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
 
     Raises:
-        ValueError: as `questions.check`, or if the table allows only some of its splits.
+        ValueError: as `splits.check`, or if the table allows only some of its splits.
     """
-    questions.check(table)
-    if table.questions is not None and table.questions.allowed is not None:
-        raise ValueError("halfspaces read all attributes: questions.allowed must be None")
+    splits.check(table)
+    if table.splits is not None and table.splits.allowed is not None:
+        raise ValueError("halfspaces read all attributes: splits.allowed must be None")
 
 
 def prepare(table: Table) -> Balls:
     """The table's rows in the unit ball: exact numbers, or the positions of cells."""
-    rows = to_ball(questions.positions_of(table))
+    rows = to_ball(splits.positions_of(table))
     whole = jnp.trunc(rows * 2.0**14).astype(jnp.int32)
     digits = jnp.concatenate([whole >> 7, whole & 127], axis=1).astype(jnp.int8)
     return Balls(rows.T, digits, table.target, table.present, table.weight)
@@ -157,10 +157,10 @@ _UNIT = 2.0**14 * GRID
 """The longest row, in units of 2^-14 grid units."""
 
 
-def _distance(kind: Kind, step: Numbers) -> Numbers:
+def _distance(config: Config, step: Numbers) -> Numbers:
     """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
-    proved = sensitivity.center_step(step, kind.features)
-    return proved if kind.tight else proved.clip(min=PUBLISHED_L2)
+    proved = sensitivity.center_step(step, config.features)
+    return proved if config.tight else proved.clip(min=PUBLISHED_L2)
 
 
 def _density(public: Public) -> np.ndarray:
@@ -168,7 +168,7 @@ def _density(public: Public) -> np.ndarray:
     return np.asarray(public.weighting.density, np.float32).astype(np.float64)
 
 
-def params(kind: Kind, noise: Mapping[str, Numbers], public: Public) -> Params:
+def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Params:
     """The learner's numbers. The sensitivity depends on the grid, and the grid on the noise.
 
     So the grid is chosen for the noise of a finer grid, which it hardly changes.
@@ -177,15 +177,15 @@ def params(kind: Kind, noise: Mapping[str, Numbers], public: Public) -> Params:
     finite = np.where(np.isfinite(multiplier), multiplier, 0) * _UNIT
     step = sensitivity.sum_step(public.rows)
     for _ in range(2):
-        step = np.maximum(step, sensitivity.sum_step(public.rows, finite * _distance(kind, step)))
+        step = np.maximum(step, sensitivity.sum_step(public.rows, finite * _distance(config, step)))
     return Params(dict(noise), step)
 
 
-def for_noise(kind: Kind, sigma: Numbers, public: Public) -> Params:
+def for_noise(config: Config, sigma: Numbers, public: Public) -> Params:
     """The numbers for noise of a given sigma on a centre; the ledger states its cost."""
     in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * _density(public)
     step = sensitivity.sum_step(public.rows, in_sum * _UNIT)
-    return Params({"center": quotient_up(in_sum * ROUNDING, _distance(kind, step))}, step)
+    return Params({"center": quotient_up(in_sum * ROUNDING, _distance(config, step))}, step)
 
 
 def steps_to_center(params: Params, public: Public, cap: Numbers = 1.0) -> Array:
@@ -194,7 +194,7 @@ def steps_to_center(params: Params, public: Public, cap: Numbers = 1.0) -> Array
 
 
 def program(
-    kind: Kind,
+    config: Config,
     draw: boundary.Draw,
     table: Balls,
     weights: Array,
@@ -206,9 +206,9 @@ def program(
     Raises:
         ValueError: for a table with more features than the recipe is for.
     """
-    if len(table.columns) > kind.features:
+    if len(table.columns) > config.features:
         raise ValueError(
-            f"the recipe is for at most {kind.features} features, got {len(table.columns)}"
+            f"the recipe is for at most {config.features} features, got {len(table.columns)}"
         )
 
     del public
@@ -223,18 +223,18 @@ def program(
         "center",
         mechanisms.rounded_gaussian,
         sums,
-        sensitivity=_distance(kind, params.step) * (_UNIT / params.step),
-        moves=kind.features,
-        theorem="docs/privacy.md 10" if kind.tight else "Bun et al. (2020), Thm 27",
+        sensitivity=_distance(config, params.step) * (_UNIT / params.step),
+        moves=config.features,
+        theorem="docs/privacy.md 10" if config.tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
         unit="step of the sums' grid",
     )
 
 
-def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> Halfspace:
+def hypothesis(config: Config, release: Release, params: Params, public: Public) -> Halfspace:
     """The released centre, or its direction."""
     center = release["center"].astype(jnp.float32) * steps_to_center(params, public, public.cap)
-    if kind.normalized:
+    if config.normalized:
         length = jnp.sqrt(jnp.sum(center**2))
         center = center / jnp.where(length > 0, length, 1)
     return Halfspace(center)
@@ -271,14 +271,14 @@ def halfspace(
     Raises:
         ValueError: when the program reads a table with more features.
     """
-    kind = Kind(relation, calibration, normalized, features)
+    config = Config(relation, calibration, normalized, features)
     return boundary.weak_learner(
-        functools.partial(program, kind),
-        functools.partial(hypothesis, kind),
+        functools.partial(program, config),
+        functools.partial(hypothesis, config),
         {"center": 1.0},
         HALFSPACES,
         relation,
-        params=functools.partial(params, kind),
+        params=functools.partial(params, config),
         coupled=True,
         tag=f"halfspace({relation_name(relation)}, {calibration}, {normalized}, {features})",
     )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
-from dpbt.common.public import CELLS, UNSPLIT, Questions, Tree, without_values
+from dpbt.common.public import CELLS, UNSPLIT, Splits, Tree, without_values
 from dpbt.data.domains import Domain, attributes, predicates
 from dpbt.data.targets import Target
 from dpbt.learners import words
@@ -24,16 +24,16 @@ class Rows(NamedTuple):
     """Encoded rows: u8[N, F] cells and what is asked of them, or f32[N, F] numbers alone."""
 
     cells: Any
-    questions: Questions | None
+    splits: Splits | None
 
     __repr__ = without_values
 
     @property
     def positions(self) -> Any:
         """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
-        if self.questions is None:
+        if self.splits is None:
             return self.cells
-        attribute, position = self.questions.attribute, self.questions.position
+        attribute, position = self.splits.attribute, self.splits.position
         cell = self.cells[:, attribute].astype(np.int32)
         return position[namespace(cell).arange(len(attribute))[None], cell]
 
@@ -50,10 +50,10 @@ class Kind(NamedTuple):
             they state instead of scores, and NaN for rounds beyond T.
         arrays: (name, dtype) of each array that a file keeps.
         make: (arrays by name) -> hypotheses.
-        check: (hypotheses, how many features rows have, questions, axes of a score) -> None; raises
+        check: (hypotheses, how many features rows have, splits, axes of a score) -> None; raises
             ValueError for arrays that do not fit each other or the rows.
-        explain: (hypotheses, questions, domain, target, names of several classes) -> the words.
-        nodes: (graph, hypotheses, rows in it, questions) -> the score of each row in an ONNX graph,
+        explain: (hypotheses, splits, domain, target, names of several classes) -> the words.
+        nodes: (graph, hypotheses, rows in it, splits) -> the score of each row in an ONNX graph,
             and the mean share of the positive class where hypotheses state shares.
     """
 
@@ -63,12 +63,12 @@ class Kind(NamedTuple):
     shares: Callable[[Hypotheses, Any], Any] | None = None
     arrays: tuple[tuple[str, str], ...] = ()
     make: Callable[..., Hypotheses] | None = None
-    check: Callable[[Any, int, Questions | None, tuple[int, ...]], None] | None = None
-    explain: (
-        Callable[[Hypotheses, Questions, Domain, Target | None, Sequence | None], str] | None
-    ) = None
+    check: Callable[[Any, int, Splits | None, tuple[int, ...]], None] | None = None
+    explain: Callable[[Hypotheses, Splits, Domain, Target | None, Sequence | None], str] | None = (
+        None
+    )
     nodes: (
-        Callable[[Graph, Hypotheses, Value, Questions | None], tuple[Value, Value | None]] | None
+        Callable[[Graph, Hypotheses, Value, Splits | None], tuple[Value, Value | None]] | None
     ) = None
 
 
@@ -135,8 +135,8 @@ class Cells(NamedTuple):
 
 
 def _read_cells(rows: Rows) -> Cells:
-    assert rows.questions is not None
-    return Cells(rows.cells.T, *rows.questions[:3])
+    assert rows.splits is not None
+    return Cells(rows.cells.T, *rows.splits[:3])
 
 
 def node_dtype(leaves: int) -> type[np.integer]:
@@ -227,17 +227,17 @@ def predict(tree: Tree, asked: Any) -> Any:
     return xp.broadcast_to(value[0], right.shape[1:])
 
 
-def _check_trees(trees: Tree, features: int, questions: Questions | None, axes: tuple) -> None:
+def _check_trees(trees: Tree, features: int, splits: Splits | None, axes: tuple) -> None:
     del features
-    if questions is None or axes:
-        raise ValueError("trees must have questions, and tell two classes apart")
+    if splits is None or axes:
+        raise ValueError("trees must have splits, and tell two classes apart")
     _check_heap(trees.split, trees.leaf)
-    check_within("split", trees.split, UNSPLIT, len(questions.feature))
+    check_within("split", trees.split, UNSPLIT, len(splits.feature))
 
 
-def _explain_trees(trees: Tree, questions: Questions, domain: Domain, *named: Any) -> str:
+def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *named: Any) -> str:
     del named
-    column, low, high = (np.asarray(field) for field in questions[:3])
+    column, low, high = (np.asarray(field) for field in splits[:3])
     known, cell = predicates(domain), np.arange(CELLS)
 
     def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
@@ -256,13 +256,13 @@ def _explain_trees(trees: Tree, questions: Questions, domain: Domain, *named: An
 
 
 def _nodes_of_trees(
-    graph: Graph, trees: Tree, rows: Value, questions: Questions | None
+    graph: Graph, trees: Tree, rows: Value, splits: Splits | None
 ) -> tuple[Value, None]:
     """The splits that trees use are looked up in tables of cells; the last is that of UNSPLIT."""
-    assert questions is not None
+    assert splits is not None
     used, number = np.unique(trees.split, return_inverse=True)
     used, number = (used[1:], number - 1) if used[0] == UNSPLIT else (used, number)
-    feature, low, high = (np.append(np.asarray(field)[used], 0) for field in questions[:3])
+    feature, low, high = (np.append(np.asarray(field)[used], 0) for field in splits[:3])
     cell = np.arange(CELLS)
     tables = (low[:, None] <= cell) & (cell <= high[:, None])
     tables[-1] = False
@@ -288,16 +288,16 @@ TREES = Kind(
 """Trees of any depth over public splits; `public.Tree` says what they are."""
 
 
-# Oblivious trees: all nodes of a level ask the same question, so D bits partition the rows.
+# Oblivious trees: all nodes of a level ask the same split, so D bits partition the rows.
 
 
 class ObliviousTree(NamedTuple):
-    """A tree of which every level asks one question.
+    """A tree of which every level asks one split.
 
     Attributes:
         feature: i32[D]: the feature that each level reads.
         right: bool[D, CELLS]: whether a row with this cell of the feature goes right. For a column
-            whose cells are ordered these cells have no gap, as `oblivious_questions.draw` makes
+            whose cells are ordered these cells have no gap, as `oblivious_splits.draw` makes
             them.
         leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
             f32[K, 2^D] with several classes.
@@ -320,9 +320,9 @@ def _predict_oblivious(tree: ObliviousTree, cells: Any) -> Any:
 
 
 def _check_oblivious(
-    trees: ObliviousTree, features: int, questions: Questions | None, axes: tuple
+    trees: ObliviousTree, features: int, splits: Splits | None, axes: tuple
 ) -> None:
-    if questions is None:
+    if splits is None:
         raise ValueError("oblivious trees must read cells")
     count, levels = trees.feature.shape if trees.feature.ndim == 2 else (0, 0)
     right, leaf = (count, levels, CELLS), (count, *axes, 2 ** min(levels, 32))
@@ -331,10 +331,8 @@ def _check_oblivious(
     check_within("feature", trees.feature, 0, features)
 
 
-def _explain_oblivious(
-    trees: ObliviousTree, questions: Questions, domain: Domain, *named: Any
-) -> str:
-    del questions
+def _explain_oblivious(trees: ObliviousTree, splits: Splits, domain: Domain, *named: Any) -> str:
+    del splits
     columns = list(domain.items())
 
     def asked(feature: int, right: np.ndarray) -> str:
@@ -346,10 +344,10 @@ def _explain_oblivious(
 
 
 def _nodes_of_oblivious(
-    graph: Graph, trees: ObliviousTree, rows: Value, questions: Questions | None
+    graph: Graph, trees: ObliviousTree, rows: Value, splits: Splits | None
 ) -> tuple[Value, None]:
     """A tree's answers are the bits of its leaf, the first of them the highest."""
-    del questions
+    del splits
     feature, right, leaf = trees
     count, levels = feature.shape
     bits = graph.asked(rows, feature.reshape(-1), right.reshape(-1, CELLS).astype(np.int64))
@@ -441,20 +439,18 @@ def made(attribute: np.ndarray, threshold: np.ndarray, leaf: np.ndarray) -> Tree
     return TreeGroup(attribute, threshold, leaf, np.ones(leaf.shape[:-1], np.float32))
 
 
-def _check_groups(
-    groups: TreeGroup, features: int, questions: Questions | None, axes: tuple
-) -> None:
+def _check_groups(groups: TreeGroup, features: int, splits: Splits | None, axes: tuple) -> None:
     if axes or groups.leaf.ndim != 3 or groups.attribute.shape != groups.threshold.shape:
         raise ValueError("attribute, threshold and leaf must be of the same trees")
     _check_heap(groups.attribute, groups.leaf)
-    known = features if questions is None else len(questions.attribute)
+    known = features if splits is None else len(splits.attribute)
     check_within("attribute", groups.attribute, 0, known)
 
 
-def _explain_groups(groups: TreeGroup, questions: Questions, domain: Domain, *named: Any) -> str:
+def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *named: Any) -> str:
     del named
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in groups[:3])
-    column, position = np.asarray(questions.attribute), np.asarray(questions.position)
+    column, position = np.asarray(splits.attribute), np.asarray(splits.position)
     known = attributes(domain)
 
     def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
@@ -473,9 +469,9 @@ def _explain_groups(groups: TreeGroup, questions: Questions, domain: Domain, *na
 
 
 def _nodes_of_groups(
-    graph: Graph, groups: TreeGroup, rows: Value, questions: Questions | None
+    graph: Graph, groups: TreeGroup, rows: Value, splits: Splits | None
 ) -> tuple[Value, Value]:
-    positions = graph.positions(rows, questions)
+    positions = graph.positions(rows, splits)
     attribute = graph.constant(groups.attribute.reshape(-1), np.int64)
     threshold = graph.constant(groups.threshold.reshape(-1), np.float32)
 
@@ -555,18 +551,18 @@ def _predict_halfspace(halfspace: Halfspace, columns: Any) -> Any:
 
 
 def _check_halfspaces(
-    halfspaces: Halfspace, features: int, questions: Questions | None, axes: tuple
+    halfspaces: Halfspace, features: int, splits: Splits | None, axes: tuple
 ) -> None:
-    known = features if questions is None else len(questions.attribute)
+    known = features if splits is None else len(splits.attribute)
     if axes or halfspaces.normal.ndim != 2 or halfspaces.normal.shape[1] != known:
         raise ValueError("normal must have a number for each attribute")
 
 
 def _nodes_of_halfspaces(
-    graph: Graph, halfspaces: Halfspace, rows: Value, questions: Questions | None
+    graph: Graph, halfspaces: Halfspace, rows: Value, splits: Splits | None
 ) -> tuple[Value, None]:
     """In double precision, for rows of finite numbers."""
-    double = graph.positions(rows, questions).cast("DOUBLE")
+    double = graph.positions(rows, splits).cast("DOUBLE")
     length = graph.add("Sqrt", (double * double).sum(keep=True))
     inside = double / graph.add("Max", length, np.float64(1))
     normal = halfspaces.normal.sum(axis=0, dtype=np.float64)

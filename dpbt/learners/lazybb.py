@@ -87,7 +87,7 @@ def rule_program(
         if mechanism is not mechanisms.exponential:
             raise ValueError(
                 "noisy max cannot mask candidates; use the exponential mechanism where "
-                "questions.allowed is given"
+                "splits.allowed is given"
             )
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
 
@@ -280,17 +280,17 @@ def _split_leaf(
     return growth._replace(products=products.at[right].set(below, mode="drop"))
 
 
-def _split_range(kind: TopDown, public: Public, cap: Numbers = 1.0) -> Numbers:
+def _split_range(config: TopDown, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
     mass = sensitivity.total_mass(public.rows, public.weighting.density, cap)
-    proved = tight_range(kind.criterion, mass)
-    if kind.tight:
+    proved = tight_range(config.criterion, mass)
+    if config.tight:
         return proved
     return jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
 
 
 def tree_program(
-    kind: TopDown,
+    config: TopDown,
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
@@ -299,48 +299,48 @@ def tree_program(
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
     del params
-    nodes, leaves = 2**kind.depth - 1, 2**kind.depth
+    nodes, leaves = 2**config.depth - 1, 2**config.depth
     by_class = trees.weights_by_class(table, weights)
-    growth = _root(table, by_class, kind.depth)
-    for k in range(kind.splits):
+    growth = _root(table, by_class, config.depth)
+    for k in range(config.splits):
         # One selection among all pairs of an open leaf and a split.
         choice = draw(
             f"split_{k}",
             mechanisms.exponential,
-            _scores(kind.criterion, growth, table.allowed),
-            sensitivity=_split_range(kind, public, public.cap),
-            at_most=_split_range(kind, public),
+            _scores(config.criterion, growth, table.allowed),
+            sensitivity=_split_range(config, public, public.cap),
+            at_most=_split_range(config, public),
             moves=1,
-            theorem=kind.theorem,
+            theorem=config.theorem,
             releases=f"choice {k + 1} of a leaf and its split",
             unit=accounting.ROW,
         )
         node, split = choice % nodes, choice // nodes
-        growth = _split_leaf(table, by_class, growth, node, split, k + 1 == kind.splits)
+        growth = _split_leaf(table, by_class, growth, node, split, k + 1 == config.splits)
 
     # Leaves above the depth cap stand for their leftmost descendants.
     counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
-    counts = jnp.zeros((leaves, 2), jnp.int32).at[_leftmost_leaf(kind.depth)].add(counts)
+    counts = jnp.zeros((leaves, 2), jnp.int32).at[_leftmost_leaf(config.depth)].add(counts)
 
     # The labels, by the class weights up to a constant for each leaf.
     draw(
         "leaf",
-        mechanisms.exponential if kind.tight else mechanisms.noisy_max,
+        mechanisms.exponential if config.tight else mechanisms.noisy_max,
         mechanisms.behind_best(counts),
         sensitivity=GRID * sensitivity.LABEL_RANGE,
         moves=leaves,
-        theorem=kind.theorem,
+        theorem=config.theorem,
         releases="labels, all leaves",
         unit=accounting.ROW_STEP,
     )
 
 
-def tree_hypothesis(kind: TopDown, release: Release, params: Noise, public: Public) -> Tree:
+def tree_hypothesis(config: TopDown, release: Release, params: Noise, public: Public) -> Tree:
     """The tree, with leaves of +-1; nodes that no selection chose are not split."""
     del params, public
-    nodes = 2**kind.depth - 1
+    nodes = 2**config.depth - 1
     split = jnp.full(nodes, UNSPLIT, jnp.int32)
-    for k in range(kind.splits):
+    for k in range(config.splits):
         choice = release[f"split_{k}"]
         split = split.at[choice % nodes].set(choice // nodes)
     return Tree(split, (2 * release["leaf"] - 1).astype(jnp.float32))
@@ -373,11 +373,11 @@ def top_down_tree(
         calibration: "tight" or "published".
     """
     check_criterion(fixed(criterion))
-    kind = TopDown(splits, depth, criterion, relation, calibration)
+    config = TopDown(splits, depth, criterion, relation, calibration)
     static = f"{splits}, {depth}, {family_name(fixed(criterion))}, {relation_name(relation)}"
     return boundary.weak_learner(
-        functools.partial(tree_program, kind),
-        functools.partial(tree_hypothesis, kind),
+        functools.partial(tree_program, config),
+        functools.partial(tree_hypothesis, config),
         fractions(0.5),
         trees.TREES,
         relation,

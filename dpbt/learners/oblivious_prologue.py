@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.arithmetic import rounded
-from dpbt.learners.oblivious_questions import Kind, Rows, cells_of
+from dpbt.learners.oblivious_splits import Config, Rows, cells_of
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.mechanism import Numbers
 from dpbt.privacy.sensitivity import moved_rows, whole_rows
@@ -37,7 +37,7 @@ _UNLIKE = 0.3
 """How far counts are from those of a logistic distribution, as a share of what is expected."""
 
 
-def histogram_sensitivity(kind: Kind) -> float:
+def histogram_sensitivity(config: Config) -> float:
     """How far one row moves all class histograms together, in rows, in the mechanism's norm.
 
     Proof. A row is in one cell of each of F histograms, in the column of its class. It adds at most
@@ -46,37 +46,37 @@ def histogram_sensitivity(kind: Kind) -> float:
     at most 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts move by 1: L1 = 2 F and
     L2 = sqrt(2 F).
     """
-    return kind.noise.bound(sensitivity.histograms(kind.relation, len(kind.attributes)))
+    return config.noise.bound(sensitivity.histograms(config.relation, len(config.attributes)))
 
 
-def histograms(kind: Kind, cells: Array, target: Array, weights: Array) -> Array:
+def histograms(config: Config, cells: Array, target: Array, weights: Array) -> Array:
     """i32[F, C, K]: how many rows of each class have each cell, in 1 / GRID of a row.
 
     C is the most cells of a feature. For a number K is 1. A row counts by its weight. A cell that
     its feature does not have is beyond C, or has a count that nothing reads.
     """
-    columns = kind.columns
+    columns = config.columns
     part = weights.astype(jnp.int32)
     label = jnp.zeros(part.shape, jnp.int32)
-    if kind.response != NUMBER:
+    if config.response != NUMBER:
         label = target.astype(jnp.int32)
         part = jnp.where(label < columns, part, 0)
 
     def of_feature(cell: Array) -> Array:
         place = columns * cell.astype(jnp.int32) + jnp.minimum(label, columns - 1)
-        counts = jax.ops.segment_sum(part, place, columns * kind.widest)
-        return counts.reshape(kind.widest, columns)
+        counts = jax.ops.segment_sum(part, place, columns * config.widest)
+        return counts.reshape(config.widest, columns)
 
     return jax.lax.map(of_feature, cells)
 
 
-def known_cells(kind: Kind) -> np.ndarray:
+def known_cells(config: Config) -> np.ndarray:
     """bool[F, C]: the cells that each feature has."""
-    return np.stack([np.arange(kind.widest) < attribute.cells for attribute in kind.attributes])
+    return np.stack([np.arange(config.widest) < attribute.cells for attribute in config.attributes])
 
 
 def _program(
-    kind: Kind,
+    config: Config,
     draw: boundary.Draw,
     rows: Rows,
     weights: Array,
@@ -85,79 +85,79 @@ def _program(
 ) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
     del params, public
-    if kind.marginals:
-        counts = histograms(kind, cells_of(kind.attributes, rows), rows.target, weights)
+    if config.marginals:
+        counts = histograms(config, cells_of(config.attributes, rows), rows.target, weights)
         draw(
             "histogram",
-            kind.noise,
+            config.noise,
             boundary.Total(counts, whole_rows),
-            sensitivity=histogram_sensitivity(kind),
-            moves=len(kind.attributes) * moved_rows(kind.relation),
+            sensitivity=histogram_sensitivity(config),
+            moves=len(config.attributes) * moved_rows(config.relation),
             theorem="docs/privacy.md O1",
-            releases=f"{'' if kind.response == NUMBER else 'class '}histogram of every attribute",
+            releases=f"{'' if config.response == NUMBER else 'class '}histogram of every attribute",
         )
-    if kind.response == NUMBER:
-        counts = target_counts(rows.target, weights.astype(jnp.int32), kind.target_bins)
+    if config.response == NUMBER:
+        counts = target_counts(rows.target, weights.astype(jnp.int32), config.target_bins)
         draw(
             TARGET_SITE,
-            kind.noise,
+            config.noise,
             boundary.Total(counts, whole_rows),
-            sensitivity=sensitivity.histograms(kind.relation),
-            moves=moved_rows(kind.relation),
+            sensitivity=sensitivity.histograms(config.relation),
+            moves=moved_rows(config.relation),
             theorem="docs/privacy.md O1",
             releases="histogram of the target",
         )
 
 
-def fitted_target(kind: Kind, release: Release, params: Params) -> tuple[Array, Array, Array]:
+def fitted_target(config: Config, release: Release, params: Params) -> tuple[Array, Array, Array]:
     """(centre, spread, rows) of a number, as its released histogram says."""
-    moved = kind.noise.bound(sensitivity.histograms(kind.relation))
-    return fitted(release[TARGET_SITE], deviation(kind, moved, params, TARGET_SITE))
+    moved = config.noise.bound(sensitivity.histograms(config.relation))
+    return fitted(release[TARGET_SITE], deviation(config, moved, params, TARGET_SITE))
 
 
-def deviation(kind: Kind, moved: float, params: Params, site: str) -> Array:
+def deviation(config: Config, moved: float, params: Params, site: str) -> Array:
     """f32[]: the standard deviation of the noise at a site, of a sensitivity."""
-    return rounded(np.float32(kind.deviation * moved) * params.noise[site])
+    return rounded(np.float32(config.deviation * moved) * params.noise[site])
 
 
-def class_totals(kind: Kind, histogram: Array) -> Array:
+def class_totals(config: Config, histogram: Array) -> Array:
     """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
-    known = jnp.asarray(known_cells(kind))[..., None]
+    known = jnp.asarray(known_cells(config))[..., None]
     totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
-def _start(kind: Kind, release: Release, params: Params) -> Array:
+def _start(config: Config, release: Release, params: Params) -> Array:
     """The score that rows start from.
 
     Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
     f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre.
     """
-    if kind.response == NUMBER:
-        return fitted_target(kind, release, params)[0]
-    totals = class_totals(kind, release["histogram"])
-    cells = float(known_cells(kind).sum(axis=1).mean())
-    columns = cells / len(kind.attributes)
-    moved = histogram_sensitivity(kind) * math.sqrt(columns)
-    shrunk = totals + rounded(3 * deviation(kind, moved, params, "histogram"))
-    if kind.response == BINARY:
+    if config.response == NUMBER:
+        return fitted_target(config, release, params)[0]
+    totals = class_totals(config, release["histogram"])
+    cells = float(known_cells(config).sum(axis=1).mean())
+    columns = cells / len(config.attributes)
+    moved = histogram_sensitivity(config) * math.sqrt(columns)
+    shrunk = totals + rounded(3 * deviation(config, moved, params, "histogram"))
+    if config.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
     logs = rounded(jnp.log2(shrunk))
     return logs - rounded(jnp.mean(logs))
 
 
-def prologue(kind: Kind) -> Prologue:
+def prologue(config: Config) -> Prologue:
     """The prologue of oblivious trees with class histograms, or of a number."""
-    program = functools.partial(_program, kind)
-    start, tag = functools.partial(_start, kind), f"histograms({kind.tag})"
-    if kind.response == NUMBER:
-        fitted = functools.partial(fitted_target, kind)
+    program = functools.partial(_program, config)
+    start, tag = functools.partial(_start, config), f"histograms({config.tag})"
+    if config.response == NUMBER:
+        fitted = functools.partial(fitted_target, config)
         unit, seen = (lambda *read: fitted(*read)[1]), (lambda *read: fitted(*read)[2])
         return Prologue(program, start, tag, unit, seen)
 
     def members(release: Release, params: Params) -> Array:
         del params
-        return jnp.sum(class_totals(kind, release["histogram"]))
+        return jnp.sum(class_totals(config, release["histogram"]))
 
     return Prologue(program, start, tag, seen=members)
 

@@ -1,7 +1,7 @@
-"""Oblivious trees over public questions: one draw a tree, of signed sums of clipped weights.
+"""Oblivious trees over public splits: one draw a tree, of signed sums of clipped weights.
 
-All nodes of a level ask the same question, so a tree of depth D partitions the rows by D bits. The
-questions are public: they follow from the domain, from a seed, and from what a prologue released.
+All nodes of a level ask the same split, so a tree of depth D partitions the rows by D bits. The
+splits are public: they follow from the domain, from a seed, and from what a prologue released.
 The only statistic of a round is, for each leaf, the sum of y w over its rows. With several classes,
 and for a number, it is the sum of the clipped residuals.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from dpbt.common.arithmetic import rounded
 from dpbt.common.validate import shown, whole, wholes, within
-from dpbt.learners import oblivious_questions, score_line
+from dpbt.learners import oblivious_splits, score_line
 from dpbt.learners.hypotheses import ObliviousTree
 from dpbt.learners.oblivious_prologue import (
     MAX_BINS,
@@ -29,7 +29,7 @@ from dpbt.learners.oblivious_prologue import (
     known_cells,
     prologue,
 )
-from dpbt.learners.oblivious_questions import MAX_DEPTH, Kind, Rows, hypothesis_class, leaves_in
+from dpbt.learners.oblivious_splits import MAX_DEPTH, Config, Rows, hypothesis_class, leaves_in
 from dpbt.privacy import boundary
 from dpbt.privacy.mechanism import Numbers, Sensitivity
 from dpbt.privacy.sensitivity import moved_rows
@@ -46,7 +46,7 @@ class Params(NamedTuple):
             spreads of a number.
         limit: f32[], v: no leaf moves a score by more, in nats or in spreads.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
-        seed: f32[], a whole number below 2^24 from which the public questions follow.
+        seed: f32[], a whole number below 2^24 from which the public splits follow.
     """
 
     noise: Mapping[str, AnyArray]
@@ -69,10 +69,10 @@ def params(
     return Params(dict(noise), step, limit, curvature, seed)
 
 
-def sum_sensitivity(kind: Kind) -> float:
+def sum_sensitivity(config: Config) -> float:
     """How far one row moves the leaf sums of a tree, in grid units, in the mechanism's norm.
 
-    Proof. Given the released scores and the public questions, a row is in one leaf and adds y w
+    Proof. Given the released scores and the public splits, a row is in one leaf and adds y w
     there, with |w| at most GRID. Under add/remove one sum moves by at most GRID: L1 = L2 = GRID.
     Under replace-one the removed row moves one sum by GRID and the row that comes in moves one by
     GRID. Both may move the same sum the same way, if their labels differ: L1 = L2 = 2 GRID. All
@@ -83,56 +83,61 @@ def sum_sensitivity(kind: Kind) -> float:
     L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
     together.
     """
-    moved = GRID * moved_rows(kind.relation)
-    return kind.noise.bound(Sensitivity(moved, moved))
+    moved = GRID * moved_rows(config.relation)
+    return config.noise.bound(Sensitivity(moved, moved))
 
 
-def _masses(kind: Kind, params: Params, public: Public) -> tuple[Array, Array]:
+def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Array]:
     """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
 
     Uniform over the cells of a feature without histograms.
     """
-    known = known_cells(kind)
+    known = known_cells(config)
     uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
-    if not kind.marginals:
+    if not config.marginals:
         rows = jnp.asarray(public.rows, jnp.float32)
         if public.seen is not None:
             rows = public.seen
-        elif kind.response == NUMBER:
-            rows = fitted_target(kind, public.prologue, params)[2]
+        elif config.response == NUMBER:
+            rows = fitted_target(config, public.prologue, params)[2]
         return uniform, rows
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
-    moved = histogram_sensitivity(kind) * math.sqrt(kind.columns)
-    noise = deviation(kind, moved, params, "histogram")
+    moved = histogram_sensitivity(config) * math.sqrt(config.columns)
+    noise = deviation(config, moved, params, "histogram")
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
     measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
     mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
-    if public.seen is None or kind.response == NUMBER:
-        return mass, jnp.sum(class_totals(kind, histogram))
+    if public.seen is None or config.response == NUMBER:
+        return mass, jnp.sum(class_totals(config, histogram))
     return mass, public.seen
 
 
-def structure(kind: Kind, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
+def structure(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
-    mass, rows = _masses(kind, params, public)
-    mass = jnp.pad(mass, ((0, 0), (0, CELLS - kind.widest)))
+    mass, rows = _masses(config, params, public)
+    mass = jnp.pad(mass, ((0, 0), (0, CELLS - config.widest)))
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
-    asked = oblivious_questions.draw(
-        kind.attributes, kind.depth, kind.attributes_per_tree, seed, jnp.asarray(public.round), mass
+    asked = oblivious_splits.draw(
+        config.attributes,
+        config.depth,
+        config.attributes_per_tree,
+        seed,
+        jnp.asarray(public.round),
+        mass,
     )
-    leaves = jnp.zeros((*kind.response.axes, 2**kind.depth), jnp.float32)
+    leaves = jnp.zeros((*config.response.axes, 2**config.depth), jnp.float32)
     return ObliviousTree(asked.feature, asked.right, leaves), rounded(rows * asked.share)
 
 
-def _known(kind: Kind, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
+def _known(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's `structure`, as the loop gives it, or worked out here outside of rounds."""
     if public.structure is not None:
         return public.structure
-    return structure(kind, params, public)
+    return structure(config, params, public)
 
 
 @functools.cache
@@ -163,7 +168,7 @@ def _leaf_sums(leaves: int) -> Callable[[Array, Array], Array]:
 
 
 def program(
-    kind: Kind,
+    config: Config,
     draw: boundary.Draw,
     rows: Rows,
     weights: Array,
@@ -174,38 +179,38 @@ def program(
 
     The residual of two classes is y w.
     """
-    tree, _ = _known(kind, params, public)
-    leaf = leaves_in(kind.attributes, tree, rows).astype(jnp.int32)
-    residuals, sums = _residuals(kind, rows, weights), _leaf_sums(2**kind.depth)
-    if kind.response.axes:  # one class at a time: as one flat sum, XLA makes residuals many times
+    tree, _ = _known(config, params, public)
+    leaf = leaves_in(config.attributes, tree, rows).astype(jnp.int32)
+    residuals, sums = _residuals(config, rows, weights), _leaf_sums(2**config.depth)
+    if config.response.axes:  # one class at a time: as one flat sum, XLA makes residuals many times
         total = jax.lax.map(lambda residual: sums(residual, leaf), residuals)
     else:
         total = sums(residuals, leaf)
     draw(
         "sums",
-        kind.noise,
+        config.noise,
         boundary.Total(total),
-        sensitivity=sum_sensitivity(kind),
-        moves=moved_rows(kind.relation) * _sums_of_a_row(kind),
+        sensitivity=sum_sensitivity(config),
+        moves=moved_rows(config.relation) * _sums_of_a_row(config),
         theorem="docs/privacy.md O2",
         releases="signed weights, all leaves"
-        if kind.response == BINARY
+        if config.response == BINARY
         else "residuals, all leaves",
     )
 
 
-def _residuals(kind: Kind, rows: Rows, weights: Array) -> Array:
+def _residuals(config: Config, rows: Rows, weights: Array) -> Array:
     """i32[N], or i32[K, N] with several classes: what each row adds to the sums of its leaf.
 
     The norm of a row's residuals is at most GRID, whatever the weights are. A row beyond it, which
     no weight update of the library gives, adds nothing.
     """
     whole = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)
-    if kind.response == BINARY:
+    if config.response == BINARY:
         return jnp.where(rows.target, whole, -whole)
-    if kind.response == NUMBER:
+    if config.response == NUMBER:
         return whole
-    if kind.noise.price.norm == "l1":
+    if config.noise.price.norm == "l1":
         within = jnp.sum(jnp.abs(whole), axis=0) <= GRID
     else:
         within = jnp.sum(whole**2, axis=0) <= GRID**2
@@ -220,12 +225,12 @@ def _neighbour_weights(depth: int, smoothing: float) -> np.ndarray:
     return (float(smoothing) ** bits).astype(np.float32)
 
 
-def leaf_values(kind: Kind, sums: Array, rows: Array, params: Params, public: Public) -> Array:
+def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public: Public) -> Array:
     """f32[2^D], or f32[K, 2^D] with several classes: what each leaf adds to the score.
 
     Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
     estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 1), -v, v). G, sigma and
-    m add up other leaves too, with the weights of `Kind.smoothing`.
+    m add up other leaves too, with the weights of `Config.smoothing`.
 
     - Two classes: the step is turned from nats into bits.
     - Several classes: residuals add up to 0 over classes, so what noise adds to all classes alike
@@ -234,20 +239,20 @@ def leaf_values(kind: Kind, sums: Array, rows: Array, params: Params, public: Pu
     - A number: the step is in units of residuals (`Public.unit`).
 
     Args:
-        kind: the static parts.
+        config: the static parts.
         sums: i32[2^D] or i32[K, 2^D], released, in grid units.
         rows: f32[2^D], m.
         params: s, v and h are its step, limit and curvature.
         public: of the round.
     """
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
-    near = jnp.asarray(_neighbour_weights(kind.depth, kind.smoothing))
+    near = jnp.asarray(_neighbour_weights(config.depth, config.smoothing))
     spread = jnp.sqrt(jnp.sum(near**2, axis=1))
 
     signal = (near @ (sums.astype(jnp.float32) * unit).T).T
-    of_sum = deviation(kind, sum_sensitivity(kind), params, "sums")
+    of_sum = deviation(config, sum_sensitivity(config), params, "sums")
     noise = rounded(rounded(of_sum * unit) * spread)
-    share, response = 1.0, kind.response
+    share, response = 1.0, config.response
     if response.axes:
         share = (response.classes - 1) / response.classes
         signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
@@ -292,56 +297,56 @@ def _running(sides: Array, direction: Array, best: "np.ufunc | object") -> Array
     return jnp.stack([new_left, new_right], axis=1)
 
 
-def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> ObliviousTree:
+def hypothesis(config: Config, release: Release, params: Params, public: Public) -> ObliviousTree:
     """The tree: each leaf moves as far as its sum stands above the noise."""
-    tree, rows = _known(kind, params, public)
-    leaf = leaf_values(kind, release["sums"], rows, params, public)
-    if any(kind.monotone):
-        leaf = monotone(leaf, jnp.asarray(kind.monotone, jnp.int32)[tree.feature])
+    tree, rows = _known(config, params, public)
+    leaf = leaf_values(config, release["sums"], rows, params, public)
+    if any(config.monotone):
+        leaf = monotone(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
     return tree._replace(leaf=leaf)
 
 
-def _sums_of_a_row(kind: Kind) -> int:
+def _sums_of_a_row(config: Config) -> int:
     """How many sums a row may add to: one for each residual that is not 0."""
-    if not kind.response.axes:
+    if not config.response.axes:
         return 1
-    most = GRID if kind.noise.price.norm == "l1" else GRID**2
-    return min(kind.response.classes, most)
+    most = GRID if config.noise.price.norm == "l1" else GRID**2
+    return min(config.response.classes, most)
 
 
-def default_fractions(kind: Kind) -> dict[str, float]:
+def default_fractions(config: Config) -> dict[str, float]:
     """A tenth of the budget for each of what is drawn once, and the rest for the trees."""
     once = {
-        "histogram": kind.marginals,
-        TARGET_SITE: kind.response == NUMBER,
-        score_line.SITE: kind.scores,
+        "histogram": config.marginals,
+        TARGET_SITE: config.response == NUMBER,
+        score_line.SITE: config.scores,
     }
     drawn = [site for site, is_drawn in once.items() if is_drawn]
     return {"sums": 1 - 0.1 * len(drawn), **dict.fromkeys(drawn, 0.1)}
 
 
-def checked(kind: Kind) -> Kind:
+def checked(config: Config) -> Config:
     """The static part of a tree, checked.
 
     Raises:
         ValueError: naming what is out of its range.
     """
-    depth = whole("depth", kind.depth, MAX_DEPTH)
-    counts = wholes("attributes_per_tree", kind.attributes_per_tree).reshape(-1)
+    depth = whole("depth", config.depth, MAX_DEPTH)
+    counts = wholes("attributes_per_tree", config.attributes_per_tree).reshape(-1)
     if counts.max() > MAX_DEPTH:
         raise ValueError(
             f"attributes_per_tree must be one or more numbers in 1..{MAX_DEPTH}, "
-            f"got {shown(kind.attributes_per_tree)}"
+            f"got {shown(config.attributes_per_tree)}"
         )
-    smoothing = within("smoothing", kind.smoothing, "[0, 1)")
+    smoothing = within("smoothing", config.smoothing, "[0, 1)")
     if smoothing.ndim:
-        raise ValueError(f"smoothing must be one number, got {shown(kind.smoothing)}")
-    if kind.scores and kind.response == NUMBER:
+        raise ValueError(f"smoothing must be one number, got {shown(config.smoothing)}")
+    if config.scores and config.response == NUMBER:
         raise ValueError("scores by class need classes: a number has no scores_fraction")
-    if any(kind.monotone) and kind.response.axes:
+    if any(config.monotone) and config.response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
-    bins = within("target_bins", kind.target_bins, f"[2, {MAX_BINS}]", whole=True)
-    return kind._replace(
+    bins = within("target_bins", config.target_bins, f"[2, {MAX_BINS}]", whole=True)
+    return config._replace(
         depth=depth,
         attributes_per_tree=tuple(counts.tolist()),
         smoothing=float(smoothing),
@@ -350,32 +355,32 @@ def checked(kind: Kind) -> Kind:
 
 
 @functools.cache
-def oblivious_tree(kind: Kind) -> WeakLearner:
-    """Oblivious trees over public questions, for boosting with clipped weights.
+def oblivious_tree(config: Config) -> WeakLearner:
+    """Oblivious trees over public splits, for boosting with clipped weights.
 
     Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
     `weighting.residuals` where the response is not one of two classes): a round costs what the
     mechanism costs at `sum_sensitivity`. The prologue costs what it costs at
     `histogram_sensitivity`, and for a number at that of one histogram. All
-    statistics are exact integers. The questions cost nothing: they follow from the domain, the
+    statistics are exact integers. The splits cost nothing: they follow from the domain, the
     seed, the number of the round and the released histograms. With rounded Gaussian noise, T rounds
     are exactly sqrt(T) shift-GDP.
 
     Args:
-        kind: the static parts, as `checked` makes them.
+        config: the static parts, as `checked` makes them.
     """
-    of_round = functools.partial(structure, kind)
-    hypotheses = hypothesis_class(kind.attributes, of_round, kind.response)
+    of_round = functools.partial(structure, config)
+    hypotheses = hypothesis_class(config.attributes, of_round, config.response)
     return boundary.weak_learner(
-        functools.partial(program, kind),
-        functools.partial(hypothesis, kind),
-        default_fractions(kind),
+        functools.partial(program, config),
+        functools.partial(hypothesis, config),
+        default_fractions(config),
         hypotheses,
-        kind.relation,
-        prologue=prologue(kind) if kind.marginals or kind.response == NUMBER else None,
-        epilogue=score_line.epilogue(kind.relation, kind.noise, kind.response)
-        if kind.scores
+        config.relation,
+        prologue=prologue(config) if config.marginals or config.response == NUMBER else None,
+        epilogue=score_line.epilogue(config.relation, config.noise, config.response)
+        if config.scores
         else None,
         params=params,
-        tag=f"oblivious_tree({kind.tag})",
+        tag=f"oblivious_tree({config.tag})",
     )

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import without_values
-from dpbt.data import questions
+from dpbt.data import splits
 from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import Of, TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
@@ -45,7 +45,7 @@ NEGATIVE = ("zero", "uniform")
 """The rules for leaves with a negative noisy weight; see `shares`."""
 
 
-class Kind(NamedTuple):
+class Config(NamedTuple):
     """The static parts of a group.
 
     Attributes:
@@ -98,16 +98,16 @@ def prepare(table: Table) -> Positions:
     Raises:
         ValueError: if the table allows some of its splits only.
     """
-    if table.questions is not None and table.questions.allowed is not None:
+    if table.splits is not None and table.splits.allowed is not None:
         raise ValueError(
-            "random trees ask for every attribute with the same probability; questions.allowed "
+            "random trees ask for every attribute with the same probability; splits.allowed "
             "must be None"
         )
-    return Positions(questions.positions_of(table), table.target, table.present, table.weight)
+    return Positions(splits.positions_of(table), table.target, table.present, table.weight)
 
 
 def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:
-    """i32[D, N]: the node, numbered in its level, of each row after 1, 2, ..., D questions.
+    """i32[D, N]: the node, numbered in its level, of each row after 1, 2, ..., D splits.
 
     It only gathers, so every level costs the same time. The first h rows of the result are those of
     a random tree of height h, whose structure is the top of the taller one's.
@@ -123,9 +123,9 @@ def descend(attribute: Array, threshold: Array, position: Array, tree: Array) ->
     attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
 
     def ask(node: Array, _: None) -> tuple[Array, Array]:
-        question = tree * nodes + node
-        value = jnp.take_along_axis(position, attributes[question][:, None], axis=1)[:, 0]
-        node = 2 * node + 1 + (value > thresholds[question]).astype(jnp.int32)
+        split = tree * nodes + node
+        value = jnp.take_along_axis(position, attributes[split][:, None], axis=1)[:, 0]
+        node = 2 * node + 1 + (value > thresholds[split]).astype(jnp.int32)
         return node, node
 
     _, heap = jax.lax.scan(ask, jnp.zeros(position.shape[0], jnp.int32), length=depth)
@@ -166,8 +166,8 @@ def shares(weights: Array, fallback: Array, negative: str) -> Array:
 
 
 TREE_GROUPS = HypothesisClass(
-    example=questions.example,
-    check=questions.check,
+    example=splits.example,
+    check=splits.check,
     prepare=prepare,
     predict=Of(hypotheses.TREE_GROUPS, lambda group, rows: hypotheses.votes(group, rows.position)),
     bound=lambda group: jnp.sum(group.grown),
@@ -175,19 +175,19 @@ TREE_GROUPS = HypothesisClass(
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
 
 
-def _leaf_sensitivity(kind: Kind) -> Numbers:
+def _leaf_sensitivity(config: Config) -> Numbers:
     """The sensitivity of all class weights, or of all labels' scores, in grid units.
 
     A row that comes or goes moves a label's scores one way. The published exponent, leaf by leaf,
     allows for both ways.
     """
-    if kind.labels:
-        return GRID * (2 if kind.per_leaf else sensitivity.split_moves(kind.relation))
-    return kind.noise.bound(sensitivity.class_weights(kind.relation).times(GRID))
+    if config.labels:
+        return GRID * (2 if config.per_leaf else sensitivity.split_moves(config.relation))
+    return config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
 
 
 def program(
-    kind: Kind,
+    config: Config,
     draw: boundary.Draw,
     table: Positions,
     weights: Array,
@@ -197,7 +197,7 @@ def program(
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
     del params, public
     rows, attributes = table.position.shape
-    parts, leaves = kind.parts, kind.leaves
+    parts, leaves = config.parts, config.leaves
     drawn = functools.partial(draw, theorem="docs/privacy.md F1")
 
     # Public structure: the attribute and the threshold of every inner node.
@@ -218,7 +218,7 @@ def program(
     )
 
     # Public shares for leaves without a usable weight.
-    if not kind.labels:
+    if not config.labels:
         drawn(
             "fallback",
             mechanisms.uniform,
@@ -245,31 +245,31 @@ def program(
     counts = leaf_weights(leaf, table.target, weights, parts * leaves)
     counts = counts.reshape(parts, leaves, 2)
     by_score = boundary.Total(counts, mechanisms.behind_best)
-    what = "labels" if kind.labels else "class weights"
+    what = "labels" if config.labels else "class weights"
     where = "all leaves" if parts == 1 else "all leaves of all trees"
-    proof = "docs/privacy.md F2" if kind.labels else "docs/privacy.md F1"
+    proof = "docs/privacy.md F2" if config.labels else "docs/privacy.md F1"
     draw(
         "leaf",
-        kind.noise,
-        by_score if kind.labels else boundary.Total(counts),
-        sensitivity=_leaf_sensitivity(kind),
-        moves=sensitivity.moved_rows(kind.relation),
-        theorem="Nock & Henecka (2020), section 17.2" if kind.per_leaf else proof,
-        count=leaves if kind.per_leaf else 1,
-        releases=f"{what}, {'each leaf paid for' if kind.per_leaf else where}",
+        config.noise,
+        by_score if config.labels else boundary.Total(counts),
+        sensitivity=_leaf_sensitivity(config),
+        moves=sensitivity.moved_rows(config.relation),
+        theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,
+        count=leaves if config.per_leaf else 1,
+        releases=f"{what}, {'each leaf paid for' if config.per_leaf else where}",
         unit=accounting.ROW_STEP,
     )
 
 
-def hypothesis(kind: Kind, release: Release, params: Noise, public: Public) -> TreeGroup:
+def hypothesis(config: Config, release: Release, params: Noise, public: Public) -> TreeGroup:
     """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
     del params, public
     leaf = release["leaf"]
-    grown = jnp.ones(kind.parts, jnp.float32)
+    grown = jnp.ones(config.parts, jnp.float32)
     structure = release["attribute"], release["threshold"]
-    if kind.labels:
+    if config.labels:
         return TreeGroup(*structure, leaf.astype(jnp.float32), grown)
-    return TreeGroup(*structure, shares(leaf, release["fallback"], kind.negative), grown)
+    return TreeGroup(*structure, shares(leaf, release["fallback"], config.negative), grown)
 
 
 @functools.cache
@@ -321,11 +321,11 @@ def random_tree(
         per_leaf: the ledger adds up leaves in sequence (published) instead of in parallel (tight).
         negative: "zero" or "uniform", see `shares`.
     """
-    kind = Kind(depth, relation, noise, parts, per_leaf, negative)
+    config = Config(depth, relation, noise, parts, per_leaf, negative)
     static = f"{depth}, {relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
     return boundary.weak_learner(
-        functools.partial(program, kind),
-        functools.partial(hypothesis, kind),
+        functools.partial(program, config),
+        functools.partial(hypothesis, config),
         {"leaf": 1.0},
         TREE_GROUPS,
         relation,

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.common.public import without_values
-from dpbt.data import questions
+from dpbt.data import splits
 from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import ONE_HOT_NODES, Cells, Of, depth
 from dpbt.learners.hypotheses import descend as descend
@@ -71,7 +71,7 @@ class Prepared(NamedTuple):
         asked: i8[S, N] of 0 and 1, which split is satisfied by which row; or the rows by their
             cells, where products are slower.
         target, present: as in `Table`.
-        allowed: bool[S] or None, as in `Questions`.
+        allowed: bool[S] or None, as in `Splits`.
         weight: f32[N] or None, as in `Table`.
     """
 
@@ -86,12 +86,12 @@ class Prepared(NamedTuple):
 
 def prepare(table: Table) -> Prepared:
     """The splits of the table's rows, as `node_products` and `descend` read them."""
-    asked, (rows, features) = table.questions, table.cells.shape
+    asked, (rows, features) = table.splits, table.cells.shape
     assert asked is not None  # as `check` says
     if rows >= MANY_CELLS and len(asked.feature) >= SPLITS_OF_A_FEATURE * features:
         read = Cells(table.cells.T, *map(jnp.asarray, (asked.feature, asked.low, asked.high)))
     else:
-        read = questions.columns_of(table).astype(jnp.int8)
+        read = splits.columns_of(table).astype(jnp.int8)
     return Prepared(read, table.target, table.present, asked.allowed, table.weight)
 
 
@@ -260,17 +260,17 @@ def check(table: Table) -> None:
     """Refuse a table that trees cannot read.
 
     Raises:
-        ValueError: as `questions.check`, and unless the table holds uint8 cells with questions.
+        ValueError: as `splits.check`, and unless the table holds uint8 cells with splits.
     """
-    questions.check(table)
+    splits.check(table)
     if table.cells.dtype != jnp.uint8:
         raise ValueError(
-            f"trees ask questions of uint8 table.cells, got {dtype_and_rank(table.cells)}"
+            f"trees ask splits of uint8 table.cells, got {dtype_and_rank(table.cells)}"
         )
 
 
 TREES = HypothesisClass(
-    example=questions.example,
+    example=splits.example,
     check=check,
     prepare=prepare,
     predict=Of(hypotheses.TREES, lambda tree, table: hypotheses.predict(tree, table.asked)),

@@ -97,7 +97,7 @@ def _branch(heap: Heap, tree: int, node: int, possible: tuple[frozenset[int], ..
 
     if not here & goes_right:  # also where a node asks nothing
         return below(2 * node + 1, here)
-    if here <= goes_right:  # earlier questions may leave one answer only
+    if here <= goes_right:  # earlier splits may leave one answer only
         return below(2 * node + 2, here)
     yes, no = below(2 * node + 2, here & goes_right), below(2 * node + 1, here - goes_right)
     if yes == no:
@@ -112,16 +112,16 @@ def _indented(heap: Heap, branch: Branch) -> list[str]:
 
 
 def of_oblivious_trees(
-    questions: list[list[str]], leaf: np.ndarray, target: Target | None, classes: Sequence | None
+    splits: list[list[str]], leaf: np.ndarray, target: Target | None, classes: Sequence | None
 ) -> str:
-    """The questions of each tree, and what its leaves add.
+    """The splits of each tree, and what its leaves add.
 
-    The leaves of a tree of up to 3 questions are listed by their answers, n for no and y for yes.
+    The leaves of a tree of up to 3 splits are listed by their answers, n for no and y for yes.
     Of a larger tree the smallest and the largest value are shown. With several classes there is a
     line for each class. Of a number, values are in its units.
 
     Args:
-        questions: of each tree.
+        splits: of each tree.
         leaf: f[k, 2^D], or f[k, K, 2^D] with several classes.
         target: the declared classes or range; None for two classes.
         classes: the names of several classes.
@@ -144,9 +144,9 @@ def of_oblivious_trees(
         answers = [f"{i:0{depth}b}".replace("0", "n").replace("1", "y") for i in range(len(values))]
         return [f"{answer}{adds} {word}" for answer, word in zip(answers, shown, strict=True)]
 
-    for number, (asked, values) in enumerate(zip(questions, leaf, strict=True), 1):
+    for number, (asked, values) in enumerate(zip(splits, leaf, strict=True), 1):
         lines.append(f"tree {number}")
-        lines += [f"  question {level}: {words}" for level, words in enumerate(asked, 1)]
+        lines += [f"  split {level}: {words}" for level, words in enumerate(asked, 1)]
         if isinstance(target, Nominal):
             of_class = zip(classes or target.names, values, strict=True)
             lines += [f"  {word}: {', '.join(listed(each, ''))}" for word, each in of_class]

@@ -1,4 +1,4 @@
-"""Boosting with oblivious trees over public questions, and a rule that sets all of its numbers."""
+"""Boosting with oblivious trees over public splits, and a rule that sets all of its numbers."""
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
@@ -17,7 +17,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target
 from dpbt.learners import oblivious_tree, score_line
-from dpbt.learners.oblivious_questions import Attribute
+from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
 from dpbt.types import (
@@ -74,11 +74,11 @@ def oblivious_boost(
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
 ) -> Recipe:
-    """Boosted oblivious trees over public questions, with one noisy draw a tree.
+    """Boosted oblivious trees over public splits, with one noisy draw a tree.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under `relation`, with the lines of
     `dpbt.ledger`. A round releases the signed sums of the clipped weights in each leaf; with
-    several classes, or a number, the sums of the clipped residuals. All of its questions are
+    several classes, or a number, the sums of the clipped residuals. All of its splits are
     public. With a delta every draw is a rounded Gaussian, and GDP composes them
     exactly. `auto` sets all numbers from public quantities.
 
@@ -92,7 +92,7 @@ def oblivious_boost(
         domain: the public domain of the table.
         delta: 0 for a pure guarantee, with discrete Laplace noise; else in (0, 1).
         rounds: T, the number of trees.
-        depth: D, the number of questions of a tree, in 1..10.
+        depth: D, the number of splits of a tree, in 1..10.
         attributes_per_tree: how many attributes a tree asks. The trees take these numbers in turn.
         step: s, how far a leaf moves scores if its sum is as large as its noise, in nats, or in
             spreads of a number.
@@ -119,7 +119,7 @@ def oblivious_boost(
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
             must not rise. It costs nothing. A cell for missing values counts as the largest. It is
             not for several classes, nor for columns without an order.
-        seed: of the public questions, a whole number in 0..2^24 - 1. It is not a secret.
+        seed: of the public splits, a whole number in 0..2^24 - 1. It is not a secret.
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
             is then for all rows of a person together.
@@ -153,7 +153,7 @@ def oblivious_boost(
 
     # Put the parts together.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    kind = oblivious_tree.Kind(
+    config = oblivious_tree.Config(
         attributes_of(domain),
         depth,
         attributes_per_tree,
@@ -166,7 +166,7 @@ def oblivious_boost(
         _directions(domain, monotone),
         target_bins,
     )
-    kind = oblivious_tree.checked(kind)
+    config = oblivious_tree.checked(config)
     clip = within("clip", (0.5 if number else 0.3) if clip is None else clip, _POSITIVE)
     if not number:
         within("clip", clip, "(0, 1]")
@@ -176,11 +176,11 @@ def oblivious_boost(
         update = residuals(response, noise.price.norm)
         norm = 1 if number else 2 if noise.price.norm == "l1" else math.sqrt(2)
         weighting = ResidualNumbers(clip * norm)
-    learner = oblivious_tree.oblivious_tree(kind)
-    words = "oblivious_boost", f"{kind.depth} questions a tree"
+    learner = oblivious_tree.oblivious_tree(config)
+    words = "oblivious_boost", f"{config.depth} splits a tree"
     drafted = draft(request, learner, update, weighting, *words, target)
     fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
-    known = number or kind.marginals  # how many rows a leaf has
+    known = number or config.marginals  # how many rows a leaf has
     numbers = {"step": step, "limit": limit, "curvature": curvature * known, "seed": seed}
     return build(request, drafted, fractions, functools.partial(oblivious_tree.params, **numbers))
 
@@ -335,13 +335,13 @@ def auto(
         rows: m. Under add/remove a public bound on the number of rows, under replace-one their
             public number. A bound of twice the truth costs little.
         domain: the public domain of the table. Numbers are best cut into many cells, such as
-            `bins=64`, because finer questions cost nothing here.
+            `bins=64`, because finer splits cost nothing here.
         delta: 0 for a pure guarantee; else in (0, 1), and best far below 1 / rows. It buys much
             less noise.
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
         monotone: as `oblivious_boost`.
-        seed: of the public questions. It is not a secret.
+        seed: of the public splits. It is not a secret.
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
             is then for all rows of a person together.

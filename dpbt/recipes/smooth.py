@@ -304,17 +304,17 @@ def halfspace_boost(
     common = given, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
     flag("normalized", normalized)
-    kind = halfspace.Kind(
+    config = halfspace.Config(
         request.relation, calibration, bool(normalized), whole("features", features)
     )
     rate = loss_rate(positive("learning_rate", learning_rate, finite=True))
     words = "halfspace_boost", "normalized" if normalized else "gaussian"
-    drafted = _vote(request, halfspace.halfspace(*kind), density, rate, *words)
+    drafted = _vote(request, halfspace.halfspace(*config), density, rate, *words)
 
     # Set the noise by the budget, or take the given one.
     if noise_scale is None:
         return build(request, drafted)
     sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
     public = drafted.public()._replace(rows=request.rows)
-    params = halfspace.for_noise(kind, sigma, public)
+    params = halfspace.for_noise(config, sigma, public)
     return assemble(drafted, params, np.isfinite(request.epsilon))

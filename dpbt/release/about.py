@@ -70,7 +70,7 @@ def _own_kind(hypotheses: "HypothesisClass") -> Kind:
 
     def read(rows: Rows) -> Any:
         absent = namespace(rows.cells).zeros(rows.cells.shape[:1], bool)
-        return hypotheses.prepare(Table(rows.cells, absent, absent, rows.questions))
+        return hypotheses.prepare(Table(rows.cells, absent, absent, rows.splits))
 
     return Kind("", hypotheses.predict, read)
 

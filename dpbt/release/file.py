@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Meta
 
 from dpbt.common.formats import checksum, decode, own
-from dpbt.common.public import CELLS, Questions
+from dpbt.common.public import CELLS, Splits
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
@@ -38,7 +38,7 @@ _QUESTIONS = {
     "attribute": "int32",
     "position": "float32",
 }
-"""The arrays of questions and their dtypes, in the order of `Questions`."""
+"""The arrays of splits and their dtypes, in the order of `Splits`."""
 
 
 class _Array(msgspec.Struct):
@@ -55,7 +55,7 @@ class _Rows(msgspec.Struct):
     features: Annotated[int, Meta(ge=1, le=1_000_000)]
     codes: bool
     domain: dict[str, Any] | None
-    questions: dict[str, _Array] | None
+    splits: dict[str, _Array] | None
 
 
 class _Hypotheses(msgspec.Struct):
@@ -204,14 +204,14 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
 
 
 def _rows(model: Any, domain: Domain | None) -> _Rows:
-    """What the model reads: a domain, or else the questions of its cells.
+    """What the model reads: a domain, or else the splits of its cells.
 
     Raises:
         ValueError: for a domain that the model was not trained with.
     """
     dtype: Any = model.dtype
     if domain is None:
-        asked = model.questions
+        asked = model.splits
         return _Rows(dtype, model.features, False, None, asked and _all_packed(asked, _QUESTIONS))
 
     domains.check(domain)
@@ -220,13 +220,13 @@ def _rows(model: Any, domain: Domain | None) -> _Rows:
             raise ValueError(f"names of columns must be text to be kept, got {shown(name)}")
     columns = {name: domains.column_to_json(column) for name, column in domain.items()}
     for codes in (False, True):
-        asked = domains.questions(domain, codes=codes)
+        asked = domains.splits(domain, codes=codes)
         fits = len(asked.attribute) == model.features
-        if model.questions is not None:
-            fits = len(domain) == model.features and ask_the_same(model.questions, asked)
+        if model.splits is not None:
+            fits = len(domain) == model.features and ask_the_same(model.splits, asked)
         if fits:
             return _Rows(dtype, model.features, codes, columns, None)
-    raise ValueError("the model was trained with other questions than the domain asks")
+    raise ValueError("the model was trained with other splits than the domain asks")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -293,30 +293,30 @@ def _fields(file: _File) -> dict[str, Any]:
         statement=file.statement,
         versions=file.versions,
     )
-    reads = {"questions": asked, "features": rows.features, "dtype": rows.dtype}
+    reads = {"splits": asked, "features": rows.features, "dtype": rows.dtype}
     return {"hypotheses": hypotheses, "intercept": intercept, "kept": about, **reads}
 
 
-def _asked(rows: _Rows) -> tuple[Domain | None, Questions | None]:
-    """(domain, questions) of a file, which fit each other and the features of rows."""
+def _asked(rows: _Rows) -> tuple[Domain | None, Splits | None]:
+    """(domain, splits) of a file, which fit each other and the features of rows."""
     reads_cells = rows.dtype == "uint8"
     if rows.domain is not None:
         entries = rows.domain.items()
         domain = {name: domains.column_from_json(name, entry) for name, entry in entries}
-        asked = domains.questions(domain, codes=rows.codes)
+        asked = domains.splits(domain, codes=rows.codes)
         if rows.features != (len(domain) if reads_cells else len(asked.attribute)):
             raise ValueError("features must be those of the domain")
         return domain, asked if reads_cells else None
 
-    if (rows.questions is not None) != reads_cells:
-        raise ValueError("rows must be uint8 with questions, or float32 without")
-    if rows.questions is None:
+    if (rows.splits is not None) != reads_cells:
+        raise ValueError("rows must be uint8 with splits, or float32 without")
+    if rows.splits is None:
         return None, None
-    asked = Questions(**_all_unpacked(rows.questions, _QUESTIONS))
+    asked = Splits(**_all_unpacked(rows.splits, _QUESTIONS))
     of_splits = {array.shape for array in asked[:3]} == {(asked.feature.size,)}
     count = asked.attribute.size
     if not of_splits or (asked.attribute.shape, asked.position.shape) != ((count,), (count, CELLS)):
-        raise ValueError("questions must have arrays of the same length")
+        raise ValueError("splits must have arrays of the same length")
     for numbers in (asked.feature, asked.attribute):
-        check_within("a question", numbers, 0, rows.features)
+        check_within("a split", numbers, 0, rows.features)
     return None, asked

@@ -8,7 +8,7 @@ Functions read encoded rows, of the kind that the model was trained on:
 
 - cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F] (`domains.positions`);
 - a Table of either, or one in blocks, whose absent rows are predicted, too;
-- splits bool[N, S], if the model was trained on a table of raw splits (`questions.of_splits`).
+- splits bool[N, S], if the model was trained on a table of raw splits (`splits.of_splits`).
 
 There may be no rows: N may be 0. The methods of a model with a domain read raw columns, too.
 """
@@ -27,7 +27,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.public import Questions
+from dpbt.common.public import Splits
 from dpbt.common.storage import HoldsFunctions
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
@@ -61,7 +61,7 @@ class Model(HoldsFunctions):
         transcript: what was released. The sites that the learner withholds are not in it, unless
             `fit` was asked for them. None in a loaded model.
         recipe: the recipe that made it; None in a loaded model.
-        questions: the questions of its table; None if it reads numbers.
+        splits: the splits of its table; None if it reads numbers.
         features: F, how many features its rows have.
         dtype: the dtype of its rows: "uint8" for cells, "float32" for numbers.
         key: the kind of key that its noise came from, "release" or "research", where it is known.
@@ -75,7 +75,7 @@ class Model(HoldsFunctions):
     intercept: Array
     transcript: "Transcript | None"
     recipe: "Recipe | None"
-    questions: Questions | None
+    splits: Splits | None
     features: int = dataclasses.field(metadata={"static": True})
     dtype: str = dataclasses.field(metadata={"static": True})
     key: str | None = dataclasses.field(default=None, metadata={"static": True})
@@ -164,7 +164,7 @@ class Model(HoldsFunctions):
         Raises:
             ValueError: for columns that the domain does not describe, and without a domain.
         """
-        if hasattr(rows, "dtype") or hasattr(rows, "questions"):
+        if hasattr(rows, "dtype") or hasattr(rows, "splits"):
             return rows
         domain = self.about.domain
         if domain is None:
@@ -352,7 +352,7 @@ def save(
             them in order, by default the declared ones. A number has none.
 
     Raises:
-        ValueError: for anything that is no model, or a domain with other questions than the model.
+        ValueError: for anything that is no model, or a domain with other splits than the model.
             Also for hypotheses or a loss of your own, which are functions that no file holds. Also
             for hypotheses that are not finite, and a path that is a folder.
         OSError: if the file cannot be written.
@@ -381,14 +381,14 @@ def frozen(model: Model) -> Model:
     """The model as `load` reads it from its file: without a recipe or JAX. It can be pickled."""
     if model.kept is not None:
         return model
-    book, questions = ledger(model), model.questions
+    book, splits = ledger(model), model.splits
     kept = model.about._replace(
         ledger=str(book),
         privacy=book,
         statement=statement(model),
         versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
     )
-    asked = None if questions is None else Questions(*map(np.asarray, questions[:5]))
+    asked = None if splits is None else Splits(*map(np.asarray, splits[:5]))
     reads = asked, model.features, model.dtype
     intercept = np.asarray(model.intercept)
     return Model(model.on_host(), intercept, None, None, *reads, kept=kept)
@@ -475,9 +475,9 @@ def explain(model: Model, domain: Domain | None = None) -> str:
     about, known = model_of(model).about, domain_of(model, domain)
     if about.kind.explain is None:
         raise ValueError(f"the hypotheses of {about.name} have no words")
-    asked = model.questions
+    asked = model.splits
     assert asked is not None  # as `domain_of` says
-    if about.kind.name != "trees" and not ask_the_same(asked, domains.questions(known)):
+    if about.kind.name != "trees" and not ask_the_same(asked, domains.splits(known)):
         raise ValueError("nominal columns as codes have no words: make the table without codes")
     words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
@@ -501,9 +501,9 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
 
     Raises:
         ValueError: for anything that is no model, and for a model that reads exact numbers. Also if
-            there is no domain, or it asks other questions than those of the model.
+            there is no domain, or it asks other splits than those of the model.
     """
-    asked = model_of(model).questions
+    asked = model_of(model).splits
     if asked is None:
         raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
     known = model.about.domain if domain is None else domain
@@ -512,6 +512,6 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
             "a domain must map column names to Numeric, Nominal or Boolean; none was given, and "
             "only a saved model may have its own"
         )
-    if not ask_the_same(asked, domains.questions(known), 3):
-        raise ValueError("the model was trained with other questions than the domain asks")
+    if not ask_the_same(asked, domains.splits(known), 3):
+        raise ValueError("the model was trained with other splits than the domain asks")
     return known

@@ -51,7 +51,7 @@ def export(model: Model, path: str | Path) -> None:
     onnx: Any = import_module("onnx")  # an extra
     graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
     rows = Value(graph, "rows")
-    score, share = about.kind.nodes(graph, model.hypotheses, rows, model.questions)
+    score, share = about.kind.nodes(graph, model.hypotheses, rows, model.splits)
     score = graph.add("Add", score, model.intercept, name="score")
     outputs = _answers(graph, model, score, share)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpbt.common import arithmetic
 from dpbt.common.arithmetic import Array, fold, namespace
-from dpbt.common.public import Questions, of_bits
+from dpbt.common.public import Splits, of_bits
 from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
 from dpbt.data.kinds import Nominal
@@ -61,14 +61,14 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
     Raises:
         ValueError: as `dpbt.decision_function`.
     """
-    if _differ(model.questions, getattr(rows, "questions", None)):
-        raise ValueError("the model was trained with other questions than the table has")
+    if _differ(model.splits, getattr(rows, "splits", None)):
+        raise ValueError("the model was trained with other splits than the table has")
     if isinstance(rows, BlockTable):
         blocks = rows.pieces(BLOCK_ROWS)
         found = [np.asarray(of_rows(model, block.cells.T.copy(), what)) for block in blocks]
         return np.concatenate(found, axis=-1)
 
-    cells, asked = _cells(model, rows), model.questions
+    cells, asked = _cells(model, rows), model.splits
     arrays = model.about.kind, model.hypotheses, model.intercept
     if namespace(*arrays[1:], cells) is not np:
         return _with_jax(what, arrays, Rows(cells, asked))
@@ -115,14 +115,14 @@ def _cells(model: Any, rows: Any) -> Array:
     """
     encoder = "positions" if model.dtype == "float32" else "encode"
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
-    if hasattr(rows, "cells") and hasattr(rows, "questions"):
+    if hasattr(rows, "cells") and hasattr(rows, "splits"):
         rows = rows.cells
     by_name = hasattr(rows, "keys") or hasattr(rows, "columns")
     if by_name or not (hasattr(rows, "__array_namespace__") or hasattr(rows, "__array__")):
         raise ValueError(f"rows must be an array or a table, got {type(rows).__name__}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
-    if rows.dtype == bool and not _differ(model.questions, of_bits(model.features)):
+    if rows.dtype == bool and not _differ(model.splits, of_bits(model.features)):
         rows = rows.astype(np.uint8)  # splits are cells 0 and 1
     if rows.dtype != model.dtype or rows.ndim != 2:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
@@ -138,18 +138,18 @@ def _cells(model: Any, rows: Any) -> Array:
     return rows
 
 
-def _differ(questions: Questions | None, others: Questions | None) -> bool:
+def _differ(splits: Splits | None, others: Splits | None) -> bool:
     """Whether both are there and are not the same; which splits are allowed does not count."""
-    if questions is None or others is None:
+    if splits is None or others is None:
         return False
     try:
-        return not ask_the_same(questions, others)
+        return not ask_the_same(splits, others)
     except TypeError:  # traced, and checked where they come from
         return False
 
 
-def ask_the_same(first: Questions, second: Questions, fields: int = 5) -> bool:
-    """Whether the first fields of questions are equal; which splits are allowed is not compared."""
+def ask_the_same(first: Splits, second: Splits, fields: int = 5) -> bool:
+    """Whether the first fields of splits are equal; which splits are allowed is not compared."""
     pairs: Any = zip(first[:fields], second[:fields], strict=True)
     return all(np.array_equal(*pair) for pair in pairs)
 

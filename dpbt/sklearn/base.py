@@ -270,12 +270,12 @@ class PrivateEstimator(BaseEstimator):
                 f"the estimator was fitted by dpbt {version[0]}, and its parameters make another "
                 f"recipe in dpbt {dpbt.__version__}"
             )
-        questions = jax.tree.map(jax.numpy.asarray, domains.questions(self._reading.domain))
+        splits = jax.tree.map(jax.numpy.asarray, domains.splits(self._reading.domain))
         hypotheses, intercept, transcript = jax.tree.map(
             jax.numpy.asarray, (hypotheses, intercept, transcript)
         )
         released = hypotheses, intercept, Transcript(*transcript)
-        self.model_ = Model(*released, recipe, questions, **words)
+        self.model_ = Model(*released, recipe, splits, **words)
 
 
 _WORDS = [field.name for field in dataclasses.fields(Model) if field.metadata.get("static")]

@@ -28,7 +28,7 @@ from dpbt.common.public import without_values
 from dpbt.common.validate import shown, whole, within
 from dpbt.training.boosting import boost
 from dpbt.training.checks import check_same_rows
-from dpbt.types import BINARY, CELLS, Questions, Recipe, Table
+from dpbt.types import BINARY, CELLS, Recipe, Splits, Table
 
 Value = str | int | float | bool
 Setting = Mapping[str, Value]
@@ -41,7 +41,7 @@ RecipeMaker = Callable[..., Recipe]
 class Shape(NamedTuple):
     """Lengths of a table: N rows, F features, S splits, A attributes.
 
-    A table of exact numbers has no questions, so 0 splits and 0 attributes.
+    A table of exact numbers has no splits, so 0 splits and 0 attributes.
     """
 
     rows: int
@@ -58,10 +58,10 @@ class Shape(NamedTuple):
 def shape_of(table: Table) -> Shape:
     """The lengths of a table."""
     rows, features = table.cells.shape
-    questions = table.questions
-    if questions is None:
+    splits = table.splits
+    if splits is None:
         return Shape(rows, features, 0, 0)
-    return Shape(rows, features, len(questions.feature), len(questions.attribute))
+    return Shape(rows, features, len(splits.feature), len(splits.attribute))
 
 
 class Task(NamedTuple):
@@ -358,7 +358,7 @@ def padded_tasks(tasks: Sequence[Task], padding: float) -> list[tuple[Shape, Tas
     listing = {
         shapes[task.shape]
         for task in tasks
-        if getattr(task.table.questions, "allowed", None) is not None
+        if getattr(task.table.splits, "allowed", None) is not None
         or task.shape[1:] != shapes[task.shape][1:]
     }
     found = ((shapes[task.shape], task) for task in tasks)
@@ -376,26 +376,26 @@ def padded(task: Task, shape: Shape, allow: bool = True) -> Task:
         allow: list the allowed splits.
     """
     lacking = Shape(*(wanted - has for wanted, has in zip(shape, task.shape, strict=True)))
-    questions = task.table.questions
+    splits = task.table.splits
 
     # Splits that no cell satisfies, and attributes of position 0.
     more_rows, more_splits, more_attributes = ((0, lacking[k]) for k in (0, 2, 3))
-    if questions is not None:
-        allowed = questions.allowed
-        allowed = np.ones(len(questions.feature), bool) if allowed is None else allowed
-        questions = Questions(
-            feature=_pad(questions.feature, more_splits),
-            low=jnp.pad(questions.low, more_splits, constant_values=CELLS - 1),
-            high=_pad(questions.high, more_splits),
-            attribute=_pad(questions.attribute, more_attributes),
-            position=_pad(questions.position, more_attributes, (0, 0)),
+    if splits is not None:
+        allowed = splits.allowed
+        allowed = np.ones(len(splits.feature), bool) if allowed is None else allowed
+        splits = Splits(
+            feature=_pad(splits.feature, more_splits),
+            low=jnp.pad(splits.low, more_splits, constant_values=CELLS - 1),
+            high=_pad(splits.high, more_splits),
+            attribute=_pad(splits.attribute, more_attributes),
+            position=_pad(splits.position, more_attributes, (0, 0)),
             allowed=_pad(allowed, more_splits) if allow else None,
         )
     table = Table(
         _pad(task.table.cells, more_rows, (0, lacking.features)),
         _pad(task.table.target, more_rows),
         _pad(task.table.present, more_rows),
-        questions,
+        splits,
     )
     masks = (task.train, task.test)
     train, test = (np.pad(np.asarray(mask, bool), ((0, 0), more_rows)) for mask in masks)

@@ -302,7 +302,7 @@ class Boosted(NamedTuple):
         """The model, which predicts other rows. It is pure, so it can be jitted and vmapped.
 
         Args:
-            table: as `boost` was given it; its public questions are kept.
+            table: as `boost` was given it; its public splits are kept.
             recipe: as `boost` was given it.
         """
         _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
@@ -320,7 +320,7 @@ def model_of(
 ) -> Model:
     """The model of a run, which may have room for more rounds than the recipe has.
 
-    Of the table it keeps the public questions and the kind of its rows; of the key, its kind.
+    Of the table it keeps the public splits and the kind of its rows; of the key, its kind.
 
     Args:
         transcript: without the sites that the learner withholds.
@@ -336,7 +336,7 @@ def model_of(
         intercept,
         transcript._replace(rounds=shapes.first(transcript.rounds, capacity)),
         recipe,
-        table.questions,
+        table.splits,
         features=table.cells.shape[1],
         dtype=str(table.cells.dtype),
         key=key,
@@ -390,7 +390,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
             under it (`own_key`).
         table: N rows.
         recipe: one setting (no leading axes).
-        public_key: of public structure, such as a random tree's questions; needed if the learner
+        public_key: of public structure, such as a random tree's splits; needed if the learner
             draws any. It must be independent of `key`, because what it draws is published.
 
     Raises:
@@ -411,7 +411,7 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 
     Args:
         transcript: as `boost` returns it.
-        table: any table with the same questions: the recorded one, or a neighbour.
+        table: any table with the same splits: the recorded one, or a neighbour.
         recipe: the recipe.
 
     Raises:
@@ -450,7 +450,7 @@ def rebuilt(transcript: Transcript, nobody: Table, recipe: Recipe) -> tuple[Hypo
 
 
 def without_rows(table: Table) -> Table:
-    """A table of one absent row of zeros, with the public questions of a table."""
+    """A table of one absent row of zeros, with the public splits of a table."""
 
     def one(array: Any) -> Array:
         return jnp.zeros((1, *np.shape(array)[1:]), array.dtype)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.data.blocks import BlockTable
-from dpbt.data.questions import as_array
+from dpbt.data.splits import as_array
 from dpbt.data.targets import fingerprint
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.types import (
@@ -29,17 +29,17 @@ def on_device(table: Table) -> Table:
     Raises:
         ValueError: as `as_array`.
     """
-    questions = table.questions
-    if questions is not None:
-        fields = {name: array for name, array in questions._asdict().items() if array is not None}
-        arrays = {name: as_array(f"questions.{name}", array) for name, array in fields.items()}
-        questions = questions._replace(**arrays)
+    splits = table.splits
+    if splits is not None:
+        fields = {name: array for name, array in splits._asdict().items() if array is not None}
+        arrays = {name: as_array(f"splits.{name}", array) for name, array in fields.items()}
+        splits = splits._replace(**arrays)
     weight = None if table.weight is None else as_array("table.weight", table.weight)
     return Table(
         as_array("table.cells", table.cells),
         as_array("table.target", table.target),
         as_array("table.present", table.present),
-        questions,
+        splits,
         weight,
         None if table.declared is None else as_array("table.declared", table.declared),
     )

@@ -31,7 +31,7 @@ from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
 from dpbt.training import processes, step
 from dpbt.training.step import Context
-from dpbt.types import AnyArray, Array, Given, Prepared, Public, Questions, Recipe, Release, Table
+from dpbt.types import AnyArray, Array, Given, Prepared, Public, Recipe, Release, Splits, Table
 
 # How a run fits into memory.
 
@@ -124,8 +124,8 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
 
 def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
     """How many bytes a row takes in work, and how many all rows of a slice take together."""
-    block, questions = table.room(_MIN_BLOCK), table.questions
-    laid = jax.eval_shape(lambda block: rows_of(block, questions, recipe), block)
+    block, splits = table.room(_MIN_BLOCK), table.splits
+    laid = jax.eval_shape(lambda block: rows_of(block, splits, recipe), block)
     if recipe.learner.traits.work is not None:
         return recipe.learner.traits.work(laid)
     size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
@@ -197,10 +197,10 @@ class Batch(NamedTuple):
     pending: Any
 
 
-def rows_of(block: Rows, questions: Questions, recipe: Recipe) -> Prepared:
+def rows_of(block: Rows, splits: Splits, recipe: Recipe) -> Prepared:
     """The rows of a block, laid out for the learner."""
     cells, target, present, weight = jax.tree.map(jnp.asarray, block)
-    table = Table(cells.T, target, present, questions, weight)
+    table = Table(cells.T, target, present, splits, weight)
     return recipe.learner.hypotheses.prepare(table)
 
 
@@ -209,7 +209,7 @@ def _sums_of_slice(
     scores: Array | None,
     noise: Array,
     place: Array,
-    questions: Questions,
+    splits: Splits,
     batch: Batch,
     recipe: Recipe,
     part: str,
@@ -217,7 +217,7 @@ def _sums_of_slice(
 ) -> Any:
     """(new scores or None, sums, cap); compiled once for a shape."""
     learner = recipe.learner
-    rows = rows_of(block, questions, recipe)
+    rows = rows_of(block, splits, recipe)
 
     def add(number: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
@@ -285,7 +285,7 @@ class Passes:
             OSError: if a block cannot be read, or the disk has no room for scores.
         """
         self._table, self._recipe, self._plan = table, recipe, plan
-        self._questions = jax.tree.map(jnp.asarray, table.questions)
+        self._splits = jax.tree.map(jnp.asarray, table.splits)
         self._pool = ThreadPoolExecutor(plan.threads)
         for number, _ in enumerate(self._pool.map(table.verify, range(len(table.blocks))), 1):
             progress(number, len(table.blocks))
@@ -324,7 +324,7 @@ class Passes:
             stage: the sites that are summed.
         """
         columns = None if part == "prologue" else self._columns(batch)
-        told = self._questions, *jax.tree.map(jnp.asarray, (batch, self._recipe))
+        told = self._splits, *jax.tree.map(jnp.asarray, (batch, self._recipe))
         scored = part != "prologue" and not self._recipe.independent
 
         @jax.enable_x64(False)  # threads do not have the caller's context

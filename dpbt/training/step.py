@@ -128,7 +128,7 @@ def dummy_row(table: BlockTable) -> Table:
         jnp.asarray(room.cells.T),
         jnp.asarray(room.target),
         jnp.asarray(room.present),
-        jax.tree.map(jnp.asarray, table.questions),
+        jax.tree.map(jnp.asarray, table.splits),
         None if room.weight is None else jnp.asarray(room.weight),
         None if table.target is None else jnp.asarray(targets.fingerprint(table.target)),
     )

@@ -505,7 +505,7 @@ def around_auto(
         rows: as `recipes.auto`.
         domain: the public domain of the table.
         delta: of the choice; 0 for a pure guarantee, else in (0, 1).
-        seed: of the public questions. It is not a secret.
+        seed: of the public splits. It is not a secret.
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows that one person has, by the owner's promise.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpbt.common.validate import whole
 from dpbt.data.domains import Domain, predicates
-from dpbt.data.questions import as_array
+from dpbt.data.splits import as_array
 from dpbt.learners import trees
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align
@@ -192,7 +192,7 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
 
     Args:
         key: one typed key.
-        splits: bool[N, S], such as `questions.splits_of` gives of a table, with at least one row.
+        splits: bool[N, S], such as `splits.splits_of` gives of a table, with at least one row.
         draws: at least 2.
 
     Raises:

@@ -59,8 +59,8 @@ def random_data(rows: int, columns: int) -> Data:
     domain: Domain = {f"x{number}": Numeric(0, 1, bins=64) for number in range(columns)}
     cells = rng.integers(0, 64, (rows, columns), np.uint8)
     label = (cells[:, 0] > 30) ^ (rng.random(rows) < 0.2)
-    questions = jax.tree.map(jnp.asarray, domains.questions(domain))
-    table = Table(jnp.asarray(cells), jnp.asarray(label), jnp.ones(rows, bool), questions)
+    splits = jax.tree.map(jnp.asarray, domains.splits(domain))
+    table = Table(jnp.asarray(cells), jnp.asarray(label), jnp.ones(rows, bool), splits)
     return Data(f"random, {rows} x {columns}", domain, table)
 
 
@@ -74,7 +74,7 @@ def load(name: str) -> Data:
 
 
 def recipe_of(source: Data, rounds: int, depth: int, epsilon: ArrayLike = 1.0) -> Recipe:
-    """Trees without histograms, whose questions all settings share."""
+    """Trees without histograms, whose splits all settings share."""
     return recipes.oblivious_boost(
         epsilon=epsilon,
         delta=1e-6,
@@ -157,7 +157,7 @@ def fit(name: str, rounds: int, depth: int, words: float, repeats: int) -> dict:
 
 @functools.partial(jax.jit, static_argnames="lanes")
 def _scores(key: jax.Array, table: Table, recipe: Recipe, seed: jax.Array, lanes: int) -> jax.Array:
-    """f32[G]: a number of each fit; all settings have one seed, so they share their questions."""
+    """f32[G]: a number of each fit; all settings have one seed, so they share their splits."""
 
     def one(setting: tuple[jax.Array, Recipe]) -> jax.Array:
         key, recipe = setting

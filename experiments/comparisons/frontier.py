@@ -1,7 +1,7 @@
 """Compare `auto`, which nobody tunes, with other private classifiers.
 
 Every method has one setting for all data. A quarter of the rows, stratified, is the test set of a
-split; Adult has its own. Each split has keys and public questions of its own. Recipes get `--bound`
+split; Adult has its own. Each split has keys and public splits of its own. Recipes get `--bound`
 times the training rows as public bound. Numbers have 64 intervals.
 
 Results are in `frontier.csv`. A cell that is there with the same setting, splits and rows is not

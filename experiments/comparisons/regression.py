@@ -1,7 +1,7 @@
 """Compare `auto` for numbers with other private regressions.
 
 Every method has one setting for all data. A quarter of the rows is the test set of a
-split. Each split has keys and public questions of its own. Recipes get `--bound` times the training
+split. Each split has keys and public splits of its own. Recipes get `--bound` times the training
 rows as public bound. Numbers have 64 intervals.
 
 Results are in `regression.csv`. A cell that is there with the same setting, splits and rows is not

@@ -20,7 +20,7 @@ FIRST = {"cod-rna": 59_535}
 """Data set -> how many of its first rows are used: the training file of Asadi et al. (2022)."""
 
 OWN_TEST = ("adult",)
-"""Data sets whose own test rows are used. Their splits differ in keys and questions alone."""
+"""Data sets whose own test rows are used. Their splits differ in keys and splits alone."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

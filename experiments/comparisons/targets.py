@@ -37,7 +37,7 @@ def _table(study: Study, rows: np.ndarray) -> Table:
 
 
 def _recipe(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
-    """The untuned recipe of a split, whose number is the seed of its public questions."""
+    """The untuned recipe of a split, whose number is the seed of its public splits."""
     given: dict[str, Any] = {"domain": study.data.domain, "target": study.kind}
     return recipes.auto(epsilon=epsilon, delta=delta, rows=study.rows, seed=split, **given)
 

@@ -21,7 +21,7 @@ from experiments import __main__ as command_line
 from experiments.common import data, pages, peers, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import targets
-from experiments.comparisons import ablation, binary, measures, questions, study
+from experiments.comparisons import ablation, binary, measures, splits, study
 from experiments.comparisons import targets as methods
 from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
@@ -421,9 +421,9 @@ def test_levels_that_ask_nothing_new_are_counted():
         answers = right[np.arange(5)[:, None], rows.T[feature]]
         reached = [len(np.unique(answers[:count], axis=1).T) for count in range(6)]
         wasted = sum(after == before for before, after in itertools.pairwise(reached))
-        assert questions.of_tree(feature, right, cells) == (wasted, reached[-1])
+        assert splits.of_tree(feature, right, cells) == (wasted, reached[-1])
     few = {"a": Boolean()}
-    assert questions.wasted(few, trees=6) == (1.0, pytest.approx(5 / 6), pytest.approx(31 / 32))
+    assert splits.wasted(few, trees=6) == (1.0, pytest.approx(5 / 6), pytest.approx(31 / 32))
 
 
 def test_refusals(capsys, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses
-from dpbt.data.questions import splits_of
+from dpbt.data.splits import splits_of
 from experiments import __main__ as command_line
 from experiments.common import pages, results
 from experiments.papers.nock_henecka_2020 import (

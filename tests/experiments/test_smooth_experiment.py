@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.sweeps.storage import load_columns
 from experiments import __main__ as command_line
 from experiments.common import data

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import dpbt
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 
 GRID = 127
 

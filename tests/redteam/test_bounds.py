@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
-from dpbt.data.questions import of_splits, splits_of
+from dpbt.data.splits import of_splits, splits_of
 from dpbt.sweeps import plan, runner
 from dpbt.sweeps.storage import load_columns
 from dpbt.training import step

@@ -7,7 +7,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.learners import greedy_tree
 
 

@@ -9,7 +9,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.analysis import audit
-from dpbt.data.questions import splits_of
+from dpbt.data.splits import splits_of
 from dpbt.types import ADD_REMOVE
 from tests import filerows
 from tests.noise import scales

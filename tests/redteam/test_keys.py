@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes, weighting
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.privacy import boundary, mechanisms
 from dpbt.types import Table
 from tests.redteam.attacks import GRID, class_counts, one_split

@@ -11,7 +11,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes, weighting
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger, line_of

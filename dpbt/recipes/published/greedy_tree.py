@@ -14,7 +14,7 @@ from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
     TINY_PRIOR,
     Alpha,
-    Kind,
+    Config,
     Params,
     Settings,
     SplitPrice,
@@ -85,7 +85,7 @@ def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) ->
 
 
 def program(
-    kind: Kind,
+    config: Config,
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
@@ -96,13 +96,13 @@ def program(
     settings = params.settings
 
     # Private splits; the leaves' class weights are exact here.
-    alpha_of = private_objective() if kind.objective else None
-    totals = grow(draw, table, weights, params, public, kind, alpha_of, PRICE)
+    alpha_of = private_objective() if config.objective else None
+    totals = grow(draw, table, weights, params, public, config, alpha_of, PRICE)
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
     share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
-    value = link_values(kind.link, settings, share)
+    value = link_values(config.link, settings, share)
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     leverage = settings.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
 
@@ -111,23 +111,23 @@ def program(
     steps = jnp.round(jnp.clip(leverage * value, -largest, largest) / params.leaf_step)
     draw(
         "leaf",
-        kind.noise,
+        config.noise,
         steps.astype(jnp.int32),
         sensitivity=jnp.floor(2 * largest / params.leaf_step) + 1,
-        moves=2**kind.depth,
+        moves=2**config.depth,
         theorem="Nock & Henecka (2020), section 6, leaves",
-        count=2**kind.depth,
+        count=2**config.depth,
         releases="leveraged leaf values, each leaf paid for",
         unit="step of the leaves' grid",
     )
 
 
-def hypothesis(kind: Kind, release: Release, params: Params, public: Public) -> Tree:
+def hypothesis(config: Config, release: Release, params: Params, public: Public) -> Tree:
     """The tree: noisy leaf values, clamped to their range again."""
     del public
     largest = params.settings.step * params.settings.clip**2
     value = release["leaf"].astype(jnp.float32) * params.leaf_step
-    return Tree(gathered_splits(release, kind.depth), jnp.clip(value, -largest, largest))
+    return Tree(gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
 
 
 @functools.cache
@@ -152,15 +152,15 @@ def published_greedy_tree(
     The arguments are those of `greedy_tree.greedy_tree`, without the relation.
     """
     check_criterion(criterion)
-    kind = Kind(depth, criterion, link, objective, None, mechanisms.discrete_laplace)
+    config = Config(depth, criterion, link, objective, None, mechanisms.discrete_laplace)
     usual = default_settings(link, depth)
     return boundary.weak_learner(
-        functools.partial(program, kind),
-        functools.partial(hypothesis, kind),
+        functools.partial(program, config),
+        functools.partial(hypothesis, config),
         fractions(0.5, None),
         trees.TREES,
         None,
         params=functools.partial(params, usual),
         unprotected=(ALPHA_LEAK,) if objective else (),
-        tag=f"published_greedy_tree({kind.tag})",
+        tag=f"published_greedy_tree({config.tag})",
     )

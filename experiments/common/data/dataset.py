@@ -19,11 +19,11 @@ from dpbt.data.domains import (
     Nominal,
     Numeric,
     encode,
-    questions,
     read_domain,
+    splits,
 )
 from dpbt.data.files import read_columns
-from dpbt.data.questions import splits_of
+from dpbt.data.splits import splits_of
 from dpbt.types import Table
 
 
@@ -53,7 +53,7 @@ class Dataset:
         """All rows, present, with the test rows (`experiments.common.protocols` makes masks)."""
         cells = jnp.asarray(encode(self.domain, self.columns))
         everyone = jnp.ones(len(self.label), bool)
-        asked = jax.tree.map(jnp.asarray, questions(self.domain))
+        asked = jax.tree.map(jnp.asarray, splits(self.domain))
         return Table(cells, jnp.asarray(self.label), everyone, asked)
 
     @property

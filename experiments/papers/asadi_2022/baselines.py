@@ -20,7 +20,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.questions import splits_of
+from dpbt.data.splits import splits_of
 from dpbt.data.tables import take
 from dpbt.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results

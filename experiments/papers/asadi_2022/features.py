@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 
 from dpbt.data.domains import Domain, Numeric, predicates
-from dpbt.data.questions import of_splits
+from dpbt.data.splits import of_splits
 from dpbt.data.tables import take
 from dpbt.types import Table
 from experiments.common import data

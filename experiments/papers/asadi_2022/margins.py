@@ -15,7 +15,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.questions import splits_of
+from dpbt.data.splits import splits_of
 from dpbt.types import Array, Table
 from experiments.common import commands, diagnostics, results, smooth_bounds
 from experiments.papers.asadi_2022 import table as tables

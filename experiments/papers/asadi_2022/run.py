@@ -14,7 +14,7 @@ import jax
 
 import dpbt
 from dpbt.data.domains import Boolean
-from dpbt.data.questions import splits_of
+from dpbt.data.splits import splits_of
 from dpbt.data.tables import take
 from experiments.common import aggregated, commands, diagnostics, smooth_bounds
 from experiments.papers.asadi_2022.jobs import (

@@ -19,7 +19,7 @@ from experiments.papers.nock_henecka_2020.run import add_domains
 from experiments.papers.nock_henecka_2020.settings import EPSILONS, FOLDS, NAME, SEED
 
 BINS = 64
-"""The cells of a number; finer questions cost `auto` nothing."""
+"""The cells of a number; finer splits cost `auto` nothing."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

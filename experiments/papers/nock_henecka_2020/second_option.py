@@ -17,7 +17,7 @@ from dpbt import losses
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
     TINY_PRIOR,
-    Kind,
+    Config,
     Params,
     Settings,
     default_settings,
@@ -61,7 +61,7 @@ class Budget(NamedTuple):
 
 
 def program(
-    kind: Kind,
+    config: Config,
     draw: boundary.Draw,
     table: trees.Prepared,
     weights: Array,
@@ -69,25 +69,25 @@ def program(
     public: Public,
 ) -> None:
     """Draw splits, then noisy leaf values, then beta_t of the noisy tree without noise."""
-    alpha_of = private_objective() if kind.objective else None
+    alpha_of = private_objective() if config.objective else None
     numbers, settings = Params(budget.noise, budget.settings), budget.settings
-    totals = grow(draw, table, weights, numbers, public, kind, alpha_of, PRICE)
+    totals = grow(draw, table, weights, numbers, public, config, alpha_of, PRICE)
 
     # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
     # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
     share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
     inside = jnp.clip(share, settings.zeta, 1 - settings.zeta)
-    value = jnp.clip(kind.link(settings.link_alpha).link(inside), -budget.inner, budget.inner)
+    value = jnp.clip(config.link(settings.link_alpha).link(inside), -budget.inner, budget.inner)
     noisy = draw(
         "leaf",
         mechanisms.discrete_laplace,
         jnp.round(value / budget.leaf_step).astype(jnp.int32),
         sensitivity=jnp.floor(2 * budget.inner / budget.leaf_step) + 1,
-        moves=2**kind.depth,
+        moves=2**config.depth,
         theorem="Nock & Henecka (2020), section 6, leaves",
         scale=jnp.asarray(budget.leaf_scale / budget.leaf_step),
-        count=2**kind.depth,
+        count=2**config.depth,
         releases="leaf values, each leaf paid for",
         unit="step of the leaves' grid",
     )
@@ -132,7 +132,7 @@ def learner(depth: int, objective: bool) -> WeakLearner:
     """
     noise, family = mechanisms.discrete_laplace, losses.m_alpha
     return boundary.weak_learner(
-        functools.partial(program, Kind(depth, family, family, objective, None, noise)),
+        functools.partial(program, Config(depth, family, family, objective, None, noise)),
         functools.partial(hypothesis, depth),
         {"split": 1.0},
         trees.TREES,

@@ -1,18 +1,18 @@
-"""Public questions of oblivious trees, and how rows reach the leaves that answer them.
+"""Public splits of oblivious trees, and how rows reach the leaves that answer them.
 
-All nodes of a level ask the same question, so a tree of depth D partitions the rows by D bits. The
-questions follow from a seed, a domain and the share of rows in each cell. Two rules spread them
+All nodes of a level ask the same split, so a tree of depth D partitions the rows by D bits. The
+splits follow from a seed, a domain and the share of rows in each cell. Two rules spread them
 evenly without spending anything.
 
 - A deck: trees take their attributes from a shuffled deck of all of them, which is shuffled again
   when it is empty.
-- Spread thresholds: where a tree asks m questions of an attribute, they are at the quantiles
+- Spread thresholds: where a tree asks m splits of an attribute, they are at the quantiles
   (q + u) / m, q = 0..m - 1. The offset u of an attribute starts at random and moves by the golden
   ratio with each deck.
 
 Quantiles are those of a mixture: six tenths are the share of rows in a cell, and four tenths are
 even over cells. Quantiles of the rows alone would leave the tails of skewed columns unasked. Evenly
-spaced questions alone would leave the middle of columns with outliers unasked.
+spaced splits alone would leave the middle of columns with outliers unasked.
 
 Values of a nominal attribute are put in a random order, and cut nearer the middle.
 """
@@ -28,7 +28,7 @@ import numpy as np
 
 from dpbt.common.arithmetic import rounded
 from dpbt.common.public import without_values
-from dpbt.data import questions
+from dpbt.data import splits
 from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.types import (
@@ -71,12 +71,12 @@ class Attribute(NamedTuple):
     ordered: bool
 
 
-class Kind(NamedTuple):
+class Config(NamedTuple):
     """What is static in an oblivious tree.
 
     Attributes:
         attributes: of the public domain, one for each feature.
-        depth: D, the number of questions, in 1..MAX_DEPTH.
+        depth: D, the number of splits, in 1..MAX_DEPTH.
         attributes_per_tree: how many attributes a tree asks; the trees take these numbers in turn.
         marginals: whether a prologue releases the class histogram of every attribute. Thresholds
             then follow the released histograms instead of being evenly spaced, scores start from
@@ -134,11 +134,11 @@ class Kind(NamedTuple):
         return max(self.response.classes, 1)
 
 
-# The questions of a tree.
+# The splits of a tree.
 
 
 class Asked(NamedTuple):
-    """The questions of one tree.
+    """The splits of one tree.
 
     Attributes:
         feature: i32[D].
@@ -218,7 +218,7 @@ def draw(
     tree: Array,
     mass: Array,
 ) -> Asked:
-    """The questions of a tree.
+    """The splits of a tree.
 
     Args:
         attributes: of the domain.
@@ -237,16 +237,16 @@ def draw(
     drawn = _attributes_of_tree(len(attributes), attributes_per_tree, decks_key, offsets_key, tree)
     count, chosen, decks, starts = drawn
 
-    # Level l asks attribute l mod k of the tree; it is question l // k of so many.
+    # Level l asks attribute l mod k of the tree; it is split l // k of so many.
     level = jnp.arange(depth, dtype=jnp.int32)
-    slot, question = level % count, level // count
+    slot, split = level % count, level // count
     feature = chosen[slot]
     asked = (depth - slot + count - 1) // count
 
     # The quantile of each level.
     start = starts[feature]
     offset = jnp.mod(start + rounded(decks[slot].astype(jnp.float32) * _GOLDEN), 1.0)
-    quantile = (question.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
+    quantile = (split.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
     # The order of the cells, and how much of the mixture is up to each of them.
     mass = mass[:, : max(attribute.cells for attribute in attributes)]
@@ -454,12 +454,12 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
     """Refuse a table that does not hold cells of the columns of the recipe's domain.
 
     Of the table the check reads the dtype and rank of the cells, the number of features, and the
-    public questions.
+    public splits.
 
     Raises:
         ValueError: saying what is expected.
     """
-    questions.check(table)
+    splits.check(table)
     if table.cells.dtype != jnp.uint8:
         raise ValueError(
             f"oblivious trees read cells, uint8 of rank 2, got {dtype_and_rank(table.cells)}"
@@ -470,16 +470,16 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
             "and the table has another number of them"
         )
 
-    # A column has a cell for each of its questions, and at most one that no question knows.
-    asked = table.questions
-    assert asked is not None  # as `questions.check` says
+    # A column has a cell for each of its splits, and at most one that no split knows.
+    asked = table.splits
+    assert asked is not None  # as `splits.check` says
     known = np.ones(len(attributes), int)
     np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
     for number, (attribute, cells) in enumerate(zip(attributes, known.tolist(), strict=True)):
         if not cells <= attribute.cells <= cells + 1:
             raise ValueError(
                 f"the table is of another domain than the recipe: column {number} of the recipe's "
-                f"domain has {attribute.cells} cells, and the table's questions know {cells}"
+                f"domain has {attribute.cells} cells, and the table's splits know {cells}"
             )
 
 
@@ -498,13 +498,13 @@ def hypothesis_class(
 
     Args:
         attributes: of the domain.
-        structure: (params, public) -> the questions of a round, and what else is public in it.
+        structure: (params, public) -> the splits of a round, and what else is public in it.
         response: what is predicted.
     """
 
     def example() -> Table:
         features = len(attributes)
-        asked = questions.of_bits(features)
+        asked = splits.of_bits(features)
         cells, target = jnp.zeros((1, features), jnp.uint8), jnp.zeros(1, response.dtype)
         return Table(cells, target, jnp.zeros(1, bool), asked)
 

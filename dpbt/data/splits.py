@@ -1,8 +1,8 @@
-"""What follows from public questions and private cells: splits and positions of each row.
+"""What follows from public splits and private cells: splits and positions of each row.
 
 A table holds one cell for each feature of a row. Learners derive from the cells what they read.
 Trees read the splits that the row satisfies. Random trees and halfspaces read the row's positions
-in the ranges of the attributes. `dpbt.domains.questions` makes the questions of a domain.
+in the ranges of the attributes. `dpbt.domains.splits` makes the splits of a domain.
 """
 
 import jax
@@ -16,7 +16,7 @@ from dpbt.types import (
     MAX_ROWS,
     AnyArray,
     Array,
-    Questions,
+    Splits,
     Table,
     dtype_and_rank,
 )
@@ -43,9 +43,9 @@ def as_array(name: str, value: object) -> Array:
 
 def columns_of(table: Table) -> Array:
     """bool[S, N]: which split is satisfied by which row; the transpose of `splits_of`."""
-    questions = _questions_of(table)
-    cell = jnp.asarray(table.cells).T[jnp.asarray(questions.feature)]
-    low, high = (jnp.asarray(bound)[:, None] for bound in (questions.low, questions.high))
+    splits = _splits_of(table)
+    cell = jnp.asarray(table.cells).T[jnp.asarray(splits.feature)]
+    low, high = (jnp.asarray(bound)[:, None] for bound in (splits.low, splits.high))
     return (low <= cell) & (cell <= high)
 
 
@@ -62,22 +62,22 @@ def positions_of(table: Table) -> Array:
     """f32[N, A]: the position of each row in each attribute's range; exact numbers as they are.
 
     Raises:
-        ValueError: if the table holds cells and has no questions.
+        ValueError: if the table holds cells and has no splits.
     """
     cells = jnp.asarray(table.cells)
     if cells.dtype == jnp.float32:
         return cells
-    questions = _questions_of(table)
-    cell = cells[:, jnp.asarray(questions.attribute)].astype(jnp.int32)
-    first = CELLS * jnp.arange(len(questions.attribute), dtype=jnp.int32)
-    return jnp.asarray(questions.position).reshape(-1)[first[None] + cell]
+    splits = _splits_of(table)
+    cell = cells[:, jnp.asarray(splits.attribute)].astype(jnp.int32)
+    first = CELLS * jnp.arange(len(splits.attribute), dtype=jnp.int32)
+    return jnp.asarray(splits.position).reshape(-1)[first[None] + cell]
 
 
-def _questions_of(table: Table) -> Questions:
-    """The questions that are asked of a table's cells; ValueError if there are none."""
-    if table.questions is None:
-        raise ValueError("the table has no questions")
-    return table.questions
+def _splits_of(table: Table) -> Splits:
+    """The splits that are asked of a table's cells; ValueError if there are none."""
+    if table.splits is None:
+        raise ValueError("the table has no splits")
+    return table.splits
 
 
 def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
@@ -116,22 +116,22 @@ def example() -> Table:
     return of_splits(absent[:, None], absent, absent)
 
 
-def same(first: Questions, second: Questions) -> bool:
-    """Whether two sets of questions are equal; which splits are allowed does not count."""
+def same(first: Splits, second: Splits) -> bool:
+    """Whether two sets of splits are equal; which splits are allowed does not count."""
     pairs = zip(first[:-1], second[:-1], strict=True)
     return all(np.array_equal(np.asarray(left), np.asarray(right)) for left, right in pairs)
 
 
 def check(table: Table) -> None:
-    """Refuse a table whose cells and questions do not fit each other.
+    """Refuse a table whose cells and splits do not fit each other.
 
     Of the cells the check reads only the dtype, the rank, the number of features, and whether the
-    number of rows is in 1..MAX_ROWS. Questions are public.
+    number of rows is in 1..MAX_ROWS. Splits are public.
 
     Raises:
         ValueError: saying what was expected; no number of rows is shown.
     """
-    cells, questions = table.cells, table.questions
+    cells, splits = table.cells, table.splits
     if cells.dtype not in (jnp.uint8, jnp.float32) or cells.ndim != 2:
         expected = "table.cells must be uint8, or float32 numbers, of rank 2"
         raise ValueError(f"{expected}; got {dtype_and_rank(cells)}")
@@ -144,25 +144,25 @@ def check(table: Table) -> None:
             "blocks by dpbt.convert, and learn by dpbt.fit"
         )
     if cells.dtype == jnp.float32:
-        if questions is not None:
-            raise ValueError("questions are asked of uint8 cells: with float32, must be None")
+        if splits is not None:
+            raise ValueError("splits are asked of uint8 cells: with float32, must be None")
         return
-    if questions is None:
+    if splits is None:
         raise ValueError(
-            "a table of uint8 cells needs questions; `dpbt.table` makes them, "
-            "and `dpbt.questions.of_splits` for Boolean splits"
+            "a table of uint8 cells needs splits; `dpbt.table` makes them, "
+            "and `dpbt.splits.of_splits` for Boolean splits"
         )
-    _check_questions(questions, features)
+    _check_splits(splits, features)
 
 
-def _check_questions(questions: Questions, features: int) -> None:
-    """Refuse questions that are not questions of `features` features.
+def _check_splits(splits: Splits, features: int) -> None:
+    """Refuse splits that are not splits of `features` features.
 
     Raises:
         ValueError: naming the field.
     """
     # Dtypes and shapes.
-    count, attributes = np.shape(questions.feature)[:1], np.shape(questions.attribute)[:1]
+    count, attributes = np.shape(splits.feature)[:1], np.shape(splits.attribute)[:1]
     expected = {
         "feature": (jnp.int32, count),
         "low": (jnp.uint8, count),
@@ -171,28 +171,28 @@ def _check_questions(questions: Questions, features: int) -> None:
         "position": (jnp.float32, (*attributes, CELLS)),
     }
     for field, (dtype, shape) in expected.items():
-        array = getattr(questions, field)
+        array = getattr(splits, field)
         if array.dtype != dtype or array.shape != shape or 0 in shape or not shape:
             raise ValueError(
-                f"questions.{field} must be {jnp.dtype(dtype)}, one for each split or attribute; "
+                f"splits.{field} must be {jnp.dtype(dtype)}, one for each split or attribute; "
                 f"got {array.dtype}{array.shape}"
             )
 
     # Only features that the table has.
     for field in ("feature", "attribute"):
-        read = np.asarray(getattr(questions, field))
+        read = np.asarray(getattr(splits, field))
         if read.min() < 0 or read.max() >= features:
             raise ValueError(
-                f"questions.{field} must number features that the table has, from 0 on, "
+                f"splits.{field} must number features that the table has, from 0 on, "
                 f"got {shown(read)}"
             )
 
     # A mask of the splits that may be chosen, with at least one of them.
-    allowed = questions.allowed
+    allowed = splits.allowed
     if allowed is None:
         return
     if allowed.dtype != bool or allowed.shape != count or not np.asarray(allowed).any():
         raise ValueError(
-            f"questions.allowed must be bool[{count[0]}] with a split that may be chosen, "
+            f"splits.allowed must be bool[{count[0]}] with a split that may be chosen, "
             f"got {shown(allowed)}"
         )

@@ -1,6 +1,6 @@
-"""Count the levels of `auto` whose question is answered by those above.
+"""Count the levels of `auto` whose split is answered by those above.
 
-The questions follow from a public seed and a public domain, so no row is read. Thresholds are those
+The splits follow from a public seed and a public domain, so no row is read. Thresholds are those
 of a table whose histograms are not released, which are spread evenly over the cells.
 """
 
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.data.domains import Domain
-from dpbt.learners import oblivious_questions
+from dpbt.learners import oblivious_splits
 from dpbt.recipes.oblivious import attributes_of, rule
 from dpbt.types import CELLS
 from experiments.common.data import registry
@@ -28,7 +28,7 @@ class Wasted(NamedTuple):
     Attributes:
         trees: the share of trees with at least one wasted level.
         levels: the share of levels that are wasted. Their answer follows from earlier levels for
-            every row, as where one question is asked twice.
+            every row, as where one split is asked twice.
         leaves: the share of leaves that no row reaches, as where x > 5 is asked after x > 7.
     """
 
@@ -44,10 +44,10 @@ def wasted(domain: Domain, trees: int = TREES, seed: int = 0, depth: int = DEPTH
     mass = (np.arange(CELLS) < cells[:, None]) / cells[:, None]
 
     @jax.jit
-    def asked(tree: jax.Array) -> oblivious_questions.Asked:
+    def asked(tree: jax.Array) -> oblivious_splits.Asked:
         attributes_per_tree = rule(np.inf, 1, len(domain)).attributes_per_tree
         even = jnp.asarray(mass, jnp.float32)
-        return oblivious_questions.draw(
+        return oblivious_splits.draw(
             attributes, depth, attributes_per_tree, jnp.uint32(seed), tree, even
         )
 

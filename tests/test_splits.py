@@ -1,4 +1,4 @@
-"""Questions of cells: splits and positions of raw columns, and rows that a model does not read."""
+"""Splits of cells: splits and positions of raw columns, and rows that a model does not read."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes
-from dpbt.data import domains, questions, tables
+from dpbt.data import domains, splits, tables
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from experiments.common import data
 from tests import reference_domains
@@ -58,11 +58,11 @@ def agree(domain, columns):
     table = library(domain, columns)
     assert table.cells.dtype == jnp.uint8
     assert table.cells.shape[1] == len(domain)
-    bits = np.asarray(questions.splits_of(table))
+    bits = np.asarray(splits.splits_of(table))
     np.testing.assert_array_equal(bits, reference_domains.splits(domain, columns))
     assert bits.shape[1] == len(domains.predicates(domain))
     for codes in (False, True):
-        found = np.asarray(questions.positions_of(library(domain, columns, codes)))
+        found = np.asarray(splits.positions_of(library(domain, columns, codes)))
         assert found.dtype == np.float32
         expected = reference_domains.grid_positions(domain, columns, codes)
         np.testing.assert_array_equal(found, expected)
@@ -76,7 +76,7 @@ MANY = 560
 
 @settings(max_examples=3)
 @given(st.lists(KINDS, min_size=3, max_size=5), st.data())
-def test_questions_of_cells_are_the_splits_of_raw_columns(kinds, drawn):
+def test_splits_of_cells_are_the_splits_of_raw_columns(kinds, drawn):
     """Over odd cells of every kind, and numbers on the thresholds themselves."""
     columns_agree(kinds, drawn)
 
@@ -98,37 +98,37 @@ def columns_agree(kinds, drawn):
 @pytest.mark.parametrize(
     "name", [pytest.param("adult", marks=pytest.mark.slow), "banknote", "mushroom"]
 )
-def test_questions_of_cells_are_the_splits_of_real_data(data_folder, name):
+def test_splits_of_cells_are_the_splits_of_real_data(data_folder, name):
     dataset = data.load(name, folder=data_folder)
     agree(dataset.domain, dataset.columns)
 
 
-def test_values_that_no_question_knows_satisfy_nothing():
+def test_values_that_no_split_knows_satisfy_nothing():
     """Cells above the last of a column, in any row: no split, place 0, and no error."""
     domain = {
         "n": Numeric(0, 1, bins=3, missing=True),
         "c": Nominal(("a", "b")),
         "b": Boolean(missing=True),
     }
-    asked = domains.questions(domain)
+    asked = domains.splits(domain)
     beyond = max(kind.cells for kind in domain.values())
     cells = np.repeat(np.arange(beyond, 256, dtype=np.uint8)[:, None], 3, axis=1)
     nobody = np.zeros(len(cells), bool)
     table = dpbt.Table(jnp.asarray(cells), jnp.asarray(nobody), jnp.asarray(~nobody), asked)
-    assert not np.asarray(questions.splits_of(table)).any()
-    assert not np.asarray(questions.positions_of(table)).any()
+    assert not np.asarray(splits.splits_of(table)).any()
+    assert not np.asarray(splits.positions_of(table)).any()
     dpbt.fit(jax.random.key(0), table, recipes.bdpe(epsilon=1, rows=300, rounds=1, depth=1))
 
 
 def test_a_table_of_splits_gives_the_splits_back():
     rng = np.random.default_rng(0)
     bits, target, present = rng.random((30, 7)) < 0.5, rng.random(30) < 0.5, rng.random(30) < 0.9
-    table = questions.of_splits(bits, target, present)
-    np.testing.assert_array_equal(questions.splits_of(table), bits)
-    np.testing.assert_array_equal(questions.columns_of(table), bits.T)
-    np.testing.assert_array_equal(questions.positions_of(table), bits.astype(np.float32))
+    table = splits.of_splits(bits, target, present)
+    np.testing.assert_array_equal(splits.splits_of(table), bits)
+    np.testing.assert_array_equal(splits.columns_of(table), bits.T)
+    np.testing.assert_array_equal(splits.positions_of(table), bits.astype(np.float32))
     some = tables.take(table, rng.random(30) < 0.5)
-    assert some.questions is table.questions
+    assert some.splits is table.splits
     for field, wrong, words in (
         ("splits", bits.astype(np.uint8), "splits must be bool of rank 2, got uint8"),
         ("splits", bits.tolist(), "splits must be an array, got list"),
@@ -141,12 +141,12 @@ def test_a_table_of_splits_gives_the_splits_back():
     ):
         fields = {"splits": bits, "target": target, "present": present, field: wrong}
         with pytest.raises(ValueError, match=words):
-            questions.of_splits(**fields)
+            splits.of_splits(**fields)
     for rows in ([0.5], ["a"], [[0]]):
         with pytest.raises(ValueError, match=r"rows must be bool\[N\] or whole numbers"):
             tables.take(table, rows)
-    with pytest.raises(ValueError, match="no questions"):
-        questions.splits_of(table._replace(questions=None))
+    with pytest.raises(ValueError, match="no splits"):
+        splits.splits_of(table._replace(splits=None))
 
 
 # Rows that a model does not read
@@ -196,13 +196,13 @@ def test_a_model_of_cells_refuses_all_other_rows(kind):
     table = library(DOMAIN, COLUMNS)
     model, cells = trained(kind, table), np.asarray(table.cells)
     assert (model.features, model.dtype) == (3, "uint8")
-    bits, numbers = questions.splits_of(table), domains.positions(DOMAIN, COLUMNS)
+    bits, numbers = splits.splits_of(table), domains.positions(DOMAIN, COLUMNS)
     others = [cells > 0, cells.astype(np.int32), cells[0], np.asarray(bits), numbers]
-    asked = domains.questions({**DOMAIN, "n": Numeric(0, 1, bins=6)})
+    asked = domains.splits({**DOMAIN, "n": Numeric(0, 1, bins=6)})
     wrong = {
         "3 features": [*wider(cells), cells.T],
         "uint8 and rank 2": [*others, cells.astype(np.float32)],
-        "other questions": [table._replace(questions=asked)],
+        "other splits": [table._replace(splits=asked)],
     }
     assert_reads(model, table, cells, wrong)
 
@@ -212,7 +212,7 @@ def test_a_model_of_numbers_refuses_all_other_rows(kind):
     words = {"negative": "0", "positive": "1"}
     table = dpbt.table(DOMAIN, COLUMNS, COLUMNS["b"], exact=True, **words)
     model, numbers = trained(kind, table), np.asarray(table.cells)
-    assert (model.features, model.dtype, model.questions) == (5, "float32", None)
+    assert (model.features, model.dtype, model.splits) == (5, "float32", None)
     others = [numbers > 0.5, library(DOMAIN, COLUMNS), numbers[:, 0]]
     wrong = {"5 features": wider(numbers), "float32 and rank 2": others}
     assert_reads(model, table, numbers, wrong)
@@ -220,6 +220,6 @@ def test_a_model_of_numbers_refuses_all_other_rows(kind):
 
 @pytest.mark.parametrize("kind", ["boosted", "forest"])
 def test_splits_are_read_where_the_model_was_trained_on_splits(kind):
-    bits = np.asarray(questions.splits_of(library(DOMAIN, COLUMNS)))
-    table = questions.of_splits(bits, COLUMNS["b"], np.ones(40, bool))
+    bits = np.asarray(splits.splits_of(library(DOMAIN, COLUMNS)))
+    table = splits.of_splits(bits, COLUMNS["b"], np.ones(40, bool))
     assert_reads(trained(kind, table), table, bits, {"8 features": wider(bits)})

@@ -22,8 +22,6 @@ from dpbt.types import BINARY, NUMBER, Array, Params, Prologue, Public, Release
 
 TARGET_SITE = "target"
 
-MAX_BINS = 256
-"""Most bins of equal width that the range is cut into."""
 
 # The centres and the spreads (standard deviations) between which the counts decide, as positions.
 _CENTERS = ((np.arange(128) + 0.5) / 128).astype(np.float32)

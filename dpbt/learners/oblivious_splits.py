@@ -63,11 +63,11 @@ class Attribute(NamedTuple):
     """What a public domain says of the cells of a feature.
 
     Attributes:
-        cells: how many there are.
+        n_bins: how many there are.
         ordered: whether their order means anything; if not, trees ask for random subsets.
     """
 
-    cells: int
+    n_bins: int
     ordered: bool
 
 

@@ -20,7 +20,6 @@ from dpbt.common.validate import shown, whole, wholes, within
 from dpbt.learners import oblivious_splits, score_line
 from dpbt.learners.hypotheses import ObliviousTree
 from dpbt.learners.oblivious_prologue import (
-    MAX_BINS,
     TARGET_SITE,
     class_totals,
     deviation,
@@ -345,7 +344,7 @@ def checked(config: Config) -> Config:
         raise ValueError("scores by class need classes: a number has no scores_fraction")
     if any(config.monotone) and config.response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
-    bins = within("target_bins", config.target_bins, f"[2, {MAX_BINS}]", whole=True)
+    bins = within("target_bins", config.target_bins, f"[2, {CELLS}]", whole=True)
     return config._replace(
         depth=depth,
         attributes_per_tree=tuple(counts.tolist()),

@@ -24,8 +24,8 @@ import numpy as np
 
 from dpbt.common.public import ADD_REMOVE as ADD_REMOVE
 from dpbt.common.public import BINARY as BINARY
-from dpbt.common.public import CELLS as CELLS
 from dpbt.common.public import GRID as GRID
+from dpbt.common.public import MAX_BINS as MAX_BINS
 from dpbt.common.public import MAX_ROWS as MAX_ROWS
 from dpbt.common.public import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
 from dpbt.common.public import NUMBER as NUMBER
@@ -73,21 +73,21 @@ class Table(NamedTuple):
     """Private rows, as all learners read them.
 
     Attributes:
-        cells: u8[N, F]: the public cell that each feature of a row lies in; `splits` are asked
+        bins: u8[N, F]: the public bin that each feature of a row lies in; `splits` are asked
             of it. Or f32[N, F]: exact numbers, without splits, for learners that read positions
-            or numbers only. What a cell holds is private, and no content is an error.
+            or numbers only. What a bin holds is private, and no content is an error.
         target: bool[N]: the row is of the positive class. u8[N], its class, with several classes,
             and f32[N], the position of its number in the declared range, in regression.
         present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
             capacity change this mask only. What an absent row holds never matters.
-        splits: what may be asked of the cells; None with exact numbers.
+        splits: what may be asked of the bins; None with exact numbers.
         weight: f32[N]: the weight of each row, in units of the largest that any row may have. It is
             clipped to [0, 1], and a weight that is no number is 0. None if all rows weigh the same.
         declared: u32[2]: what the targets were declared as (`targets.fingerprint`), which is public
             and compared with the recipe's. None if nobody said.
     """
 
-    cells: Array
+    bins: Array
     target: Array
     present: Array
     splits: Splits | None = None
@@ -176,8 +176,8 @@ class Partition(NamedTuple):
             its predictions all read, such as its splits. The loop asks for it once a round.
         place: (structure of a round, prepared) -> the same rows with what the structure says of
             each by itself, such as its leaf.
-        reads: (structure of a round) -> i32[k]: the features whose cells `place` reads. Nothing
-            else reads cells in a round.
+        reads: (structure of a round) -> i32[k]: the features whose bins `place` reads. Nothing
+            else reads bins in a round.
     """
 
     structure: Callable[[Params, "Public"], Any]

@@ -16,7 +16,7 @@ from dpbt.cli.errors import InputError
 from experiments.common import commands
 
 SIZES = (64, 448, 4096, 32768)
-"""How many sums a message has: leaves times classes, and the cells of histograms."""
+"""How many sums a message has: leaves times classes, and the bins of histograms."""
 
 REPEATS = 50
 

@@ -102,11 +102,11 @@ BLOCKS = [
         (fits("releases_are_those_of_a_fit_in_memory[objective]"),),
     ),
     Mutant(
-        "a cell that is counted below its own split",
+        "a bin that is counted below its own split",
         "dpbt/learners/trees.py",
-        "cells.high.astype(jnp.int32) + 1",
-        "cells.high.astype(jnp.int32)",
-        (level("sums_by_cell_are_the_products"),),
+        "bins.high.astype(jnp.int32) + 1",
+        "bins.high.astype(jnp.int32)",
+        (level("sums_by_bin_are_the_products"),),
     ),
     Mutant(
         "a sum that follows from a draw of its own stage",

@@ -32,8 +32,8 @@ RESPONSES = [
     Mutant(
         "the bits of one class are paid for",
         "dpbt/learners/oblivious_tree.py",
-        "moves=moved_rows(kind.relation) * _sums_of_a_row(kind),",
-        "moves=moved_rows(kind.relation),",
+        "moves=moved_rows(config.relation) * _sums_of_a_row(config),",
+        "moves=moved_rows(config.relation),",
         (responses("finite_bits_are_paid_for_each_sum_that_a_row_moves"),),
     ),
     Mutant(

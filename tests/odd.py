@@ -41,7 +41,7 @@ LyingDate = type("LyingDate", (datetime.date,), {**METHODS, "isoformat": raises}
 LyingArray = type("LyingArray", (), {"__array__": lambda *given: np.zeros((2, 2))})
 Talking = type("Talking", (), {"__repr__": lambda self: "zqxcell", "__len__": lambda self: 7})
 
-CELLS = [
+MAX_BINS = [
     # a cell, and its number
     *((cell, NAN) for cell in (None, "", "zqxcell", "\ud800", "a\0b", b"\xff", "1_000", 1j)),
     *((cell, NAN) for cell in ((3, 4), [3], {"no": 1}, {3}, np.zeros(3), np.array(3), range(9))),
@@ -69,13 +69,13 @@ class Labelled:
     """A row with labels, as a Series of pandas: its index is no place."""
 
     def __init__(self, *cells):
-        self.cells = cells
+        self.bins = cells
 
     def __len__(self):
-        return len(self.cells)
+        return len(self.bins)
 
     def __iter__(self):
-        return iter(self.cells)
+        return iter(self.bins)
 
     def __getitem__(self, label):
         raise KeyError(label)

@@ -33,8 +33,8 @@ TREES = tuple(name for name in MADE if name != "halfspace")
 VOTES = {"rules", "trees", "halfspace"}
 """Models whose scores define no probability."""
 
-CELLS = [column.cells for column in DOMAIN.values()]
-EVERY = np.array(list(itertools.product(*map(range, CELLS))), np.uint8)
+MAX_BINS = [column.n_bins for column in DOMAIN.values()]
+EVERY = np.array(list(itertools.product(*map(range, MAX_BINS))), np.uint8)
 
 
 def columns_of(seed):
@@ -61,9 +61,9 @@ def random_model(recipe, depth, domain, exact=False, codes=False):
             orders = [rng.permutation(len(domain))[:depth] for _ in range(rounds)]
             feature = np.stack(orders).astype(np.int32)
             columns = list(domain.values())
-            ends = np.array([[columns[each].cells for each in tree] for tree in feature])
-            low, cell = rng.integers(1, ends)[..., None], np.arange(256)
-            right = (low <= cell) & (cell < ends[..., None])
+            ends = np.array([[columns[each].bins for each in tree] for tree in feature])
+            low, bin = rng.integers(1, ends)[..., None], np.arange(256)
+            right = (low <= bin) & (bin < ends[..., None])
             found = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
         case "tree_groups":
             attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)

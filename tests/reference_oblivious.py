@@ -32,17 +32,17 @@ def weights(scores, target, present, bound, clip):
     return found, cap / GRID
 
 
-def signed_sums(feature, right, cells, target, weight):
+def signed_sums(feature, right, bins, target, weight):
     sums = [0] * 2 ** len(feature)
-    for row, label, w in zip(cells, target, weight, strict=True):
+    for row, label, w in zip(bins, target, weight, strict=True):
         sums[leaf_of(feature, right, row)] += w if label else -w
     return np.array(sums)
 
 
-def histograms(counts, cells, target, present):
-    """Counts by feature, cell and class, for features of so many cells."""
+def histograms(counts, bins, target, present):
+    """Counts by feature, bin and class, for features of so many bins."""
     found = np.zeros((len(counts), max(counts), 2), int)
-    for row, label, here in zip(cells, target, present, strict=True):
+    for row, label, here in zip(bins, target, present, strict=True):
         for f in range(len(counts)):
             if here and row[f] < max(counts):
                 found[f, row[f], int(label)] += 1
@@ -50,7 +50,7 @@ def histograms(counts, cells, target, present):
 
 
 def class_totals(counts, histogram):
-    """The classes' numbers of rows: medians over features of sums over the cells they have."""
+    """The classes' numbers of rows: medians over features of sums over the bins they have."""
     by_feature = [[sum(h[:k, y]) for y in (0, 1)] for k, h in zip(counts, histogram, strict=True)]
     return np.maximum(np.median(np.array(by_feature, float), axis=0), 10)
 
@@ -62,19 +62,19 @@ def log_odds(counts, histogram, scale, deviation):
 
 
 def masses(counts, histogram, scale, deviation):
-    """The estimated share of rows in each cell of each feature, and the estimated rows."""
+    """The estimated share of rows in each bin of each feature, and the estimated rows."""
     noise = deviation * math.sqrt(2) * scale
     shares = []
-    for cells, found in zip(counts, histogram, strict=True):
-        above = [max(sum(found[c]) - noise, 0) for c in range(cells)]
+    for bins, found in zip(counts, histogram, strict=True):
+        above = [max(sum(found[c]) - noise, 0) for c in range(bins)]
         total = sum(above)
-        measured = [a / total if total else 1 / cells for a in above]
-        shares.append([0.9 * m + 0.1 / cells for m in measured])
+        measured = [a / total if total else 1 / bins for a in above]
+        shares.append([0.9 * m + 0.1 / bins for m in measured])
     return shares, sum(class_totals(counts, histogram))
 
 
 def leaf_shares(feature, right, mass):
-    """For each leaf the product over features of the mass of the cells that give its answers."""
+    """For each leaf the product over features of the mass of the bins that give its answers."""
     depth = len(feature)
     shares = []
     for leaf in range(2**depth):
@@ -124,31 +124,31 @@ def replayed(asked, release, table, setting):
     Args:
         asked: (feature, right) of each round.
         release: the recorded "histogram", "sums" and "scores".
-        table: (cells, target, present).
-        setting: counts (cells of each feature) and the numbers of the recipe.
+        table: (bins, target, present).
+        setting: counts (bins of each feature) and the numbers of the recipe.
     """
-    cells, target, present = table
+    bins, target, present = table
     counts, scale, deviation = (setting[k] for k in ("counts", "histogram_scale", "deviation"))
     start = log_odds(counts, release["histogram"], scale, deviation)
     mass, rows = masses(counts, release["histogram"], scale, deviation)
-    scores, bound = [start] * len(cells), abs(start)
+    scores, bound = [start] * len(bins), abs(start)
 
     sums, leaves = [], []
     for (feature, right), noisy in zip(asked, release["sums"], strict=True):
         weight, unit = weights(scores, target, present, bound, setting["clip"])
-        sums.append(signed_sums(feature, right, cells, target, weight))
+        sums.append(signed_sums(feature, right, bins, target, weight))
         in_leaf = [rows * share for share in leaf_shares(feature, right, mass)]
         leaf = leaf_values(noisy, unit, in_leaf, setting)
         leaves.append(leaf)
         scores = [
             score + leaf[leaf_of(feature, right, row)]
-            for score, row in zip(scores, cells, strict=True)
+            for score, row in zip(scores, bins, strict=True)
         ]
         bound += max(map(abs, leaf))
 
     slope, intercept = score_line(release["scores"], deviation * setting["score_scale"], start)
     return Replayed(
-        histograms(counts, cells, target, present),
+        histograms(counts, bins, target, present),
         np.array(sums),
         score_counts(scores, target, present),
         slope * np.array(leaves),

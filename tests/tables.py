@@ -79,8 +79,8 @@ def lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
 
 def _flip(table: Table, row: int) -> audit.Neighbours:
     """The one replacement of a row by itself with the other label."""
-    cells, target = (np.asarray(array)[row : row + 1] for array in table[:2])
-    return audit.neighbours(table, REPLACE_ONE, (cells, ~target), [(row, 0)])
+    bins, target = (np.asarray(array)[row : row + 1] for array in table[:2])
+    return audit.neighbours(table, REPLACE_ONE, (bins, ~target), [(row, 0)])
 
 
 def flipped_rule() -> list[Extreme]:

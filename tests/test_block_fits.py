@@ -14,7 +14,7 @@ from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import greedy_tree, lazybb
 from dpbt.learners import trees as layouts
-from dpbt.learners.hypotheses import Cells
+from dpbt.learners.hypotheses import Bins
 from dpbt.release import scoring
 from dpbt.training import blocks as in_blocks
 from dpbt.training import passes, processes
@@ -42,10 +42,10 @@ def columns(rows, seed=0):
     return {"age": age, "income": rng.random(rows), "work": work}
 
 
-def labels(cells, kind, seed=1):
+def labels(bins, kind, seed=1):
     rng = np.random.default_rng(seed)
     number = (
-        np.nan_to_num(cells["age"]) / 20 + 5 * cells["income"] + rng.normal(0, 1, len(cells["age"]))
+        np.nan_to_num(bins["age"]) / 20 + 5 * bins["income"] + rng.normal(0, 1, len(bins["age"]))
     )
     if kind == "number":
         return np.where(rng.random(len(number)) < 0.05, np.nan, number)
@@ -63,15 +63,15 @@ DECLARED = {
 
 def pair(folder, kind, rows=700, capacity=None, each=256, weights=False):
     """The same rows in memory and in blocks."""
-    cells = columns(rows)
+    bins = columns(rows)
     options = dict(DECLARED[kind], capacity=capacity)
     if weights:
         weight = np.random.default_rng(2).uniform(-1, 4, rows)
         options |= {"sample_weight": weight, "max_weight": 3.0}
-    given = labels(cells, kind)
-    table = dpbt.table(DOMAIN, cells, given, **options)
+    given = labels(bins, kind)
+    table = dpbt.table(DOMAIN, bins, given, **options)
     in_blocks_too = convert.convert_columns(
-        DOMAIN, cells, given, folder, rows_per_block=each, **options
+        DOMAIN, bins, given, folder, rows_per_block=each, **options
     )
     return table, in_blocks_too
 
@@ -201,18 +201,18 @@ def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, make):
 
 
 @pytest.mark.slow
-def test_releases_by_cells_are_those_of_products(tmp_path, monkeypatch):
-    """In memory by products, and in blocks by cells."""
+def test_releases_by_bins_are_those_of_products(tmp_path, monkeypatch):
+    """In memory by products, and in blocks by bins."""
     rng = np.random.default_rng(3)
     domain = {name: dpbt.domains.Numeric(0, 1, bins=40) for name in "xy"}
     columns = {name: rng.random(50_000) for name in "xy"}
     labels = columns["x"] + rng.random(50_000) > 1
     found = convert.convert_columns(domain, columns, labels, tmp_path / "t")
     recipe = trees(50_000, depth=4)
-    by_cells = dpbt.fit(KEY, found, recipe, memory=2 * GIB)
+    by_bins = dpbt.fit(KEY, found, recipe, memory=2 * GIB)
     monkeypatch.setattr(layouts, "MANY_CELLS", 2**30)
     jax.clear_caches()
-    assert_same(dpbt.fit(KEY, dpbt.table(domain, columns, labels), recipe), by_cells)
+    assert_same(dpbt.fit(KEY, dpbt.table(domain, columns, labels), recipe), by_bins)
     jax.clear_caches()
 
 
@@ -341,9 +341,9 @@ def test_memory_bounds_the_slices_the_scores_and_the_rounds_of_a_pass(tmp_path):
 @pytest.mark.parametrize(("classes", "rows"), [(3, 2**19), (8, 2**18), (255, 2**14)])
 def test_scores_of_several_classes_bound_the_blocks(tmp_path, classes, rows):
     target = Nominal(tuple(map(str, range(classes))))
-    cells, rng = columns(10), np.random.default_rng(0)
+    bins, rng = columns(10), np.random.default_rng(0)
     given = rng.choice(target.values, 10)
-    found = convert.convert_columns(DOMAIN, cells, given, tmp_path / "t", target=target)
+    found = convert.convert_columns(DOMAIN, bins, given, tmp_path / "t", target=target)
     recipe = recipes.oblivious_boost(epsilon=1, rows=10, domain=DOMAIN, target=target, rounds=1)
     assert plan_for(found, recipe, 64 * GIB, 1).block == rows
 
@@ -358,8 +358,8 @@ def test_sums_of_many_splits_are_refused_for_their_memory(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", [3, 8])
-@pytest.mark.parametrize(("bins", "by_cells"), [(8, False), (64, True)])
-def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_cells, depth):
+@pytest.mark.parametrize(("bins", "by_bins"), [(8, False), (64, True)])
+def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_bins, depth):
     """What XLA says that the program of each pass takes, for slices of 2^14 rows."""
     rows, block = 20_000, 2**14
     domain = {name: Numeric(0, 1, bins=bins) for name in "wxyz"}
@@ -387,7 +387,7 @@ def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_cells, dep
         taken.append(stats.temp_size_in_bytes + stats.output_size_in_bytes)
     table = dpbt.table(domain, columns, columns["x"] > 0.5)
     laid = jax.eval_shape(layouts.prepare, jax.tree.map(jnp.asarray, table))
-    assert isinstance(laid.asked, Cells) == by_cells
+    assert isinstance(laid.asked, Bins) == by_bins
     assert planned / 8 < max(taken) < planned, (max(taken), planned)
 
 

@@ -82,7 +82,7 @@ def test_memory_does_not_grow_with_the_rounds(tmp_path):
 
 
 def test_predictions_take_the_memory_of_a_block(tmp_path):
-    """300,000 rows of six columns would take more than 100 MB as cells of text."""
+    """300,000 rows of six columns would take more than 100 MB as bins of text."""
     domain = {f"x{k}": Numeric(0, 1, bins=8) for k in range(6)}
     rows = np.random.default_rng(0).random((500, 6))
     columns = {name: rows[:, k] for k, name in enumerate(domain)}
@@ -90,7 +90,7 @@ def test_predictions_take_the_memory_of_a_block(tmp_path):
     table = dpbt.table(domain, columns, rows[:, 0] > 0.5)
     model = dpbt.fit(dpbt.fresh_key(), table, recipe, dpbt.fresh_key())
     model.save(tmp_path / "model.json", domain=domain)
-    lines = "\n".join(",".join(f"{cell:.4f}" for cell in row) for row in rows) + "\n"
+    lines = "\n".join(",".join(f"{bin:.4f}" for bin in row) for row in rows) + "\n"
     with open(tmp_path / "rows.csv", "w") as file:
         file.write(",".join(domain) + "\n")
         for _ in range(600):

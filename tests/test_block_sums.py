@@ -45,7 +45,7 @@ def test_sums_over_parts_add_up_to_those_of_the_table(row, monkeypatch):
         public = public._replace(prologue=opening)
 
     def part_of(first, last):
-        fields = ("cells", "target", "present")
+        fields = ("bins", "target", "present")
         part = table._replace(**{name: getattr(table, name)[first:last] for name in fields})
         rows = learner.hypotheses.prepare(part)
         return View(rows, weights[first:last], recipe.params, public)

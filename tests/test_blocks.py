@@ -58,49 +58,49 @@ def test_blocks_have_the_rows_of_the_table(tmp_path, kind, each, monkeypatch):
 LABEL = Label("label", "yes", "no", weight=WeightColumn("weight", 3.0))
 
 
-def write_csv(path, cells, given, weight):
+def write_csv(path, bins, given, weight):
     lines = ["age,label,income,work,weight"]
     for k, one in enumerate(given):
-        lines.append(f"{cells['age'][k]},{one},{cells['income'][k]},{cells['work'][k]},{weight[k]}")
+        lines.append(f"{bins['age'][k]},{one},{bins['income'][k]},{bins['work'][k]},{weight[k]}")
     path.write_text("\n".join(lines) + "\n")
 
 
-def write_parquet(path, cells, given, weight):
+def write_parquet(path, bins, given, weight):
     arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    held = arrow.table({**cells, "label": given, "weight": weight})
+    held = arrow.table({**bins, "label": given, "weight": weight})
     parquet.write_table(held, path, row_group_size=90)
 
 
 @pytest.mark.parametrize(("write", "name"), [(write_csv, "a.csv"), (write_parquet, "a.parquet")])
 def test_files_give_the_rows_of_memory_and_a_report(tmp_path, monkeypatch, write, name):
     monkeypatch.setattr(convert, "READ_ROWS", 37)
-    cells = columns(300)
-    cells["income"][:] = 0.51
-    given, weight = labels(cells, "two"), (np.arange(300) % 5).astype(float)
-    write(tmp_path / name, cells, given, weight)
+    bins = columns(300)
+    bins["income"][:] = 0.51
+    given, weight = labels(bins, "two"), (np.arange(300) % 5).astype(float)
+    write(tmp_path / name, bins, given, weight)
     options = {"max_weight": 3.0, **LABEL.options}
-    table = dpbt.table(DOMAIN, cells, given, sample_weight=weight, **options, capacity=310)
+    table = dpbt.table(DOMAIN, bins, given, sample_weight=weight, **options, capacity=310)
     found = convert.convert_file(
         tmp_path / name, DOMAIN, LABEL, tmp_path / "t", rows_per_block=64, capacity=310
     )
     assert_same_rows(table, found)
-    report = owner.report(DOMAIN, LABEL, [{**cells, "label": given, "weight": weight}])
+    report = owner.report(DOMAIN, LABEL, [{**bins, "label": given, "weight": weight}])
     assert report.rows == 300
     assert report.constant == ("income",)
-    assert report.unread["age"] == np.isnan(cells["age"]).sum()
+    assert report.unread["age"] == np.isnan(bins["age"]).sum()
     assert report.unread["label"] == (given == "?").sum()
     assert report.unread["weight"] == 60
 
 
 def test_a_conversion_that_fails_leaves_nothing_and_one_that_was_killed_no_table(tmp_path):
-    cells = columns(100)
-    given = labels(cells, "two")
+    bins = columns(100)
+    given = labels(bins, "two")
     folder, options = tmp_path / "t", dict(DECLARED["two"], rows_per_block=64)
 
     def parts(many):
         for _ in range(many):
-            yield convert.RawRows(cells, given)
+            yield convert.RawRows(bins, given)
         if many > 1:
             assert len(list(folder.iterdir())) > 1
             with pytest.raises(ValueError, match="t: exists; give a new folder"):
@@ -114,15 +114,15 @@ def test_a_conversion_that_fails_leaves_nothing_and_one_that_was_killed_no_table
     with pytest.raises(ValueError, match=r"no table in blocks, as it has no manifest\.json"):
         blocks.open_folder(tmp_path / "killed")
     found = convert.convert(parts(1), DOMAIN, folder, **options, capacity=110)
-    assert_same_rows(dpbt.table(DOMAIN, cells, given, capacity=110, **DECLARED["two"]), found)
+    assert_same_rows(dpbt.table(DOMAIN, bins, given, capacity=110, **DECLARED["two"]), found)
 
 
 def test_what_a_conversion_refuses(tmp_path):
-    cells = columns(51)
-    given = labels(cells, "two")
+    bins = columns(51)
+    given = labels(bins, "two")
 
     def made(folder="t", rows=None, **more):
-        rows = [convert.RawRows(cells, given)] if rows is None else rows
+        rows = [convert.RawRows(bins, given)] if rows is None else rows
         return convert.convert(rows, DOMAIN, tmp_path / folder, **{**DECLARED["two"], **more})
 
     with pytest.raises(ValueError, match="more rows than the capacity of 50") as told:
@@ -134,11 +134,11 @@ def test_what_a_conversion_refuses(tmp_path):
         made(capacity=0)
     with pytest.raises(ValueError, match="needs a row, or a capacity"):
         made(rows=[])
-    mixed = [convert.RawRows(cells, given), convert.RawRows(cells, given, [1.0] * 51)]
+    mixed = [convert.RawRows(bins, given), convert.RawRows(bins, given, [1.0] * 51)]
     with pytest.raises(ValueError, match="must have weights, or none"):
         made(rows=mixed, max_weight=2)
     with pytest.raises(ValueError, match="must have the same length"):
-        convert.convert_columns(DOMAIN, cells, given[:50], tmp_path / "t", **DECLARED["two"])
+        convert.convert_columns(DOMAIN, bins, given[:50], tmp_path / "t", **DECLARED["two"])
     assert made(rows=[], capacity=3).capacity == 3
 
 
@@ -174,8 +174,8 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
         ({"domain": {}}, "at least one column"),
         ({"domain": {"x": {"type": "number"}}}, "column 'x': Invalid value"),
         ({"target": {"type": "boolean"}}, "target must be"),
-        ({"blocks": [[100, 7, "zqxcell"]]}, r"malformed entry: .*blocks\[0\]\[2\]"),
-        ({"blocks": [[100, "zqxcell", "0" * 64]]}, r"malformed entry: .*blocks\[0\]\[1\]"),
+        ({"blocks": [[100, 7, "zqxbin"]]}, r"malformed entry: .*blocks\[0\]\[2\]"),
+        ({"blocks": [[100, "zqxbin", "0" * 64]]}, r"malformed entry: .*blocks\[0\]\[1\]"),
         ({"blocks": [[100, 10**400, "0" * 64]]}, r"malformed entry: .*blocks\[0\]\[1\]"),
     ],
 )
@@ -186,13 +186,13 @@ def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):
     (found.folder / blocks.MANIFEST).write_text(json.dumps(content))
     with pytest.raises(ValueError, match=rf"manifest\.json: .*{words}") as told:
         blocks.open_folder(found.folder)
-    assert "zqxcell" not in str(told.value)
+    assert "zqxbin" not in str(told.value)
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
-    cells = columns(100)
+    bins = columns(100)
     path = tmp_path / "rows.csv"
-    write_csv(path, cells, labels(cells, "two"), np.ones(100))
+    write_csv(path, bins, labels(bins, "two"), np.ones(100))
     read = convert.blocks_of_file
 
     def changing(*given):
@@ -207,7 +207,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
 def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
     """Not of their source; and each declaration counts."""
-    domain, columns, labels = worker.random_cells(5, 60)
+    domain, columns, labels = worker.random_bins(5, 60)
 
     def identity(name, labels=labels, domain=domain, **options):
         rows = convert.RawRows(columns, labels, options.pop("weights", None))

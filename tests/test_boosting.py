@@ -228,7 +228,7 @@ def test_replay_rebuilds_the_model_and_ignores_absent_rows(small_table, case):
     gone = ~small_table.present
     other = small_table._replace(
         target=small_table.target ^ gone,
-        cells=small_table.cells ^ gone[:, None].astype(np.uint8),
+        bins=small_table.bins ^ gone[:, None].astype(np.uint8),
     )
     again = jax.jit(dpbt.replay)(model.transcript, other, recipe)
     jax.tree.map(np.testing.assert_array_equal, found, again)
@@ -265,19 +265,19 @@ def asking(table, **changes):
 
 
 def numbers(table, splits):
-    return table._replace(cells=table.cells.astype(jnp.float32), splits=splits)
+    return table._replace(bins=table.bins.astype(jnp.float32), splits=splits)
 
 
 BAD_TABLES = {
-    "bits": (lambda t: bad(t, cells=t.cells > 0), "table.cells must be uint8, or float32"),
+    "bits": (lambda t: bad(t, bins=t.bins > 0), "table.bins must be uint8, or float32"),
     "numbers": (lambda t: numbers(t, None), "trees ask splits of uint8"),
-    "numbers asked": (lambda t: numbers(t, t.splits), "splits are asked of uint8 cells"),
-    "nothing asked": (lambda t: bad(t, splits=None), "uint8 cells needs splits"),
+    "numbers asked": (lambda t: numbers(t, t.splits), "splits are asked of uint8 bins"),
+    "nothing asked": (lambda t: bad(t, splits=None), "uint8 bins needs splits"),
     "target": (lambda t: bad(t, target=t.target.astype(jnp.int32)), "table.target must be bool"),
-    "rank": (lambda t: bad(t, cells=t.cells[:, 0]), "uint8, or float32 numbers, of rank 2"),
+    "rank": (lambda t: bad(t, bins=t.bins[:, 0]), "uint8, or float32 numbers, of rank 2"),
     "lengths": (lambda t: bad(t, target=t.target[:-1]), "must have the same rows, and do not"),
-    "no features": (lambda t: bad(t, cells=t.cells[:, :0]), "at least one row and one feature"),
-    "fewer features": (lambda t: bad(t, cells=t.cells[:, :6]), "splits.feature must number"),
+    "no features": (lambda t: bad(t, bins=t.bins[:, :0]), "at least one row and one feature"),
+    "fewer features": (lambda t: bad(t, bins=t.bins[:, :6]), "splits.feature must number"),
     "low": (lambda t: asking(t, low=t.splits.low[:-1]), "splits.low must be uint8"),
     "position": (lambda t: asking(t, position=t.splits.position[:, 1:]), "splits.position"),
     "attribute": (lambda t: asking(t, attribute=t.splits.attribute - 1), "splits.attribute"),

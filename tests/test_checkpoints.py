@@ -51,7 +51,7 @@ def interrupted(*_, **__):
 def begun(path, tables=TABLES, process=0, key=KEY, own=False):
     """A checkpoint of a run."""
     kept = Checkpoint(path)
-    recipe = worker.rounds_of(worker.random_cells(5, 1)[0])
+    recipe = worker.rounds_of(worker.random_bins(5, 1)[0])
     keys = kept.own_keys() if own else (key, None)
     kept.begin(keys[0], recipe, tables, process, keys[1])
     return kept
@@ -263,13 +263,13 @@ def test_a_run_that_was_stopped_between_levels_gives_the_same_model(tmp_path, mo
 @pytest.fixture
 def some_blocks(tmp_path):
     """(domain, table): 600 rows in blocks of 200."""
-    domain, columns, labels = worker.random_cells(3, 600)
+    domain, columns, labels = worker.random_bins(3, 600)
     folder = tmp_path / "table"
     return domain, conversion.convert_columns(domain, columns, labels, folder, rows_per_block=200)
 
 
 def flip(path):
-    """Change a cell; the size stays."""
+    """Change a bin; the size stays."""
     whole = bytearray(path.read_bytes())
     whole[3] ^= 1
     path.write_bytes(whole)

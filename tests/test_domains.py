@@ -16,7 +16,7 @@ from dpbt.analysis import audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
 from dpbt.data.splits import splits_of
-from dpbt.learners.words import cells_in_words
+from dpbt.learners.words import bins_in_words
 from dpbt.recipes.oblivious import attributes_of
 from tests.reference_domains import library_splits
 
@@ -32,7 +32,7 @@ COLUMNS = {
 }
 
 HAND = [
-    # a kind, values, their cells, the splits in words, and what they are not
+    # a kind, values, their bins, the splits in words, and what they are not
     (
         DOMAIN["age"],
         COLUMNS["age"],
@@ -100,15 +100,15 @@ HAND = [
 
 @pytest.mark.parametrize("case", range(len(HAND)))
 def test_kinds_by_hand(case):
-    """`test_splits.py` compares the splits of any cells with a reference."""
-    kind, values, cells, yes, no = HAND[case]
-    assert encode({"x": kind}, {"x": values})[:, 0].tolist() == cells
+    """`test_splits.py` compares the splits of any bins with a reference."""
+    kind, values, bins, yes, no = HAND[case]
+    assert encode({"x": kind}, {"x": values})[:, 0].tolist() == bins
     said = domains.predicates({"x": kind})
     assert [split.yes for split in said] == [f"x {words}".strip() for words in yes.split(", ")]
     told = [words if words == "not x" else f"x {words}" for words in no.split(", ")]
     assert [split.no for split in said][: len(told)] == told
-    splits = [(cell.low, cell.high) for cell in kind.splits("x")]
-    expected = [[low <= cell <= high for low, high in splits] for cell in cells]
+    splits = [(bin.low, bin.high) for bin in kind.splits("x")]
+    expected = [[low <= bin <= high for low, high in splits] for bin in bins]
     np.testing.assert_array_equal(library_splits({"x": kind}, {"x": values}), expected)
 
 
@@ -178,7 +178,7 @@ def test_regular_grids_keep_their_bits(ends, bins, values):
     np.testing.assert_array_equal(encode({"x": kind}, {"x": values})[:, 0], exceeded)
 
 
-def test_cells_in_words():
+def test_bins_in_words():
     """And what oblivious trees cut of each kind."""
     cut = Numeric(0, 1e8, cuts=(0.1, 1 / 3, 1234567, 12345678.5))
     said = [split.yes for split in domains.predicates({"x": cut})]
@@ -195,10 +195,10 @@ def test_cells_in_words():
         (grouped, 1, ">= more"),
         (plain, 2, "in {high, not listed}"),
     ):
-        assert cells_in_words(kind, np.arange(256) >= first) == words
+        assert bins_in_words(kind, np.arange(256) >= first) == words
 
 
-def test_words_of_attributes_are_those_of_the_splits_with_the_same_cells():
+def test_words_of_attributes_are_those_of_the_splits_with_the_same_bins():
     domain = {
         **DOMAIN,
         "cut": Numeric(0, 9, cuts=(1, 2, 8), missing=True),
@@ -217,7 +217,7 @@ def test_words_of_attributes_are_those_of_the_splits_with_the_same_cells():
             assert np.flatnonzero(position > threshold).tolist() == list(inside)
 
 
-def test_declarations_are_kept_as_cells_are_read():
+def test_declarations_are_kept_as_bins_are_read():
     assert Nominal((" 3.0 ", "03", 4)).values == ("3", "03", "4")
     assert Nominal(("3", "NA"), other=3.0).other == "3"
     assert Nominal(groups={"a": ("b", "c")}) == Nominal(("b", "c"), groups={"a": ("b", "c")})
@@ -259,10 +259,10 @@ BAD = [
     (lambda: Numeric(1, 1 + 1e-15, scale="log"), RISING),
     (lambda: Nominal("clerk"), "Nominal: values must be a list, got 'clerk'"),
     (lambda: Nominal((np.nan,)), "Nominal: a declared value must be text .*, got nan"),
-    (lambda: Nominal(()), "1 to 256 cells"),
+    (lambda: Nominal(()), "1 to 256 bins"),
     (lambda: Nominal(("a", "a")), "values must be distinct"),
     (lambda: Nominal(("a",), other="b"), "other must be one of"),
-    (lambda: Nominal(tuple(map(str, range(256)))), "256 cells.*got 257"),
+    (lambda: Nominal(tuple(map(str, range(256)))), "256 bins.*got 257"),
     (lambda: Nominal(groups={"g": "a"}), "must be a list, got"),
     (lambda: Nominal(groups={None: ("a",)}), "a declared value must be text"),
     (lambda: Nominal(groups={1: ("a",), "1.0": ("b",)}), "distinct"),
@@ -286,7 +286,7 @@ BAD = [
     (lambda: Label("y", target=THREE, weight=WeightColumn(3, 3)), "column must be a name"),
     (lambda: encode(DOMAIN, {"age": [1]}), r"lacks columns \['job', 'member'\]"),
     (lambda: encode(DOMAIN, {**COLUMNS, "age": [1.0]}), r"'member'\] differ"),
-    (lambda: encode(X, {"x": "01"}), "'x': .*sequence of cells"),
+    (lambda: encode(X, {"x": "01"}), "'x': .*sequence of bins"),
     (lambda: encode(X, {"x": np.eye(2)}), "column 'x': a column must have one dimension, got 2"),
     (lambda: encode({"x": "number"}, {"x": [1]}), "must be Numeric, Nominal"),
     (lambda: encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),
@@ -451,8 +451,8 @@ def test_what_is_no_domain_is_refused_by_all_that_read_one(wrong):
 def test_no_rows_are_encoded_as_no_rows():
     for nothing in ([], np.zeros(0), np.zeros(0, object)):
         columns = dict.fromkeys(DOMAIN, nothing)
-        cells, places = encode(DOMAIN, columns), domains.positions(DOMAIN, columns)
-        assert (cells.shape, cells.dtype) == ((0, 3), np.uint8)
+        bins, places = encode(DOMAIN, columns), domains.positions(DOMAIN, columns)
+        assert (bins.shape, bins.dtype) == ((0, 3), np.uint8)
         assert (places.shape, places.dtype) == ((0, 6), np.float32)
 
 

@@ -8,7 +8,7 @@ import pytest
 import dpbt
 from dpbt.analysis import effects
 from dpbt.analysis.effects import attribute_effects, partial_dependence
-from tests.pictured import CELLS, DOMAIN, EVERY, MADE, MODELS, VOTES, Saved
+from tests.pictured import DOMAIN, EVERY, MADE, MAX_BINS, MODELS, VOTES, Saved
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,8 @@ def asked(model, of="score"):
 
 
 def mean_by(columns, values):
-    """The mean over all rows of the domain with given cells, row by row."""
-    sums = np.zeros([CELLS[column] for column in columns])
+    """The mean over all rows of the domain with given bins, row by row."""
+    sums = np.zeros([MAX_BINS[column] for column in columns])
     counts = np.zeros_like(sums)
     for row, value in zip(EVERY, values, strict=True):
         place = tuple(row[column] for column in columns)
@@ -34,7 +34,7 @@ def mean_by(columns, values):
 
 
 def total_effects(values):
-    """Name -> mean over the other cells of the variance over this one's, row by row."""
+    """Name -> mean over the other bins of the variance over this one's, row by row."""
     found = {}
     for column, name in enumerate(DOMAIN):
         alike = {}
@@ -104,10 +104,10 @@ def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
     assert pair.values.shape == pair.error.shape == (3, 4)
 
 
-def test_a_hypercube_has_each_cell_equally_often():
+def test_a_hypercube_has_each_bin_equally_often():
     rows = effects._hypercube([2, 3, 256], 768)
-    for column, cells in enumerate((2, 3, 256)):
-        assert np.unique(np.bincount(rows[:, column], minlength=cells)).tolist() == [768 // cells]
+    for column, bins in enumerate((2, 3, 256)):
+        assert np.unique(np.bincount(rows[:, column], minlength=bins)).tolist() == [768 // bins]
 
 
 def test_hypotheses_of_ones_own_have_shapes_and_effects():

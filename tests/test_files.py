@@ -128,10 +128,10 @@ def test_classes_are_declared_and_other_labels_absent():
     table = dpbt.table(SMALL, columns, ["1", 0.0, "2", None, True], **classes, capacity=7)
     assert table.present.tolist() == [True, True, False, False, True, False, False]
     assert table.target.tolist() == [True, False, False, False, True, False, False]
-    np.testing.assert_array_equal(table.cells[:5], domains.encode(SMALL, columns))
+    np.testing.assert_array_equal(table.bins[:5], domains.encode(SMALL, columns))
     placed = dpbt.table(SMALL, columns, [False] * 5, **classes, exact=True)
-    np.testing.assert_array_equal(placed.cells, domains.positions(SMALL, columns))
-    assert placed.cells.dtype == np.float32
+    np.testing.assert_array_equal(placed.bins, domains.positions(SMALL, columns))
+    assert placed.bins.dtype == np.float32
     assert not placed.target.any()
 
     # Booleans need no words.
@@ -147,7 +147,7 @@ def test_classes_are_declared_and_other_labels_absent():
 def test_an_empty_file_is_a_table_and_a_fit(read, exact):
     rows, options = read(), {**LABEL.options, "capacity": 20, "exact": exact}
     table = dpbt.table(SMALL, rows, rows["ill"], **options)
-    assert table.cells.shape == (20, 2 + exact)
+    assert table.bins.shape == (20, 2 + exact)
     assert not table.present.any()
     if not exact:
         recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)

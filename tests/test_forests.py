@@ -141,7 +141,7 @@ def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, mak
 @every_recipe
 def test_structure_does_not_depend_on_the_rows(table, make):
     recipe, key = make(epsilon=2.0), jax.random.key(3)
-    other = table._replace(target=~table.target, present=~table.present, cells=1 - table.cells)
+    other = table._replace(target=~table.target, present=~table.present, bins=1 - table.bins)
     mine, theirs = (grown(key, t, recipe).releases for t in (table, other))
     for site in set(mine) - {"leaf"}:
         np.testing.assert_array_equal(mine[site], theirs[site])
@@ -191,8 +191,8 @@ def test_absent_rows_and_their_order_do_not_matter(table):
     recipe, key = EVERY_RECIPE["forest"](epsilon=2.0), jax.random.key(1)
     gone = ~table.present
     order = np.random.default_rng(0).permutation(200)
-    moved = jnp.where(gone[:, None], 0.5, table.cells)
-    changed = table._replace(target=table.target ^ gone, cells=moved)
+    moved = jnp.where(gone[:, None], 0.5, table.bins)
+    changed = table._replace(target=table.target ^ gone, bins=moved)
     expected = grown(key, table, recipe).releases
     for other in (changed, take(table, order)):
         jax.tree.map(np.testing.assert_array_equal, grown(key, other, recipe).releases, expected)
@@ -267,6 +267,6 @@ def test_tables_that_random_trees_cannot_read_are_refused(table):
     with pytest.raises(ValueError, match="allowed must be None"):
         grown(jax.random.key(0), allowing(bits, np.ones(5, bool)), forest)
     with pytest.raises(ValueError, match="uint8, or float32"):
-        grown(jax.random.key(0), table._replace(cells=table.cells.astype(jnp.int32)), forest)
+        grown(jax.random.key(0), table._replace(bins=table.bins.astype(jnp.int32)), forest)
     with pytest.raises(ValueError, match="rank 2"):
-        grown(jax.random.key(0), table._replace(cells=table.cells[0]), forest)
+        grown(jax.random.key(0), table._replace(bins=table.bins[0]), forest)

@@ -222,7 +222,7 @@ def without_the_clip():
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         kind = oblivious_kind()
         tree, _ = oblivious_tree.structure(kind, budget, public)
-        leaf = oblivious_splits.leaves_of(kind.attributes, tree, rows.cells[:1])
+        leaf = oblivious_splits.leaves_of(kind.attributes, tree, rows.bins[:1])
         sums = jnp.zeros(2**kind.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", kind.noise, sums, **LEAF)
 
@@ -251,7 +251,7 @@ def thresholds_at_private_quantiles():
     kind = oblivious_kind(marginals=True)
 
     def program(draw, rows, weights, budget, public):
-        cells = rows.cells[:1]
+        cells = rows.bins[:1]
         exact = whole_rows(oblivious_prologue.histograms(kind, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
@@ -430,7 +430,7 @@ def test_odd_input_of_audits_is_refused_in_one_line():
     recipe = recipes.bdpe(epsilon=1, rows=7, rounds=1, depth=1)
     several = recipes.bdpe(epsilon=[1, 2], rows=7, rounds=1, depth=1)
     near = audit.neighbours(table, "add_remove")
-    row = np.asarray(table.cells)[:1], np.array([True])
+    row = np.asarray(table.bins)[:1], np.array([True])
     sizes = {"rows": 4, "splits": 2, "restarts": 1, "sweeps": 1}
     wide, bits = ((np.zeros((1, k), dtype), row[1]) for k, dtype in ((3, np.uint8), (2, bool)))
     more = audit.neighbours(random_table(0, rows=8, splits=2), "add_remove")

@@ -209,7 +209,7 @@ def test_a_probability_tells_scores_apart_at_a_number_as_alpha(small_table):
         transcript=dpbt.Transcript({}, {}, {}),
         recipe=recipe,
         splits=table.splits,
-        features=table.cells.shape[1],
+        features=table.bins.shape[1],
         dtype="uint8",
     )
     scores = np.asarray(dpbt.decision_function(model, table))

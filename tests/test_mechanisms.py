@@ -39,8 +39,8 @@ rho = jax.jit(lambda mechanism, *rest: mechanism.divergence(*rest).rho, static_a
 def seen_and_expected(noisy, edges, laws):
     """Counts of draws between edges, and their expected numbers under each law."""
     seen = np.bincount(np.searchsorted(edges, noisy, side="left"), minlength=len(edges) + 1)
-    cells = [np.diff(np.concatenate([[0], law.cdf(edges), [1]])) for law in laws]
-    return seen, *(np.maximum(each, 1e-12) / np.maximum(each, 1e-12).sum() for each in cells)
+    bins = [np.diff(np.concatenate([[0], law.cdf(edges), [1]])) for law in laws]
+    return seen, *(np.maximum(each, 1e-12) / np.maximum(each, 1e-12).sum() for each in bins)
 
 
 @pytest.mark.parametrize("scale", [0.3, 5.0, 3e3, 2e6])
@@ -58,7 +58,7 @@ def test_discrete_laplace_has_its_mass_function(scale):
 
 @pytest.mark.parametrize("scale", [0.3, 5.0, 3e3, 5e3, 2e6])
 def test_rounded_gaussian_has_its_mass_function(scale):
-    """Cells of the public step about an integer value; two thirds of the noise is told apart."""
+    """Bins of the public step about an integer value; two thirds of the noise is told apart."""
     value, width = 12_345, float(np.float32(scale))
     step = float(mechanisms.rounding_step(jnp.float32(scale)))
     assert step == max(2.0 ** np.floor(np.log2(scale) - 11), 1)
@@ -72,7 +72,7 @@ def test_rounded_gaussian_has_its_mass_function(scale):
 
 
 @pytest.mark.parametrize("scale", [0.3, 5.0, 3e3, 2e6])
-def test_rounded_gaussian_log_prob_is_the_mass_of_a_cell(scale):
+def test_rounded_gaussian_log_prob_is_the_mass_of_a_bin(scale):
     step = float(mechanisms.rounding_step(jnp.float32(scale)))
     value = np.int32(77)
     output = np.int32(np.round((value + scale * np.array([-6, -1.3, 0, 0.4, 5.0])) / step) * step)

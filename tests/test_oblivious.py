@@ -21,7 +21,7 @@ from dpbt.learners import (
 )
 from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import mechanisms, sensitivity
-from dpbt.types import ADD_REMOVE, CELLS, GRID, NUMBER, REPLACE_ONE, Table
+from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales
@@ -32,7 +32,7 @@ DOMAIN = {
     "on": Boolean(),
     "one": Nominal(("a",), other="a"),
 }
-COUNTS = [column.cells for column in DOMAIN.values()]
+COUNTS = [column.n_bins for column in DOMAIN.values()]
 ROWS, ROUNDS = 60, 5
 BOOST = jax.jit(dpbt.boost)
 
@@ -49,10 +49,10 @@ def table_of(present=ROWS, more=2):
     }
     label = (columns["on"] | (columns["kind"] == "b")) ^ (rng.random(ROWS) < 0.2)
     here = np.arange(ROWS) < present
-    padding = rng.integers(0, CELLS, (ROWS, more), np.uint8)
-    cells = np.concatenate([domains.encode(DOMAIN, columns), padding], axis=1)
+    padding = rng.integers(0, MAX_BINS, (ROWS, more), np.uint8)
+    bins = np.concatenate([domains.encode(DOMAIN, columns), padding], axis=1)
     splits = jax.tree.map(jnp.asarray, domains.splits(DOMAIN))
-    return Table(jnp.asarray(cells), jnp.asarray(label), jnp.asarray(here), splits)
+    return Table(jnp.asarray(bins), jnp.asarray(label), jnp.asarray(here), splits)
 
 
 def recipe_of(epsilon=3.0, **changes):
@@ -139,17 +139,17 @@ def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(del
 
 
 def neighbours(table, relation, rng):
-    """Neighbours of a table, each with (cells, target, present)."""
-    cells, target, present = host(table)
+    """Neighbours of a table, each with (bins, target, present)."""
+    bins, target, present = host(table)
     for row in range(0, ROWS, 3):
         if relation is ADD_REMOVE:
-            yield cells, target, present & (np.arange(ROWS) != row)
+            yield bins, target, present & (np.arange(ROWS) != row)
         else:
-            new_cells, new_target = cells.copy(), target.copy()
+            new_bins, new_target = bins.copy(), target.copy()
             if row % 2:
-                new_cells[row, :4] = rng.integers(COUNTS)
+                new_bins[row, :4] = rng.integers(COUNTS)
             new_target[row] = not target[row]
-            yield new_cells, new_target, present
+            yield new_bins, new_target, present
 
 
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda r: r.name)
@@ -212,10 +212,10 @@ KIND = oblivious_tree.Config(
 @functools.cache
 def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
     """(splits of the first trees, with a leading axis; mass), for masses that are mostly 0."""
-    mass = np.zeros((len(attributes), CELLS), np.float32)
+    mass = np.zeros((len(attributes), MAX_BINS), np.float32)
     rng = np.random.default_rng(0)
     for own, attribute in zip(mass, attributes, strict=True):
-        own[: attribute.cells] = rng.dirichlet(np.full(attribute.cells, 0.2))
+        own[: attribute.n_bins] = rng.dirichlet(np.full(attribute.n_bins, 0.2))
 
     @jax.jit
     def draw(numbers):
@@ -232,13 +232,13 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
 
 
 FIVE = tuple(
-    Attribute(cells, ordered)
-    for cells, ordered in ((7, True), (4, False), (2, True), (1, False), (20, True))
+    Attribute(bins, ordered)
+    for bins, ordered in ((7, True), (4, False), (2, True), (1, False), (20, True))
 )
 LISTS = {
     "one column": (Attribute(5, True),),
-    "one cell": (Attribute(1, False),),
-    "two columns": (Attribute(3, False), Attribute(CELLS, True)),
+    "one bin": (Attribute(1, False),),
+    "two columns": (Attribute(3, False), Attribute(MAX_BINS, True)),
 }
 
 
@@ -246,19 +246,19 @@ LISTS = {
     "attributes",
     [FIVE, *(pytest.param(LISTS[name], id=name, marks=pytest.mark.slow) for name in LISTS)],
 )
-def test_both_answers_of_a_split_are_known_cells(attributes):
-    """Also where nearly all rows are in one cell; and shares are those of plain loops.
+def test_both_answers_of_a_split_are_known_bins(attributes):
+    """Also where nearly all rows are in one bin; and shares are those of plain loops.
 
     Some trees have an attribute twice, from two decks.
     """
     asked, mass = asked_of(attributes, 45)
     for feature, right, share in zip(*asked, strict=True):
         for f, side in zip(feature, right, strict=True):
-            cells = attributes[f].cells
-            assert not side[cells:].any()
-            assert set(side[:cells]) == ({False, True} if cells > 1 else {False})
+            bins = attributes[f].bins
+            assert not side[bins:].any()
+            assert set(side[:bins]) == ({False, True} if bins > 1 else {False})
             if attributes[f].ordered:
-                assert np.all(np.diff(side[:cells].astype(int)) >= 0)
+                assert np.all(np.diff(side[:bins].astype(int)) >= 0)
         expected = reference.leaf_shares(feature, right, mass)
         np.testing.assert_allclose(share, expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(asked.share.sum(axis=1), 1, rtol=1e-5)
@@ -284,26 +284,26 @@ def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     assert len(np.unique(decks, axis=0)) > 1
 
 
-def looked_up(tree, cells):
+def looked_up(tree, bins):
     """The leaf of each row by one lookup a level."""
-    leaf = np.zeros(cells.shape[1], int)
+    leaf = np.zeros(bins.shape[1], int)
     for feature, right in zip(tree.feature, tree.right, strict=True):
-        leaf = 2 * leaf + right[cells[feature]]
+        leaf = 2 * leaf + right[bins[feature]]
     return leaf
 
 
 @pytest.mark.parametrize("ordered", [(True, False), (True,), (False,)])
 @pytest.mark.parametrize("depth", [1, 9])
 def test_rows_are_routed_as_lookups_route_them(ordered, depth):
-    """Also cells that a feature does not have, and sets of more than one word of bits."""
-    sizes = (2, 33, 70, CELLS)
+    """Also bins that a feature does not have, and sets of more than one word of bits."""
+    sizes = (2, 33, 70, MAX_BINS)
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     asked, _ = asked_of(attributes, 6, depth)
-    cells = np.random.default_rng(1).integers(0, CELLS, (len(attributes), 300), np.uint8)
+    bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
     route = jax.jit(functools.partial(oblivious_splits.leaves_of, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
         tree = hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
-        np.testing.assert_array_equal(route(tree, jnp.asarray(cells)), looked_up(tree, cells))
+        np.testing.assert_array_equal(route(tree, jnp.asarray(bins)), looked_up(tree, bins))
 
 
 def test_settings_of_one_seed_share_the_leaf_of_each_row():
@@ -398,10 +398,10 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     assert len(keys) == 5
 
 
-def test_cells_that_the_domain_lacks_move_a_draw_no_further():
-    """A row of cells 255 is in no histogram, and goes left everywhere."""
+def test_bins_that_the_domain_lacks_move_a_draw_no_further():
+    """A row of bins 255 is in no histogram, and goes left everywhere."""
     table, recipe = table_of(), recipe_of(np.inf)
-    odd = table._replace(cells=table.cells.at[0].set(255))
+    odd = table._replace(bins=table.bins.at[0].set(255))
     boosted = BOOST(jax.random.key(0), odd, recipe)
     found = replayed(boosted, odd, recipe)
     for drawn, read in zip(release_of(boosted).values(), found, strict=False):
@@ -413,9 +413,9 @@ def test_tables_of_another_domain_are_refused():
     """Their splits say so; they are public."""
     table, recipe = table_of(more=0), recipe_of()
     for column, words in (
-        (Numeric(0, 1, bins=4, missing=True), "column 1 .* has 7 cells, .* know 5"),
-        (Numeric(0, 1, bins=7, missing=True), "column 1 .* has 7 cells, .* know 8"),
-        (Boolean(), "column 1 .* has 7 cells, .* know 2"),
+        (Numeric(0, 1, bins=4, missing=True), "column 1 .* has 7 bins, .* know 5"),
+        (Numeric(0, 1, bins=7, missing=True), "column 1 .* has 7 bins, .* know 8"),
+        (Boolean(), "column 1 .* has 7 bins, .* know 2"),
     ):
         splits = domains.splits({**DOMAIN, "size": column})
         with pytest.raises(ValueError, match=words):
@@ -430,7 +430,7 @@ def test_tables_of_another_number_of_columns_are_refused_everywhere():
         dpbt.fit(key, table, recipe)
 
     transcript = BOOST(key, table, recipe).transcript
-    narrow = table._replace(cells=table.cells[:, :3])
+    narrow = table._replace(bins=table.bins[:, :3])
     splits = domains.splits({name: DOMAIN[name] for name in ("kind", "size", "on")})
     for act, words in (
         (lambda: dpbt.fit(key, narrow._replace(splits=splits), recipe), "another number"),

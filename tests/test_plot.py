@@ -37,7 +37,7 @@ def words_of(labels):
 
 
 def test_shapes_are_steps_between_thresholds_and_points_of_words():
-    """The cell of missing or unlisted values lies apart, as the last."""
+    """The bin of missing or unlisted values lies apart, as the last."""
     model = MODELS["bdpe"]
     ax = plot.shape(model, DOMAIN, "age")
     values = effects.partial_dependence(model, "age", DOMAIN).values
@@ -73,7 +73,7 @@ def test_a_pair_is_a_map_of_colours_around_0():
     drawn = ax.collections[0].get_array()
     assert drawn.mask.any(axis=1).tolist() == [True, True, True, True]
     np.testing.assert_allclose(np.delete(np.delete(drawn, 2, 0), 4, 1), values.T)
-    assert drawn.mask[2].all()  # between the cells of a column and the one apart
+    assert drawn.mask[2].all()  # between the bins of a column and the one apart
     assert drawn.mask[:, 4].all()
     reach = np.abs(values).max()
     assert ax.collections[0].get_clim() == (-reach, reach)

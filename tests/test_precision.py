@@ -84,17 +84,17 @@ def test_draws_without_a_dtype_are_found(line):
 def given(tmp_path_factory):
     """What the entries read, made without the flag."""
     folder = tmp_path_factory.mktemp("given")
-    cells = {name: np.arange(40) % (2 + k) == 0 for k, name in enumerate(DOMAIN)}
+    bins = {name: np.arange(40) % (2 + k) == 0 for k, name in enumerate(DOMAIN)}
     labels = np.arange(40) % 3 == 0
-    table = dpbt.table(DOMAIN, cells, labels)
+    table = dpbt.table(DOMAIN, bins, labels)
     train = np.arange(40)[None] < 20
     recipe = recipes.bdpe(epsilon=1.0, rows=40, rounds=1, depth=1)
     return SimpleNamespace(
         folder=folder,
-        cells=cells,
+        bins=bins,
         labels=labels,
         table=table,
-        chunked=convert.convert_columns(DOMAIN, cells, labels, folder / "chunks"),
+        chunked=convert.convert_columns(DOMAIN, bins, labels, folder / "chunks"),
         recipe=recipe,
         auto=recipes.oblivious_boost(epsilon=1.0, rows=40, domain=DOMAIN, rounds=2),
         forest=recipes.random_forest(epsilon=1.0, rows=40, rounds=1, depth=1),
@@ -123,7 +123,7 @@ ENTRIES = {
     "sweeps.run": lambda on: runner.run(on.sweep, on.task, on.folder / "sweep"),
     "an estimator": lambda on: PrivateBoostingClassifier(
         epsilon=1.0, rows=40, domain=DOMAIN, random_state=0
-    ).fit(np.stack(list(on.cells.values()), axis=1), on.labels),
+    ).fit(np.stack(list(on.bins.values()), axis=1), on.labels),
 }
 """Every entry that draws for private rows, or reads them as a run does."""
 
@@ -149,7 +149,7 @@ def test_the_command_line_refuses_it_in_one_line(given, capsys):
     (given.folder / "domain.json").write_text(json.dumps(domain))
     lines = [
         "a,b,c,d",
-        *[",".join(map(str, row)) for row in zip(*given.cells.values(), strict=True)],
+        *[",".join(map(str, row)) for row in zip(*given.bins.values(), strict=True)],
     ]
     (given.folder / "rows.csv").write_text("\n".join(lines).lower())
     words = "fit", "rows.csv", "--domain", "domain.json", "--rows", "40", "--epsilon", "1"

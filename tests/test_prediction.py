@@ -166,7 +166,7 @@ def test_the_words_of_a_model_are_what_it_computes(model, table, columns):
     assert len(blocks) + left_out == int(model.recipe.rounds)
     said = np.full(ROWS, constant)
     for n in range(ROWS):
-        row = {name: cells[n] for name, cells in columns.items()}
+        row = {name: bins[n] for name, bins in columns.items()}
         said[n] += sum(walked(block, row) for block in blocks)
     if model.recipe.name == "random_forest":
         expected = np.asarray(prediction.shares(model, table)).sum(axis=0)
@@ -206,7 +206,7 @@ def test_arguments_in_another_order_are_refused_by_name(table):
         dpbt.fit(jax.random.key(0), recipe, table)
     key, forest = jax.random.key(0), MAKERS["forest"]()
     for fit in (dpbt.fit, dpbt.boost):
-        for wrong in (recipe, {"cells": table.cells}, None):
+        for wrong in (recipe, {"bins": table.bins}, None):
             with pytest.raises(ValueError, match=r"expected a table.*order is key, table, recipe"):
                 fit(key, wrong, forest)
         with pytest.raises(ValueError, match=r"expected a table.*got Recipe"):

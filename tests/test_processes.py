@@ -128,7 +128,7 @@ def test_a_process_is_killed_and_all_are_started_again(tmp_path, count):
 
 def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     """Room that no row is in counts, as in a table in memory."""
-    domain, columns, labels = worker.random_cells(5, 300)
+    domain, columns, labels = worker.random_bins(5, 300)
     found = convert.convert_columns(
         domain, columns, labels, tmp_path / "t", capacity=350, rows_per_block=170
     )

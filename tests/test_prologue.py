@@ -235,7 +235,7 @@ def test_the_intercept_reaches_every_score():
     assert float(model.intercept) == pytest.approx(start, rel=1e-6)
 
     votes = np.zeros(14)
-    right = np.asarray(table.cells)[:, 0].astype(int)
+    right = np.asarray(table.bins)[:, 0].astype(int)
     for leaf in np.asarray(model.hypotheses.leaf):
         votes += leaf[right]
     score = np.asarray(dpbt.decision_function(model, table))

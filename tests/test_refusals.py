@@ -1,4 +1,4 @@
-"""Refusals of private input show neither a cell nor the number of rows."""
+"""Refusals of private input show neither a bin nor the number of rows."""
 
 import jax
 import numpy as np
@@ -18,8 +18,8 @@ from tests.leaving import BOUND, N, Watch, found_in, private_task
 KEY = jax.random.key(0)
 SPLITS, LABEL = np.zeros((N, 3), bool), np.zeros(N, bool)
 ZEROS = of_splits(SPLITS, LABEL, ~LABEL)
-CELLS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.splits
-NAMES = np.array(["zqxcell"] * N)
+MAX_BINS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.splits
+NAMES = np.array(["zqxbin"] * N)
 TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
 SMALL = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)
 TREE_GROUP = recipes.random_forest(epsilon=1.0, rows=BOUND, rounds=2, depth=2)
@@ -37,24 +37,24 @@ def fitting(recipe, *fields, fit=dpbt.fit, asked=ASKED):
 
 
 REFUSALS = {
-    "bound": fitting(SMALL, CELLS, LABEL, np.ones(N, bool)),
-    "labels as text": fitting(TREES, CELLS, NAMES, LABEL),
-    "labels in a list": fitting(TREES, CELLS, NAMES.tolist(), LABEL),
-    "labels as objects": fitting(TREES, CELLS, NAMES.astype(object), LABEL),
-    "labels as integers": fitting(TREES, CELLS, LABEL.astype(int), LABEL),
-    "fewer present": fitting(TREES, CELLS, LABEL, np.ones(N, int)),
+    "bound": fitting(SMALL, MAX_BINS, LABEL, np.ones(N, bool)),
+    "labels as text": fitting(TREES, MAX_BINS, NAMES, LABEL),
+    "labels in a list": fitting(TREES, MAX_BINS, NAMES.tolist(), LABEL),
+    "labels as objects": fitting(TREES, MAX_BINS, NAMES.astype(object), LABEL),
+    "labels as integers": fitting(TREES, MAX_BINS, LABEL.astype(int), LABEL),
+    "fewer present": fitting(TREES, MAX_BINS, LABEL, np.ones(N, int)),
     "fewer labels": fitting(TREES, np.ones((5, 3), np.uint8), LABEL, LABEL),
-    "cells in a list": fitting(TREES, CELLS.tolist(), LABEL, LABEL),
-    "cells as numbers": fitting(TREES, CELLS.astype(np.float32), LABEL, LABEL, asked=None),
-    "numbers that are asked": fitting(TREES, CELLS.astype(np.float32), LABEL, LABEL),
-    "no features": fitting(TREES, CELLS[:, :0], LABEL, LABEL),
-    "fewer features": fitting(TREES, CELLS[:, :2], LABEL, LABEL),
-    "rows and features exchanged": fitting(TREES, CELLS.T, LABEL, LABEL),
-    "nothing asked": fitting(TREES, CELLS, LABEL, LABEL, asked=None),
-    "positions as integers": fitting(TREE_GROUP, CELLS.astype(int), LABEL, LABEL, fit=dpbt.fit),
+    "bins in a list": fitting(TREES, MAX_BINS.tolist(), LABEL, LABEL),
+    "bins as numbers": fitting(TREES, MAX_BINS.astype(np.float32), LABEL, LABEL, asked=None),
+    "numbers that are asked": fitting(TREES, MAX_BINS.astype(np.float32), LABEL, LABEL),
+    "no features": fitting(TREES, MAX_BINS[:, :0], LABEL, LABEL),
+    "fewer features": fitting(TREES, MAX_BINS[:, :2], LABEL, LABEL),
+    "rows and features exchanged": fitting(TREES, MAX_BINS.T, LABEL, LABEL),
+    "nothing asked": fitting(TREES, MAX_BINS, LABEL, LABEL, asked=None),
+    "positions as integers": fitting(TREE_GROUP, MAX_BINS.astype(int), LABEL, LABEL, fit=dpbt.fit),
     "positions as text": fitting(TREE_GROUP, NAMES[:, None], LABEL, LABEL, fit=dpbt.fit),
     "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
-    "no numbers": fitting(BALLS, CELLS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
+    "no numbers": fitting(BALLS, MAX_BINS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
     "bits in a table": lambda: of_splits(NAMES[:, None], LABEL, LABEL),
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
     "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),
@@ -65,7 +65,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
+def test_refusals_show_no_bin_and_no_number_of_rows(name, watch):
     watch(REFUSALS[name])
     assert isinstance(watch.error, ValueError), watch.error
     assert found_in(watch.said) == []

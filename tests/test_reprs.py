@@ -20,7 +20,7 @@ from dpbt.types import Given, Weighted
 from tests.leaving import BOUND, N, found_in, private_task
 
 DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}
-CELLS = {
+MAX_BINS = {
     "age": np.full(N, 31337.7719),
     "job": ["zqxcell"] * N,
     "in": [True] * N,
@@ -38,15 +38,15 @@ def objects():
     """Name -> an object that holds private rows, or exact sums of them."""
     task = private_task()
     table, exact = task.table, jnp.full((4,), N, jnp.int32)
-    numbers = table._replace(cells=jnp.full((N, 2), 31337.7719), splits=None)
+    numbers = table._replace(bins=jnp.full((N, 2), 31337.7719), splits=None)
     recipe = recipes.bdpe(epsilon=1.0, rows=N, rounds=1, depth=1, relation="replace_one")
-    block = convert.RawRows(CELLS, LABELS, np.ones(N))
+    block = convert.RawRows(MAX_BINS, LABELS, np.ones(N))
     keys = boosting.noise_keys(jax.random.key(N), recipe)
     rows = blocks.Rows(*(np.full(N, N) for _ in range(4)))
     return {
         "table": table,
         "table of numbers": numbers,
-        "table of a domain": dpbt.table(DOMAIN, CELLS, LABELS, positive="1", negative="0"),
+        "table of a domain": dpbt.table(DOMAIN, MAX_BINS, LABELS, positive="1", negative="0"),
         "task": task,
         "rows for trees": trees.prepare(table),
         "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
@@ -65,7 +65,7 @@ def objects():
         "rows of a chunk": rows,
         "scored": Rows(np.full((N, 2), 31337.7719), None),
         "coded": cells.Coded(["zqxcell"], np.zeros(N, int)),
-        "frame": frames.rows_of(list(zip(*CELLS.values(), strict=True))),
+        "frame": frames.rows_of(list(zip(*MAX_BINS.values(), strict=True))),
         "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }
 
@@ -87,7 +87,7 @@ def test_no_object_shows_its_rows():
 def test_a_table_shows_its_columns_and_their_dtype():
     words = "Table(5 columns, cells: uint8, target: bool, present: bool, splits; values not shown)"
     assert repr(private_task().table) == words
-    assert "columns" in repr(convert.RawRows(CELLS, LABELS))
+    assert "columns" in repr(convert.RawRows(MAX_BINS, LABELS))
 
 
 def test_the_search_finds_what_python_would_show():
@@ -101,6 +101,6 @@ def test_a_fitted_estimator_shows_no_rows():
     made = PrivateBoostingClassifier(
         epsilon=1.0, rows=BOUND, domain=DOMAIN, classes=["0", "1"], recipe="auto"
     )
-    made.fit([list(row) for row in zip(*CELLS.values(), strict=True)], LABELS)
+    made.fit([list(row) for row in zip(*MAX_BINS.values(), strict=True)], LABELS)
     assert found_in(shown(made)) == []
     assert found_in(shown(made.model_)) == []

@@ -136,16 +136,16 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
     boosted = BOOST(jax.random.key(0), table, recipe)
     transcript, trees = boosted.transcript, boosted.hypotheses
     weight = np.linspace(0, 1, ROWS) if weighted else np.ones(ROWS)
-    cells, labels = np.asarray(table.cells), np.asarray(table.target)
+    bins, labels = np.asarray(table.bins), np.asarray(table.target)
     histogram = np.asarray(transcript.prologue["histogram"])
 
     # The prologue: whole rows of rounded weights, in units of 1 / GRID.
     grid = np.round(weight * GRID)
     for feature, label in itertools.product(range(3), range(3 if name == "classes" else 1)):
         of_label = labels == label if name == "classes" else np.ones(ROWS, bool)
-        for cell in range(2):
-            count = grid[of_label & (cells[:, feature] == cell)].sum() / GRID
-            assert histogram[feature, cell, label] == int(count + 0.5)
+        for bin in range(2):
+            count = grid[of_label & (bins[:, feature] == bin)].sum() / GRID
+            assert histogram[feature, bin, label] == int(count + 0.5)
 
     # The first round, whose scores are where they started; the model's leaves are scaled.
     learner = recipe.learner
@@ -163,7 +163,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
     tree, _ = learner.structure(recipe.params, public)
     leaf = np.zeros(ROWS, int)
     for feature, right in zip(np.asarray(tree.feature), np.asarray(tree.right), strict=True):
-        leaf = 2 * leaf + right[cells[:, feature]]
+        leaf = 2 * leaf + right[bins[:, feature]]
     expected = np.array([[row[leaf == k].sum() for k in range(4)] for row in residual])
     drawn = np.asarray(transcript.rounds["sums"][0]).reshape(expected.shape)
     assert np.abs(drawn - expected).max() <= (2 if weighted else 1)
@@ -220,10 +220,10 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
             if relation == "add_remove":
                 other = table._replace(present=table.present.at[row].set(False))
             else:
-                cells = (table.cells[row] + 1) % jnp.asarray([4, 2, 2], jnp.uint8)
+                bins = (table.bins[row] + 1) % jnp.asarray([4, 2, 2], jnp.uint8)
                 label = 1 - table.target[row] if name == "number" else (table.target[row] + 1) % 3
                 other = table._replace(
-                    cells=table.cells.at[row].set(cells),
+                    bins=table.bins.at[row].set(bins),
                     target=table.target.at[row].set(label.astype(table.target.dtype)),
                 )
                 if own is not None:
@@ -296,13 +296,13 @@ def test_scores_keep_monotone_constraints(target):
     free = recipes.oblivious_boost(
         epsilon=2.0, domain=DOMAIN, target=target, **{**settings, "monotone": None}
     )
-    cells, _ = audit.whole_domain(DOMAIN, target=target)
-    cells = np.unique(cells, axis=0)
+    bins, _ = audit.whole_domain(DOMAIN, target=target)
+    bins = np.unique(bins, axis=0)
 
     def falls(recipe):
         """How far scores fall along `size`, and rise along `on`."""
         model = dpbt.fit(jax.random.key(0), table, recipe)
-        score = np.asarray(dpbt.decision_function(model, cells)).reshape(4, 2, 2)
+        score = np.asarray(dpbt.decision_function(model, bins)).reshape(4, 2, 2)
         return max(-np.diff(score, axis=0).min(), np.diff(score, axis=1).max())
 
     assert falls(recipe) <= 1e-6 < falls(free)

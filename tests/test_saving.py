@@ -41,7 +41,7 @@ DOMAIN = {
 
 
 def raw_rows(seed: int, rows: int) -> dict[str, list]:
-    """Columns of random cells, with missing ones and ones that are not declared."""
+    """Columns of random bins, with missing ones and ones that are not declared."""
     rng = np.random.default_rng(seed)
     odd = [None, "NA", "", "?", "zebra", "1e400", "-inf", "nan", True, -1, 7.25, "03", "3.0"]
     usual = {
@@ -53,9 +53,9 @@ def raw_rows(seed: int, rows: int) -> dict[str, list]:
         "class": rng.choice(["low", "mid", "top"], rows).tolist(),
         "sex": rng.choice(["m", "f", "x"], rows).tolist(),
     }
-    for cells in usual.values():
+    for bins in usual.values():
         for place in np.flatnonzero(rng.random(rows) < 0.2):
-            cells[place] = odd[rng.integers(len(odd))]
+            bins[place] = odd[rng.integers(len(odd))]
     return usual
 
 
@@ -98,7 +98,7 @@ def fitted(name):
 def rows_of(name, columns):
     """Encoded rows, as the model of a name reads them."""
     kind = MADE[name][1] if name in MADE else {}
-    return np.asarray(table_of(columns, **kind).cells)
+    return np.asarray(table_of(columns, **kind).bins)
 
 
 def words_of(name):
@@ -233,7 +233,7 @@ def test_rows_come_in_many_containers(saved):
     found, columns = dpbt.load(saved), raw_rows(3, 40)
     expected = found.decision_function(columns)
     of_rows = zip(*columns.values(), strict=True)
-    listed = [dict(zip(columns, cells, strict=True)) for cells in of_rows]
+    listed = [dict(zip(columns, bins, strict=True)) for bins in of_rows]
 
     class Frame:
         """What a data frame has: an index of names, and columns by name."""

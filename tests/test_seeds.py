@@ -20,7 +20,7 @@ def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(rows):
     X, y = rows
     weight = np.full(50, 0.5)
     others = {"fewer": (X[1:], y[1:]), "a label": (X, np.r_[1 - y[0], y[1:]])}
-    others |= {"a weight": (X, y, np.r_[1.0, weight[1:]]), "a cell": (1 - X, y)}
+    others |= {"a weight": (X, y, np.r_[1.0, weight[1:]]), "a bin": (1 - X, y)}
     tables = [dpbt.table(TWO, {"x0": X[:, 0], "x1": X[:, 1]}, y == 1, capacity=n) for n in (50, 64)]
     assert np.array_equal(*(jax.random.key_data(seeded(3, table)[0]) for table in tables))
     with warnings.catch_warnings():

@@ -73,7 +73,7 @@ def test_rows_and_rounds_of_one_bucket_share_a_program():
 
 def test_batches_of_one_bucket_share_a_program_of_prediction():
     model = dpbt.fit(jax.random.key(0), table_of(90), MAKERS["bdpe"](90, 3))
-    batch = np.asarray(table_of(128).cells)
+    batch = np.asarray(table_of(128).bins)
     everyone = np.asarray(dpbt.decision_function(model, batch))
     before = prediction.compiled(prediction.scores)._cache_size()
     for count in (113, 120, 128):
@@ -86,5 +86,5 @@ def test_padding_leaves_a_full_table_as_it_is():
     table = table_of(96)
     assert shapes.padded(table) is table
     more = shapes.padded(table_of(95))
-    assert more.cells.shape[0] == 96
+    assert more.bins.shape[0] == 96
     assert int(jnp.sum(more.present)) == 95

@@ -100,7 +100,7 @@ def test_it_learns_what_the_library_learns(rows):
     table = dpbt.table(domain, {"x0": X[:, 0], "x1": X[:, 1]}, y == 1, capacity=64)
     recipe = SMALL(epsilon=20.0, rows=64, domain=domain)
     model = dpbt.fit(seeded(5, table)[0], table, recipe)
-    score = np.asarray(dpbt.decision_function(model, table.cells))[:50]
+    score = np.asarray(dpbt.decision_function(model, table.bins))[:50]
     np.testing.assert_array_equal(estimator.decision_function(X), score)
     assert estimator.explain() == dpbt.explain(model, domain)
 
@@ -237,8 +237,8 @@ def test_a_frame_is_read_by_names(people):
     np.testing.assert_array_equal(estimator.decision_function(more), score)
 
     # An array has the columns of the frame that was fitted, in its order.
-    cells = [list(row) for row in zip(*more.data.values(), strict=True)]
-    np.testing.assert_array_equal(estimator.decision_function(cells), score)
+    bins = [list(row) for row in zip(*more.data.values(), strict=True)]
+    np.testing.assert_array_equal(estimator.decision_function(bins), score)
     assert estimator.predict(more).tolist() == ["yes" if one > 0 else "no" for one in score]
     with pytest.raises(ValueError, match="features"):
         estimator.predict(X)
@@ -450,10 +450,10 @@ def test_other_frames(library, people):
     make = module.DataFrame if library == "polars" else module.table
     frame = make({"job": X["job"].tolist(), "age": X["age"].tolist()})
     estimator = boosting(domain=DOMAIN, classes=("no", "yes")).fit(frame, y.tolist())
-    cells = [*zip(X["job"], X["age"], strict=True)]
+    bins = [*zip(X["job"], X["age"], strict=True)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the list has no names
-        score = estimator.decision_function(cells)
+        score = estimator.decision_function(bins)
     np.testing.assert_array_equal(estimator.decision_function(frame), score)
 
 

@@ -61,14 +61,14 @@ def test_several_classes_are_learned_as_the_library_learns_them(rows):
     table = dpbt.table(DOMAIN, columns, y, target=target, capacity=64)
     recipe = SMALL(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
     model = dpbt.fit(seeded(5, table)[0], table, recipe)
-    cells = table.cells[:50]
+    bins = table.bins[:50]
 
     score = estimator.decision_function(X)
     assert score.shape == (50, 3)
-    np.testing.assert_array_equal(score, dpbt.decision_function(model, cells))
-    np.testing.assert_array_equal(estimator.predict(X), dpbt.predict(model, cells))
+    np.testing.assert_array_equal(score, dpbt.decision_function(model, bins))
+    np.testing.assert_array_equal(estimator.predict(X), dpbt.predict(model, bins))
     share = estimator.predict_proba(X)
-    np.testing.assert_array_equal(share, np.asarray(dpbt.predict_proba(model, cells), float))
+    np.testing.assert_array_equal(share, np.asarray(dpbt.predict_proba(model, bins), float))
     np.testing.assert_allclose(share.sum(axis=1), 1, rtol=1e-6)
     assert estimator.score(X, y) > 0.5
     assert estimator.classes_.tolist() == [0, 1, 2]
@@ -97,7 +97,7 @@ def test_numbers_are_learned_as_the_library_learns_them(rows):
     table = dpbt.table(DOMAIN, columns, y, target=target, capacity=64)
     recipe = SMALL(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
     model = dpbt.fit(seeded(5, table)[0], table, recipe)
-    np.testing.assert_allclose(estimator.predict(X), dpbt.predict(model, table.cells[:50]))
+    np.testing.assert_allclose(estimator.predict(X), dpbt.predict(model, table.bins[:50]))
     assert estimator.score(X, y) > 0.3
     assert not hasattr(estimator, "classes_")
     assert not hasattr(estimator, "decision_function")

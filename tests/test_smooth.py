@@ -178,7 +178,7 @@ def test_absent_rows_and_splits_that_are_not_allowed_do_not_matter(small_table):
     recipe = recipes.lazybb_rules(epsilon=9, rows=77, rounds=5)
     gone = ~small_table.present
     moved = gone[:, None].astype(np.uint8)
-    other = small_table._replace(target=small_table.target ^ gone, cells=small_table.cells ^ moved)
+    other = small_table._replace(target=small_table.target ^ gone, bins=small_table.bins ^ moved)
     first, second = (
         dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other)
     )
@@ -219,7 +219,7 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
         epsilon=np.inf, rows=60, rounds=4, density=0.4, learning_rate=0.8
     )
     model = dpbt.fit(jax.random.key(0), table, recipe)
-    x = np.asarray(table.cells, np.float64)
+    x = np.asarray(table.bins, np.float64)
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
     y, margins = np.where(table.target, 1, -1), np.zeros(60)
     for normal in np.asarray(model.hypotheses.normal):
@@ -332,7 +332,7 @@ def test_halfspace_noise_shrinks_with_the_public_cap():
 def test_halfspace_refusals():
     features = random_features(0, rows=20, splits=2)
     recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
-    with pytest.raises(ValueError, match=r"uint8 table.cells, got float32"):
+    with pytest.raises(ValueError, match=r"uint8 table.bins, got float32"):
         dpbt.fit(jax.random.key(0), features, recipes.lazybb_rules(epsilon=1, rows=20))
     some = allowing(random_table(0, 20, 2), np.ones(2, bool))
     with pytest.raises(ValueError, match="allowed must be None"):

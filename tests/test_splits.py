@@ -1,4 +1,4 @@
-"""Splits of cells: splits and positions of raw columns, and rows that a model does not read."""
+"""Splits of bins: splits and positions of raw columns, and rows that a model does not read."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from dpbt.data import domains, splits, tables
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from experiments.common import data
 from tests import reference_domains
-from tests.test_cells import ODD, unwrapped
+from tests.test_bins import ODD, unwrapped
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 WORDS = ("a", "NA", "3", "True", "rest")
@@ -56,8 +56,8 @@ def library(domain, columns, codes=False):
 def agree(domain, columns):
     """Splits, numbered as before, and positions of both kinds, are those of the raw columns."""
     table = library(domain, columns)
-    assert table.cells.dtype == jnp.uint8
-    assert table.cells.shape[1] == len(domain)
+    assert table.bins.dtype == jnp.uint8
+    assert table.bins.shape[1] == len(domain)
     bits = np.asarray(splits.splits_of(table))
     np.testing.assert_array_equal(bits, reference_domains.splits(domain, columns))
     assert bits.shape[1] == len(domains.predicates(domain))
@@ -76,7 +76,7 @@ MANY = 560
 
 @settings(max_examples=3)
 @given(st.lists(KINDS, min_size=3, max_size=5), st.data())
-def test_splits_of_cells_are_the_splits_of_raw_columns(kinds, drawn):
+def test_splits_of_bins_are_the_splits_of_raw_columns(kinds, drawn):
     """Over odd cells of every kind, and numbers on the thresholds themselves."""
     columns_agree(kinds, drawn)
 
@@ -92,29 +92,29 @@ def columns_agree(kinds, drawn):
             columns[name] += [*edges.tolist(), kind.low, kind.high, np.nan]
         elif isinstance(kind, Nominal):
             columns[name] += [*kind.values, "unlisted", None]
-    agree(domain, {name: (cells * MANY)[:MANY] for name, cells in columns.items()})
+    agree(domain, {name: (bins * MANY)[:MANY] for name, bins in columns.items()})
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param("adult", marks=pytest.mark.slow), "banknote", "mushroom"]
 )
-def test_splits_of_cells_are_the_splits_of_real_data(data_folder, name):
+def test_splits_of_bins_are_the_splits_of_real_data(data_folder, name):
     dataset = data.load(name, folder=data_folder)
     agree(dataset.domain, dataset.columns)
 
 
 def test_values_that_no_split_knows_satisfy_nothing():
-    """Cells above the last of a column, in any row: no split, place 0, and no error."""
+    """Bins above the last of a column, in any row: no split, place 0, and no error."""
     domain = {
         "n": Numeric(0, 1, bins=3, missing=True),
         "c": Nominal(("a", "b")),
         "b": Boolean(missing=True),
     }
     asked = domains.splits(domain)
-    beyond = max(kind.cells for kind in domain.values())
-    cells = np.repeat(np.arange(beyond, 256, dtype=np.uint8)[:, None], 3, axis=1)
-    nobody = np.zeros(len(cells), bool)
-    table = dpbt.Table(jnp.asarray(cells), jnp.asarray(nobody), jnp.asarray(~nobody), asked)
+    beyond = max(kind.n_bins for kind in domain.values())
+    bins = np.repeat(np.arange(beyond, 256, dtype=np.uint8)[:, None], 3, axis=1)
+    nobody = np.zeros(len(bins), bool)
+    table = dpbt.Table(jnp.asarray(bins), jnp.asarray(nobody), jnp.asarray(~nobody), asked)
     assert not np.asarray(splits.splits_of(table)).any()
     assert not np.asarray(splits.positions_of(table)).any()
     dpbt.fit(jax.random.key(0), table, recipes.bdpe(epsilon=1, rows=300, rounds=1, depth=1))
@@ -192,26 +192,26 @@ def wider(rows):
 
 
 @pytest.mark.parametrize("kind", RECIPES)
-def test_a_model_of_cells_refuses_all_other_rows(kind):
+def test_a_model_of_bins_refuses_all_other_rows(kind):
     table = library(DOMAIN, COLUMNS)
-    model, cells = trained(kind, table), np.asarray(table.cells)
+    model, bins = trained(kind, table), np.asarray(table.bins)
     assert (model.features, model.dtype) == (3, "uint8")
     bits, numbers = splits.splits_of(table), domains.positions(DOMAIN, COLUMNS)
-    others = [cells > 0, cells.astype(np.int32), cells[0], np.asarray(bits), numbers]
+    others = [bins > 0, bins.astype(np.int32), bins[0], np.asarray(bits), numbers]
     asked = domains.splits({**DOMAIN, "n": Numeric(0, 1, bins=6)})
     wrong = {
-        "3 features": [*wider(cells), cells.T],
-        "uint8 and rank 2": [*others, cells.astype(np.float32)],
+        "3 features": [*wider(bins), bins.T],
+        "uint8 and rank 2": [*others, bins.astype(np.float32)],
         "other splits": [table._replace(splits=asked)],
     }
-    assert_reads(model, table, cells, wrong)
+    assert_reads(model, table, bins, wrong)
 
 
 @pytest.mark.parametrize("kind", ["forest", "halfspace"])
 def test_a_model_of_numbers_refuses_all_other_rows(kind):
     words = {"negative": "0", "positive": "1"}
     table = dpbt.table(DOMAIN, COLUMNS, COLUMNS["b"], exact=True, **words)
-    model, numbers = trained(kind, table), np.asarray(table.cells)
+    model, numbers = trained(kind, table), np.asarray(table.bins)
     assert (model.features, model.dtype, model.splits) == (5, "float32", None)
     others = [numbers > 0.5, library(DOMAIN, COLUMNS), numbers[:, 0]]
     wrong = {"5 features": wider(numbers), "float32 and rank 2": others}

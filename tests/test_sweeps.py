@@ -134,7 +134,7 @@ def test_shared_shapes_hold_every_table(shapes, spare):
     if spare == 0:
         assert joint == {shape: shape for shape in shapes}
     if spare == 10**6:
-        kinds = {shape[1:] if shape.splits == 0 else "cells" for shape in shapes}
+        kinds = {shape[1:] if shape.splits == 0 else "bins" for shape in shapes}
         assert len(set(joint.values())) == len(kinds)
 
 
@@ -152,7 +152,7 @@ def test_padding_changes_no_noise_free_result():
     fits = [jax.jit(dpbt.boost)(jax.random.key(0), t.table, recipe) for t in (task, big)]
     np.testing.assert_array_equal(fits[0].hypotheses.split, fits[1].hypotheses.split)
     np.testing.assert_allclose(fits[0].hypotheses.leaf, fits[1].hypotheses.leaf, rtol=1e-6)
-    numbers = Table(task.table.cells.astype(np.float32), task.table.target, task.table.present)
+    numbers = Table(task.table.bins.astype(np.float32), task.table.target, task.table.present)
     exact = task._replace(table=numbers)
     assert plan.padded(exact, exact.shape._replace(rows=70)).shape == (70, 5, 0, 0)
 
@@ -253,7 +253,7 @@ def test_every_kind_of_learner_can_be_swept(tmp_path, selection):
     """Without padding of splits, tables list none, so learners that cannot mask them run."""
     task = worker.tasks()[0]
     if selection == "halfspace":
-        numbers = task.table.cells.astype(np.float32)
+        numbers = task.table.bins.astype(np.float32)
         task = task._replace(table=Table(numbers, task.table.target, task.table.present))
     sweep = plan.Sweep("kinds", forest, ({"rounds": (1, 2), "selection": (selection,)},))
     report = runner.run(sweep, [task], tmp_path, about={})

@@ -14,7 +14,7 @@ from dpbt import recipes
 from dpbt.data.splits import columns_of, splits_of
 from dpbt.data.tables import take
 from dpbt.learners import hypotheses, trees
-from dpbt.learners.hypotheses import Cells
+from dpbt.learners.hypotheses import Bins
 from dpbt.types import GRID, MAX_ROWS, UNSPLIT, Table, Tree
 from tests.conftest import random_table
 
@@ -51,7 +51,7 @@ def test_every_method_gives_the_products_of_a_loop(method):
     np.testing.assert_array_equal(one(levels[1], nodes[2], every), expected)
 
 
-def of_many_cells(rows=700, bins=40, seed=3):
+def of_many_bins(rows=700, bins=40, seed=3):
     """A table of two ordered columns and an unordered one, absent rows among its rows."""
     rng = np.random.default_rng(seed)
     domain = {
@@ -65,20 +65,20 @@ def of_many_cells(rows=700, bins=40, seed=3):
     return dpbt.table(domain, columns, labels, capacity=rows + 9)
 
 
-def by_cells(table):
-    """The table laid out by its cells, whatever its size is."""
+def by_bins(table):
+    """The table laid out by its bins, whatever its size is."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "MANY_CELLS", 1)
         patch.setattr(trees, "SPLITS_OF_A_FEATURE", 1)
         prepared = trees.prepare(table)
-    assert isinstance(prepared.asked, Cells)
+    assert isinstance(prepared.asked, Bins)
     return prepared
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 32])
-def test_sums_by_cell_are_the_products(nodes):
-    splits = np.asarray(splits_of(of_many_cells()), np.int64)
-    table = by_cells(of_many_cells())
+def test_sums_by_bin_are_the_products(nodes):
+    splits = np.asarray(splits_of(of_many_bins()), np.int64)
+    table = by_bins(of_many_bins())
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
     levels = trees.weights_by_class(table, weights)
@@ -90,19 +90,19 @@ def test_sums_by_cell_are_the_products(nodes):
     np.testing.assert_array_equal(trees.sums_of_nodes(levels, node, nodes), totals)
 
 
-def test_a_split_that_no_cell_satisfies_has_no_rows_by_cell():
-    table = by_cells(of_many_cells())
+def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
+    table = by_bins(of_many_bins())
     low, high = jnp.full_like(table.asked.low, 255), jnp.zeros_like(table.asked.high)
     never = table.asked._replace(low=low, high=high)
     levels = trees.weights_by_class(table, jnp.full(table.present.shape, GRID))
-    found = trees.cell_sums(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
+    found = trees.bin_sums(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
     assert not np.any(found)
 
 
 @pytest.mark.parametrize("depth", [1, 3, 5, 6])
-def test_rows_by_cells_go_where_their_splits_say(depth):
+def test_rows_by_bins_go_where_their_splits_say(depth):
     """Shallow trees choose from the leaves up, and deep ones follow their routes."""
-    columns, table = columns_of(of_many_cells()), by_cells(of_many_cells())
+    columns, table = columns_of(of_many_bins()), by_bins(of_many_bins())
     split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, columns.shape[0])
     tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
     reached = np.asarray(hypotheses.route(tree, columns))
@@ -111,15 +111,15 @@ def test_rows_by_cells_go_where_their_splits_say(depth):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
 
 
-def test_many_rows_of_many_cells_are_summed_by_cell():
+def test_many_rows_of_many_bins_are_summed_by_bin():
     """And few rows, or few splits for each feature, by products."""
 
-    table = jax.tree.map(jnp.asarray, of_many_cells(9))
+    table = jax.tree.map(jnp.asarray, of_many_bins(9))
 
     def laid_out(rows, features):
-        cells = jax.ShapeDtypeStruct((rows, features), jnp.uint8)
-        asked = jax.eval_shape(trees.prepare, table._replace(cells=cells)).asked
-        return isinstance(asked, Cells)
+        bins = jax.ShapeDtypeStruct((rows, features), jnp.uint8)
+        asked = jax.eval_shape(trees.prepare, table._replace(bins=bins)).asked
+        return isinstance(asked, Bins)
 
     most = len(table.splits.feature) // trees.SPLITS_OF_A_FEATURE
     assert most > 3
@@ -177,7 +177,7 @@ def test_releases_do_not_depend_on_order_or_padding(small_table, calibration):
     same(take(small_table, order))
     rng = np.random.default_rng(1)
     padded = Table(
-        jnp.concatenate([small_table.cells, jnp.asarray(rng.integers(0, 256, (40, 7)), jnp.uint8)]),
+        jnp.concatenate([small_table.bins, jnp.asarray(rng.integers(0, 256, (40, 7)), jnp.uint8)]),
         jnp.concatenate([small_table.target, jnp.asarray(rng.random(40) < 0.5)]),
         jnp.concatenate([small_table.present, jnp.zeros(40, bool)]),
         small_table.splits,

@@ -305,9 +305,9 @@ def test_a_row_is_held_out_by_itself():
     held = tuning.held_out(table, 0.25, 0)
     assert 40 <= held.sum() <= 110  # a hash of 64 x 2 distinct rows
     order = np.random.default_rng(0).permutation(300)
-    moved = table._replace(cells=table.cells[order], target=table.target[order])
+    moved = table._replace(bins=table.bins[order], target=table.target[order])
     np.testing.assert_array_equal(tuning.held_out(moved, 0.25, 0), held[order])
-    alone = table._replace(cells=table.cells[:1], target=table.target[:1])
+    alone = table._replace(bins=table.bins[:1], target=table.target[:1])
     assert tuning.held_out(alone, 0.25, 0)[0] == held[0]
     assert np.any(tuning.held_out(table, 0.25, 1) != held)
 
@@ -339,8 +339,8 @@ def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
     found = []
 
     def statistic(target, present, row_scores):
-        cells = jnp.zeros((8, 1), jnp.uint8)
-        rows = dpbt.Table(cells, jnp.asarray(target), jnp.asarray(present))
+        bins = jnp.zeros((8, 1), jnp.uint8)
+        rows = dpbt.Table(bins, jnp.asarray(target), jnp.asarray(present))
         read = jnp.asarray(row_scores, jnp.float32)
         return np.asarray(score.statistic(rows, read, recipe.public(), loss), np.int64)
 

@@ -61,7 +61,7 @@ ERRORS = selections.Score(
 
 
 def ballots(positive, negative, room=40):
-    """A table of so many rows of each class; each row has cells of its own."""
+    """A table of so many rows of each class; each row has bins of its own."""
     number = positive + negative
     bits = (np.arange(room)[:, None] >> np.arange(6)) & 1
     label, present = np.arange(room) < positive, np.arange(room) < number

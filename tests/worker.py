@@ -56,12 +56,12 @@ def sweep(folder, **options):
 
 def shares(count):
     """The rows of each process, of a table of 1,200 rows."""
-    made = random_cells(5, 1200)
+    made = random_bins(5, 1200)
     ends = np.linspace(0, 1200, count + 1).astype(int)
     return [slice(start, end) for start, end in itertools.pairwise(ends)], *made
 
 
-def random_cells(seed, rows):
+def random_bins(seed, rows):
     """(domain, columns, labels): three columns, of which the first decides the class mostly."""
     rng = np.random.default_rng(seed)
     domain = {name: dpbt.domains.Numeric(0, 1, bins=9) for name in "abc"}

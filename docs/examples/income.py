@@ -37,13 +37,13 @@ columns = {name: [person[name] for person in people] for name in domain}
 print(dpbt.predict_proba(model, dpbt.domains.encode(domain, columns)))
 
 known = dpbt.files.read_columns(benchmark, (*domain, label.column))
-cells = dpbt.domains.encode(domain, known)
-positive = np.array([cell == label.positive for cell in known[label.column]])
+bins = dpbt.domains.encode(domain, known)
+positive = np.array([bin == label.positive for bin in known[label.column]])
 
 
 def measure(fitted):
     """Accuracy and AUROC on the public rows, as text."""
-    score = np.asarray(dpbt.decision_function(fitted, cells))
+    score = np.asarray(dpbt.decision_function(fitted, bins))
     above, below = score[positive], np.sort(score[~positive])
     won = [np.searchsorted(below, above, side) for side in ("left", "right")]
     auroc = np.mean(won) / len(below)

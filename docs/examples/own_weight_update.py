@@ -45,9 +45,7 @@ domain = {"age": dpbt.domains.Numeric(0, 100, bins=4), "member": dpbt.domains.Bo
 rng = np.random.default_rng(0)
 columns = {"age": rng.uniform(0, 100, 600), "member": rng.choice(["yes", "no"], 600)}
 table = dpbt.table(domain, columns, columns["age"] > 50)
-few = dpbt.table(
-    domain, {name: cells[:20] for name, cells in columns.items()}, rng.random(20) > 0.5
-)
+few = dpbt.table(domain, {name: bins[:20] for name, bins in columns.items()}, rng.random(20) > 0.5)
 
 model = dpbt.fit(dpbt.fresh_key(), table, recipe)
 print(dpbt.explain(model, domain))

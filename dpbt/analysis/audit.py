@@ -67,7 +67,7 @@ def neighbours(
     Args:
         table: N rows; only present ones can be removed or replaced.
         relation: the neighbouring relation.
-        candidates: cells [C, F] and target [C], of the table's types, of the rows that may be
+        candidates: bins [C, F] and target [C], of the table's types, of the rows that may be
             added, or may replace a row. Without candidates there are only removals. `whole_domain`
             lists every row of a public domain. In a table of weights they have the largest.
         pairs: under replace-one, pairs of a row and the candidate that replaces it. By default
@@ -79,9 +79,9 @@ def neighbours(
     """
     check_table(table)
     relation = to_relation(relation)
-    rows, features = table.cells.shape
+    rows, features = table.bins.shape
     if candidates is None:
-        candidates = np.zeros((0, features), table.cells.dtype), np.zeros(0, table.target.dtype)
+        candidates = np.zeros((0, features), table.bins.dtype), np.zeros(0, table.target.dtype)
     extended = _extended(table, *map(np.asarray, candidates))
     here, count = np.flatnonzero(np.asarray(table.present)), len(candidates[0])
 
@@ -111,12 +111,12 @@ def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table
     Raises:
         ValueError: if the candidates do not fit the table.
     """
-    cells, target = np.asarray(table.cells), np.asarray(table.target)
-    types = candidates.dtype == cells.dtype and labels.dtype == target.dtype
+    bins, target = np.asarray(table.bins), np.asarray(table.target)
+    types = candidates.dtype == bins.dtype and labels.dtype == target.dtype
     count = len(labels) if labels.ndim == 1 else -1
-    if not types or candidates.shape != (count, cells.shape[1]):
+    if not types or candidates.shape != (count, bins.shape[1]):
         raise ValueError(
-            f"candidates must be {cells.dtype}[C, {cells.shape[1]}] and {target.dtype}[C], "
+            f"candidates must be {bins.dtype}[C, {bins.shape[1]}] and {target.dtype}[C], "
             f"got {candidates.dtype}{candidates.shape}, {labels.shape}"
         )
 
@@ -125,7 +125,7 @@ def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table
 
     weight = table.weight
     return table._replace(
-        cells=followed(cells, candidates),
+        bins=followed(bins, candidates),
         target=followed(target, labels),
         present=followed(table.present, np.zeros(count, bool)),
         weight=None if weight is None else followed(weight, np.ones(count, np.float32)),
@@ -135,7 +135,7 @@ def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table
 def whole_domain(
     domain: Domain, limit: int = 10_000, target: Target | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Every row that a public domain admits, with every label: cells u8[C, F] and target [C].
+    """Every row that a public domain admits, with every label: bins u8[C, F] and target [C].
 
     Args:
         domain: the public domain.
@@ -148,12 +148,12 @@ def whole_domain(
     """
     domains.check(domain)
     labels = labels_of(target)
-    counts = [column.cells for column in domain.values()]
+    counts = [column.n_bins for column in domain.values()]
     rows = len(labels) * math.prod(counts)
     if rows > limit:
         raise ValueError(f"the domain admits {rows} rows, more than the limit of {limit}")
-    cells = np.array(list(itertools.product(*map(range, counts))), np.uint8)
-    return np.tile(cells, (len(labels), 1)), np.repeat(labels, len(cells))
+    bins = np.array(list(itertools.product(*map(range, counts))), np.uint8)
+    return np.tile(bins, (len(labels), 1)), np.repeat(labels, len(bins))
 
 
 def labels_of(target: Target | None) -> np.ndarray:
@@ -176,7 +176,7 @@ def label_flips(table: Table) -> Neighbours:
     if np.asarray(table.target).dtype != bool:
         raise ValueError("labels are flipped between two classes, and the table has others")
     here = np.flatnonzero(np.asarray(table.present))
-    candidates = np.asarray(table.cells)[here], ~np.asarray(table.target)[here]
+    candidates = np.asarray(table.bins)[here], ~np.asarray(table.target)[here]
     return neighbours(table, REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)])
 
 
@@ -282,7 +282,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     for each in (table, other):
         check_run(each, recipe)
     table, other = jax.tree.map(jnp.asarray, (table, other))
-    if table.cells.shape != other.cells.shape:
+    if table.bins.shape != other.bins.shape:
         raise ValueError("the tables must have one shape")
     ours, theirs = table.splits, other.splits
     alike = ours is theirs if ours is None or theirs is None else same(ours, theirs)
@@ -326,7 +326,7 @@ def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
 
 def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> np.ndarray:
     """bool[batches, size, N]: masks in equal batches that fit the memory; some may occur twice."""
-    rows, features = near.table.cells.shape
+    rows, features = near.table.bins.shape
     splits = near.table.splits
     splits = features if splits is None else len(splits.feature)
     key = jax.random.key(0)

@@ -1,9 +1,9 @@
 """What a model makes of each attribute of the public domain. All of it is post-processing.
 
 Everything here is a function of the model and the domain alone. It takes no private row, so it
-costs no privacy. Averages are over the *uniform* law: each column has each of its cells with the
-same probability, whatever the others have. The cell of missing values counts as any other, and an
-interval of numbers counts as one cell, whatever its width. People are not spread like that. So an
+costs no privacy. Averages are over the *uniform* law: each column has each of its bins with the
+same probability, whatever the others have. The bin of missing values counts as any other, and an
+interval of numbers counts as one bin, whatever its width. People are not spread like that. So an
 average here describes the model, and not the people that it learned from.
 
 Noise has effects, too. A model of noise alone splits on attributes that tell nothing, and those
@@ -25,7 +25,7 @@ SEED = 0
 """Of the public rows that are drawn: the same in every call."""
 
 WHOLE = 2**14
-"""The most combinations of cells that are all taken."""
+"""The most combinations of bins that are all taken."""
 
 EVALUATIONS = 2**17
 """About how many rows are scored at most for one average that is estimated."""
@@ -54,11 +54,11 @@ class Effect(NamedTuple):
 
 
 class PartialDependence(NamedTuple):
-    """The mean of a model's score by the cells of one or two attributes.
+    """The mean of a model's score by the bins of one or two attributes.
 
     Attributes:
         attributes: the names of the columns.
-        values: f64[cells of the first] or f64[cells of the first, cells of the second]. The cells
+        values: f64[bins of the first] or f64[bins of the first, bins of the second]. The bins
             are numbered as `domains.encode` numbers them.
         error: about the standard error of each value; 0 where the values are exact.
     """
@@ -73,8 +73,8 @@ def attribute_effects(
 ) -> list[Effect]:
     """The total effect of each attribute on the score, largest first; it costs no privacy.
 
-    The total effect of an attribute is E[Var(score | all other attributes)]. Cells have the uniform
-    law of this module. In words: fix all other cells at random, redraw this one, and take the
+    The total effect of an attribute is E[Var(score | all other attributes)]. Bins have the uniform
+    law of this module. In words: fix all other bins at random, redraw this one, and take the
     variance of the score. Effects with interactions count for each attribute that takes part, so
     the effects may add up to more than the variance of the score. An attribute that no hypothesis
     reads has exactly 0.
@@ -82,11 +82,11 @@ def attribute_effects(
     Effects show what the model uses. Noise splits on attributes that tell nothing, so a model of
     noise alone has effects as well.
 
-    Where the domain has at most 2^14 combinations of cells, all are taken and the result is exact.
+    Where the domain has at most 2^14 combinations of bins, all are taken and the result is exact.
     Otherwise public rows are drawn as for `partial_dependence`.
 
     Args:
-        model: from `fit`, trained on cells; or from `dpbt.load`.
+        model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
         draws: as `partial_dependence`.
 
@@ -112,20 +112,20 @@ def partial_dependence(
     of: str = "score",
     draws: int = 4096,
 ) -> PartialDependence:
-    """The mean score for each cell of one or two attributes; it costs no privacy.
+    """The mean score for each bin of one or two attributes; it costs no privacy.
 
-    The mean is over the cells of all other attributes, by the uniform law of this module. It is
-    exact where the domain has at most 2^14 combinations of cells. Otherwise it is the mean over
+    The mean is over the bins of all other attributes, by the uniform law of this module. It is
+    exact where the domain has at most 2^14 combinations of bins. Otherwise it is the mean over
     public rows that are drawn under a fixed seed, as a Latin hypercube. These are the same rows for
-    every cell, and in every call.
+    every bin, and in every call.
 
     Args:
-        model: from `fit`, trained on cells; or from `dpbt.load`.
+        model: from `fit`, trained on bins; or from `dpbt.load`.
         attributes: the name of a column, or of two columns.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
         of: "score", or "probability" of the positive class, which not every model has.
         draws: how many public rows are drawn at most. A pair of attributes has fewer for each pair
-            of cells, so that about 2^17 rows are scored in all, and at least 16.
+            of bins, so that about 2^17 rows are scored in all, and at least 16.
 
     Raises:
         ValueError: for a domain or a model of another kind, as `explain`. Also for attributes that
@@ -142,7 +142,7 @@ def partial_dependence(
     one_of("of", of, OF)
 
     scores, exact = _scored(model, known, [list(known).index(name) for name in names], of, draws)
-    shape = (*(known[name].cells for name in names), *scores.shape[2:])
+    shape = (*(known[name].n_bins for name in names), *scores.shape[2:])
     rows_first = np.moveaxis(scores, 1, 0)
     means, errors = scores.mean(axis=1), _error(rows_first, exact)
     return PartialDependence(names, means.reshape(shape), errors.reshape(shape))
@@ -151,37 +151,37 @@ def partial_dependence(
 def _scored(
     model: Model, domain: Domain, chosen: list[int], of: str, draws: int
 ) -> tuple[np.ndarray, bool]:
-    """What a model says of rows with all combinations of the cells of some columns.
+    """What a model says of rows with all combinations of the bins of some columns.
 
     Returns:
-        f64[combinations, rows, ...]; all combinations have the same rows, but for their own cells.
-        And whether these rows have every combination of the other columns' cells.
+        f64[combinations, rows, ...]; all combinations have the same rows, but for their own bins.
+        And whether these rows have every combination of the other columns' bins.
     """
     whole("draws", draws)
-    cells = [column.cells for column in domain.values()]
-    others = [column for column in range(len(cells)) if column not in chosen]
-    combinations = _every([cells[column] for column in chosen])
-    rest, exact = [cells[column] for column in others], math.prod(cells) <= WHOLE
+    bins = [column.n_bins for column in domain.values()]
+    others = [column for column in range(len(bins)) if column not in chosen]
+    combinations = _every([bins[column] for column in chosen])
+    rest, exact = [bins[column] for column in others], math.prod(bins) <= WHOLE
     count = max(min(draws, EVALUATIONS // len(combinations)), 16)
     taken = _every(rest) if exact else _hypercube(rest, count)
 
-    rows = np.empty((len(combinations), len(taken), len(cells)), np.uint8)
+    rows = np.empty((len(combinations), len(taken), len(bins)), np.uint8)
     rows[..., chosen] = combinations[:, None]
     rows[..., others] = taken
     ask = models.decision_function if of == "score" else models.predict_proba
-    found = np.asarray(ask(model, rows.reshape(-1, len(cells))), np.float64)
+    found = np.asarray(ask(model, rows.reshape(-1, len(bins))), np.float64)
     return found.reshape(*rows.shape[:2], *found.shape[1:]), exact
 
 
-def _every(cells: Sequence[int]) -> np.ndarray:
-    """u8[prod(cells), F]: all combinations of cells, the last column fastest."""
-    return np.indices(tuple(cells), np.uint8).reshape(len(cells), math.prod(cells)).T
+def _every(bins: Sequence[int]) -> np.ndarray:
+    """u8[prod(bins), F]: all combinations of bins, the last column fastest."""
+    return np.indices(tuple(bins), np.uint8).reshape(len(bins), math.prod(bins)).T
 
 
-def _hypercube(cells: Sequence[int], count: int) -> np.ndarray:
-    """u8[count, F]: rows in which each column has its cells equally often, up to one."""
+def _hypercube(bins: Sequence[int], count: int) -> np.ndarray:
+    """u8[count, F]: rows in which each column has its bins equally often, up to one."""
     rng = np.random.default_rng(SEED)
-    columns = [rng.permutation(np.arange(count) % each) for each in cells]
+    columns = [rng.permutation(np.arange(count) % each) for each in bins]
     return np.stack(columns, axis=1).astype(np.uint8)
 
 

@@ -35,7 +35,7 @@ _TICKS = 8
 """About how many thresholds of a column are named."""
 
 _GAP = 0.5
-"""Between the last ordinary cell and the cell of missing values, in widths of a cell."""
+"""Between the last ordinary bin and the bin of missing values, in widths of a bin."""
 
 
 def attributes(
@@ -44,7 +44,7 @@ def attributes(
     """Draw how much the score depends on each attribute, the largest on top.
 
     A bar is the root of the attribute's total effect (`attribute_effects`): the standard deviation
-    of the score where this attribute alone is redrawn, with cells of the uniform law. A whisker is
+    of the score where this attribute alone is redrawn, with bins of the uniform law. A whisker is
     about one standard error, where the effect is estimated. The variances of the scores of several
     classes are added up. A predicted number is in its units.
 
@@ -52,7 +52,7 @@ def attributes(
     splits of a random tree, asked for it.
 
     Args:
-        model: from `fit`, trained on cells; or from `dpbt.load`.
+        model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
         most: how many attributes are shown. The label says how many are left out.
         ax: the panel; a new figure by default.
@@ -95,16 +95,16 @@ def shape(
     class_: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the mean score for each cell of one attribute, or of a pair.
+    """Draw the mean score for each bin of one attribute, or of a pair.
 
-    The mean is over the cells of all other attributes, by the uniform law of `dpbt.effects`. All
-    cells are equally wide, as they count the same. A numeric attribute is drawn as steps between
-    its public thresholds, and any other as points. A dashed line is the mean over all cells. The
-    cell of missing or unlisted values lies apart, at the end. A pair is drawn as a map of colours
+    The mean is over the bins of all other attributes, by the uniform law of `dpbt.effects`. All
+    bins are equally wide, as they count the same. A numeric attribute is drawn as steps between
+    its public thresholds, and any other as points. A dashed line is the mean over all bins. The
+    bin of missing or unlisted values lies apart, at the end. A pair is drawn as a map of colours
     around the score 0, the probability 1/2 (1/K with K classes), or the mean of a predicted number.
 
     Args:
-        model: from `fit`, trained on cells; or from `dpbt.load`.
+        model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
         attribute: the name of a column, or of two columns.
         of: "score", or "probability" of the positive class. A predicted number is in its units.
@@ -177,12 +177,12 @@ def _drawn(
 
 
 class _Axis(NamedTuple):
-    """The cells of a column along an axis: cell k is from k to k + 1, the one apart after a gap.
+    """The bins of a column along an axis: bin k is from k to k + 1, the one apart after a gap.
 
     Attributes:
-        inside: how many cells touch each other.
-        apart: what the last cell holds, if it lies apart.
-        named: place -> its words, of the cells that touch each other.
+        inside: how many bins touch each other.
+        apart: what the last bin holds, if it lies apart.
+        named: place -> its words, of the bins that touch each other.
         ordered: whether they are intervals of numbers.
     """
 
@@ -193,13 +193,13 @@ class _Axis(NamedTuple):
 
     @property
     def ticks(self) -> dict[float, str]:
-        """Place -> its words, of all cells."""
+        """Place -> its words, of all bins."""
         last = {} if self.apart is None else {self.inside + _GAP + 0.5: self.apart}
         return self.named | last
 
     @property
     def edges(self) -> list[float]:
-        """The ends of all cells, and of the gap before the one apart."""
+        """The ends of all bins, and of the gap before the one apart."""
         last = [] if self.apart is None else [self.inside + _GAP, self.inside + _GAP + 1]
         return [*range(self.inside + 1), *last]
 
@@ -222,7 +222,7 @@ def _axis_of(column: Column) -> _Axis:
 
 
 def _steps(ax: Axes, axis: _Axis, values: np.ndarray) -> None:
-    """Draw means by the cells of one column."""
+    """Draw means by the bins of one column."""
     inside = np.arange(axis.inside)
     ax.axhline(float(values.mean()), color="0.6", linestyle="--", linewidth=0.9, zorder=1)
     if axis.ordered:
@@ -240,7 +240,7 @@ def _steps(ax: Axes, axis: _Axis, values: np.ndarray) -> None:
 def _map(
     ax: Axes, axes: Sequence[_Axis], values: np.ndarray, words: str, middle: float | None
 ) -> None:
-    """Draw means by the cells of two columns; values f64[cells of x, cells of y]."""
+    """Draw means by the bins of two columns; values f64[bins of x, bins of y]."""
     middle = float(values.mean()) if middle is None else middle
     reach = float(np.abs(values - middle).max()) or 1.0
     for number, axis in enumerate(axes):

@@ -71,19 +71,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _neighbours(domain: Domain, label: Label, rows: int, options: argparse.Namespace):
-    """Neighbours of a table of random cells with random labels, and weights if rows have them."""
+    """Neighbours of a table of random bins with random labels, and weights if rows have them."""
     import numpy as np
 
     rng = np.random.default_rng(options.seed)
     more = max(1, options.neighbours // 2)
-    counts = [column.cells for column in domain.values()]
-    cells = rng.integers(0, counts, (rows + more, len(counts))).astype(np.uint8)
+    counts = [column.n_bins for column in domain.values()]
+    bins = rng.integers(0, counts, (rows + more, len(counts))).astype(np.uint8)
     target = rng.choice(dpbt.audit.labels_of(label.target), rows + more)
     weight = None if label.weight is None else rng.random(rows).astype(np.float32)
     here, splits = np.ones(rows, bool), domains.splits(domain)
-    arrays: Any = (cells[:rows], target[:rows], here, splits, weight)
+    arrays: Any = (bins[:rows], target[:rows], here, splits, weight)
     table = dpbt.Table(*arrays)
     pairs = [(number % rows, number % more) for number in range(options.neighbours)]
-    near = dpbt.audit.neighbours(table, options.relation, (cells[rows:], target[rows:]), pairs)
+    near = dpbt.audit.neighbours(table, options.relation, (bins[rows:], target[rows:]), pairs)
     room = near.present.sum(axis=1) <= options.rows
     return near._replace(present=near.present[room][-options.neighbours :])

@@ -1,7 +1,7 @@
 """Show the owner of rows how a domain reads them, before a budget is spent on them.
 
 It counts rows whose label is not as declared, cells without a value, and columns whose values all
-lie in one cell. The counts are private, so they are shown on a terminal alone: standard output that
+lie in one bin. The counts are private, so they are shown on a terminal alone: standard output that
 goes elsewhere is refused, and the exit status says nothing of the rows. Nothing is learned and
 nothing is paid. `fit` and `convert` run the same check on a terminal.
 """

@@ -183,7 +183,7 @@ def _of_blocks(
             key, public_key = kept.own_keys()
         else:
             key, public_key = keys.noise_and_public(options.seed)
-        blocks = (block._replace(cells=block.cells.T) for block in table.pieces(BLOCK_ROWS))
+        blocks = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
         noise = keys.noise_key(key, blocks)
         if options.seed is not None:
             _warn_of_seed()

@@ -22,7 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     words = "how much the score depends on each attribute"
     what.add_argument("--attributes", action="store_true", help=words)
-    words = "the mean score by the cells of one attribute, or of two"
+    words = "the mean score by the bins of one attribute, or of two"
     what.add_argument("--shape", metavar="NAME", nargs="+", help=words)
     words = "with --shape: what is averaged (%(default)s)"
     parser.add_argument("--of", choices=("score", "probability"), default="score", help=words)

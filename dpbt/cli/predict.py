@@ -88,9 +88,9 @@ def _blocks(
                 words = "converted with another domain than the model has"
                 raise InputError(f"{options.file}: {words}")
             if model.dtype != "uint8":
-                words = "reads exact numbers, and blocks have cells of them"
+                words = "reads exact numbers, and blocks have bins of them"
                 raise InputError(f"{options.model}: {words}")
-            yield from ((block.cells.T, block.present) for block in table.pieces(BLOCK_ROWS))
+            yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
         else:
             for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS):
                 rows = model.encode(columns)

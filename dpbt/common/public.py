@@ -29,8 +29,8 @@ FORESTS = ("random_forest", "rf_l", "rf_e")
 UNSPLIT = -1
 """Marks a node that is not split; it routes every row left."""
 
-CELLS = 256
-"""Most cells of a feature: a uint8 tells no more apart."""
+MAX_BINS = 256
+"""Most bins of a feature: a uint8 tells no more apart."""
 
 GRID = 127
 """Weights of rows are integers in 0..GRID, in units of `Weighted.cap` / GRID.
@@ -58,8 +58,8 @@ def without_values(self: Any) -> str:
         for name, field in fields.items()
         if field is not None
     ]
-    if "splits" in fields and getattr(self.cells, "ndim", 0) == 2:  # not columns by rows
-        shown.insert(0, f"{self.cells.shape[1]} columns")
+    if "splits" in fields and getattr(self.bins, "ndim", 0) == 2:  # not columns by rows
+        shown.insert(0, f"{self.bins.shape[1]} columns")
     return f"{type(self).__name__}({', '.join(shown)}; values not shown)"
 
 
@@ -104,18 +104,18 @@ def one_of_classes(classes: int) -> Response:
 
 
 class Splits(NamedTuple):
-    """What may be asked of the cells of a row: splits, and positions in a range. Public.
+    """What may be asked of the bins of a row: splits, and positions in a range. Public.
 
-    A cell that no split knows satisfies no split and is at position 0 of every attribute.
-    `dpbt.splits` computes splits and positions from splits and cells.
+    A bin that no split knows satisfies no split and is at position 0 of every attribute.
+    `dpbt.splits` computes splits and positions from splits and bins.
 
     Attributes:
         feature: i32[S]: the feature that split s reads.
-        low: u8[S]: a row satisfies split s if low[s] <= its cell of that feature <= high[s].
+        low: u8[S]: a row satisfies split s if low[s] <= its bin of that feature <= high[s].
         high: u8[S]: see `low`.
         attribute: i32[A]: the feature that attribute a reads. Attributes are for learners that draw
             thresholds or read numbers.
-        position: f32[A, CELLS]: the position in [0, 1] of each cell of the attribute's feature.
+        position: f32[A, MAX_BINS]: the position in [0, 1] of each bin of the attribute's feature.
         allowed: bool[S] or None: the splits that may be chosen; None for all. It pads tables of
             different domains to a common shape.
     """
@@ -129,12 +129,12 @@ class Splits(NamedTuple):
 
 
 def of_bits(count: int) -> Splits:
-    """The splits of `count` features of two cells: split and attribute s are feature s."""
+    """The splits of `count` features of two bins: split and attribute s are feature s."""
     import numpy as np
 
     features = np.arange(count, dtype=np.int32)
     ones = np.ones(count, np.uint8)
-    position = np.zeros((count, CELLS), np.float32)
+    position = np.zeros((count, MAX_BINS), np.float32)
     position[:, 1] = 1
     return Splits(features, ones, ones, features, position)
 

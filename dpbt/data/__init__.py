@@ -1,1 +1,1 @@
-"""From the cells of a private file to a table, each row by itself."""
+"""From the bins of a private file to a table, each row by itself."""

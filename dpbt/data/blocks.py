@@ -6,7 +6,7 @@ fit reads it in passes. The folder is as private as the rows: only its owner may
 
 - `manifest.json`: the public declarations, the blocks with the SHA-256 of each, and a checksum of
   its own. It is written last, so a folder without it is no table yet.
-- `block-000000` and so on: the rows of a block, one array after the other: cells u8[F, n], target,
+- `block-000000` and so on: the rows of a block, one array after the other: bins u8[F, n], target,
   present and, where rows have weights, weight f32[n]. Each column lies in one piece, so a pass
   reads those columns alone that it asks.
 
@@ -100,13 +100,13 @@ class Rows(NamedTuple):
     """Room for rows of a block, as they are read from its file. On a CPU, JAX reads it in place.
 
     Attributes:
-        cells: u8[F, n].
+        bins: u8[F, n].
         target: bool[n], u8[n] or f32[n].
         present: bool[n].
         weight: f32[n], or None.
     """
 
-    cells: np.ndarray
+    bins: np.ndarray
     target: np.ndarray
     present: np.ndarray
     weight: np.ndarray | None
@@ -121,8 +121,8 @@ class Rows(NamedTuple):
 def room(features: int, rows: int, dtype: str, weighted: bool) -> Rows:
     """Zeros in the shape of rows of a block: absent rows."""
     weight = _zeros((rows,), "float32") if weighted else None
-    cells = _zeros((features, rows), "uint8")
-    return Rows(cells, _zeros((rows,), dtype), _zeros((rows,), "bool"), weight)
+    bins = _zeros((features, rows), "uint8")
+    return Rows(bins, _zeros((rows,), dtype), _zeros((rows,), "bool"), weight)
 
 
 _ALIGNMENT = 64
@@ -176,7 +176,7 @@ class BlockTable:
 
     @property
     def splits(self) -> Splits:
-        """What may be asked of the cells."""
+        """What may be asked of the bins."""
         return domains.splits(self.domain)
 
     @property
@@ -238,7 +238,7 @@ class BlockTable:
         each = self.blocks[number].rows
         with open(self.path(number), "rb", buffering=0) as file:
             for column in range(self.features) if columns is None else columns:
-                _fill(file, each * int(column) + first, into.cells[int(column), :rows])
+                _fill(file, each * int(column) + first, into.bins[int(column), :rows])
             place = each * self.features
             for array in into[1:]:
                 if array is not None:

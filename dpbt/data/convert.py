@@ -1,6 +1,6 @@
 """Writing a table to a folder of blocks, once, from a file, from arrays or from your own reader.
 
-Each row is encoded by itself, as `dpbt.table` does it: the same rows give the same cells. Only some
+Each row is encoded by itself, as `dpbt.table` does it: the same rows give the same bins. Only some
 rows are in memory at a time. A conversion that fails leaves nothing, and one that is killed leaves
 a folder without a manifest, which is no table.
 """
@@ -174,9 +174,9 @@ def convert(
 
     def encode(given: RawRows) -> Rows:
         read = domains.read_columns(domain, given.columns)
-        cells = np.stack([kind.read(read[name])[0] for name, kind in domain.items()])
-        count = cells.shape[1]
-        return Rows(cells, *label.read(given.labels, given.sample_weight, count, class_weight))
+        bins = np.stack([kind.read(read[name])[0] for name, kind in domain.items()])
+        count = bins.shape[1]
+        return Rows(bins, *label.read(given.labels, given.sample_weight, count, class_weight))
 
     nothing = encode(RawRows({name: [] for name in domain}, []))
 
@@ -260,7 +260,7 @@ def _bounded(parts: Iterator[Rows], nothing: Rows, capacity: int | None) -> Iter
         yield part
     for start in range(total, capacity or 0, READ_ROWS):
         count, dtype = min(READ_ROWS, most - start), str(first.target.dtype)
-        yield blocks.room(len(first.cells), count, dtype, first.weight is not None)
+        yield blocks.room(len(first.bins), count, dtype, first.weight is not None)
 
 
 def _in_blocks(parts: Iterable[Rows], each: int) -> Iterator[Rows]:

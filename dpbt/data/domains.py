@@ -1,7 +1,7 @@
 """Public domains: what each column may hold, declared before anyone looks at the rows.
 
 A domain is an ordered mapping from column names to `Numeric`, `Nominal` or `Boolean` (`kinds`). It
-defines the public splits as splits of cells. They are the predicates "column > threshold",
+defines the public splits as splits of bins. They are the predicates "column > threshold",
 "column = value" and "column >= value". Nothing here is ever fitted from data.
 
 Encoding is a map of each row alone, cell by cell as `cells` says. It never raises an error on a
@@ -65,13 +65,13 @@ def predicates(domain: Domain) -> list[Predicate]:
 
 @dataclasses.dataclass(frozen=True)
 class Attribute:
-    """A public attribute: the position in [0, 1] of a row's cell in the range of one column.
+    """A public attribute: the position in [0, 1] of a row's bin in the range of one column.
 
     Calling it with a threshold t in [0, 1) gives the predicate "position > t" in words.
 
     Attributes:
         name: the column, or "column = value" where the attribute is one of its values.
-        predicates: for each cell beyond the first "position is at least this cell's", in order of
+        predicates: for each bin beyond the first "position is at least this bin's", in order of
             position. A Boolean attribute has one.
     """
 
@@ -122,7 +122,7 @@ Columns = Mapping[str, RawColumn]
 
 
 def encode(domain: Domain, columns: Columns) -> np.ndarray:
-    """u8[N, F]: the public cell that each value lies in, one feature for each column of the domain.
+    """u8[N, F]: the public bin that each value lies in, one feature for each column of the domain.
 
     Row n is a function of the cells of row n alone, so no row changes how another is encoded.
     `splits` has the splits and attributes of the result.
@@ -142,11 +142,11 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
 
 
 def splits(domain: Domain, *, codes: bool = False) -> Splits:
-    """What is asked of the cells that `encode` gives: the splits in the order of `predicates`.
+    """What is asked of the bins that `encode` gives: the splits in the order of `predicates`.
 
     The position of a number is the share of the column's thresholds that it exceeds. So a threshold
     t uniform in [0, 1) on "position > t" is uniform over the declared thresholds. The position of a
-    cell of an ordered nominal column is likewise its place among the cells.
+    bin of an ordered nominal column is likewise its place among the bins.
 
     Args:
         domain: the public domain.
@@ -183,8 +183,8 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
     Args:
         domain: the public domain.
         columns: as `encode` reads them.
-        codes: give a nominal column one attribute, the index of its cell over the last index,
-            instead of one Boolean for each cell. A value that is not listed is at 0. An ordered
+        codes: give a nominal column one attribute, the index of its bin over the last index,
+            instead of one Boolean for each bin. A value that is not listed is at 0. An ordered
             column always has this one attribute.
 
     Returns:

@@ -1,7 +1,7 @@
-"""Kinds of columns: what each may hold, the cells that it tells apart, and what is asked of them.
+"""Kinds of columns: what each may hold, the bins that it tells apart, and what is asked of them.
 
-A column has at most 256 public cells. They are intervals of numbers, listed values or groups of
-them, or true and false. Values that are missing or not listed have one more cell where they are
+A column has at most 256 public bins. They are intervals of numbers, listed values or groups of
+them, or true and false. Values that are missing or not listed have one more bin where they are
 told apart. Each kind says how its values are encoded, which splits there are, in words too, and is
 kept as JSON by the names of its attributes.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from dpbt.common.public import CELLS, NUMBER, Response, one_of_classes
+from dpbt.common.public import MAX_BINS, NUMBER, Response, one_of_classes
 from dpbt.common.validate import flag, one_of, shown, whole, within
 from dpbt.data import cells
 from dpbt.data.cells import ColumnCells, is_sequence, read_codes, read_numbers, read_truths
@@ -36,7 +36,7 @@ class Predicate:
 
 
 class Split(NamedTuple):
-    """A public split of a column: the first and the last cell that satisfy it, and words."""
+    """A public split of a column: the first and the last bin that satisfy it, and words."""
 
     low: int
     high: int
@@ -62,11 +62,11 @@ class Numeric(_Kind, frozen=True):
     """Numbers in [low, high], cut into intervals at public thresholds.
 
     The thresholds are the declared `cuts`, or those of a grid of `bins` intervals. There is a split
-    "x > threshold" for each. The cell of a number is how many of the thresholds it exceeds. Values
+    "x > threshold" for each. The bin of a number is how many of the thresholds it exceeds. Values
     outside the range count as its nearer end, infinite ones too.
 
     A cell in which `cells.number` finds no number is missing, and satisfies no threshold. With
-    `missing` it has a cell of its own, and there is one more split, "x is missing".
+    `missing` it has a bin of its own, and there is one more split, "x is missing".
 
     Attributes:
         low: the lower end of the range.
@@ -79,7 +79,7 @@ class Numeric(_Kind, frozen=True):
 
     Raises:
         ValueError: unless low < high are finite numbers, bins is an integer of at least 2,
-            bins * (high - low) is finite, missing is a Boolean, and there are at most 256 cells.
+            bins * (high - low) is finite, missing is a Boolean, and there are at most 256 bins.
             Also for cuts out of order or outside the range, and for cuts with another number of
             bins or with scale="log". Also for scale="log" with low < 0, and for bins that are too
             narrow for float64.
@@ -107,7 +107,7 @@ class Numeric(_Kind, frozen=True):
                     f"Numeric: cuts make {bins} bins of no other scale, got "
                     f"bins={shown(self.bins)} and scale={self.scale!r} beside them"
                 )
-        bins = whole("Numeric: bins", bins, CELLS - bool(self.missing))
+        bins = whole("Numeric: bins", bins, MAX_BINS - bool(self.missing))
         self._keep(low=low, high=high, cuts=cuts, bins=bins, missing=bool(self.missing))
 
         with np.errstate(all="ignore"):
@@ -124,8 +124,8 @@ class Numeric(_Kind, frozen=True):
         return NUMBER
 
     @property
-    def cells(self) -> int:
-        """How many cells the column has."""
+    def n_bins(self) -> int:
+        """How many bins the column has."""
         return self.bins + self.missing
 
     @property
@@ -155,19 +155,19 @@ class Numeric(_Kind, frozen=True):
         words = [
             Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in self.threshold_words
         ]
-        above = [Split(cell, self.bins - 1, said) for cell, said in enumerate(words, 1)]
+        above = [Split(bin, self.bins - 1, said) for bin, said in enumerate(words, 1)]
         return above + [_missing(name, self.bins)] * self.missing
 
     def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(u8[N], bool[N]): the cell of each value, and whether it is missing.
+        """(u8[N], bool[N]): the bin of each value, and whether it is missing.
 
-        A missing value without a cell of its own is in cell 0.
+        A missing value without a bin of its own is in bin 0.
         """
         number = read_numbers(values)
         missing = np.isnan(number)
         exceeded = np.searchsorted(self.thresholds, number, side="left")
-        cell = np.where(missing, self.bins if self.missing else 0, exceeded)
-        return cell.astype(np.uint8), missing
+        bin = np.where(missing, self.bins if self.missing else 0, exceeded)
+        return bin.astype(np.uint8), missing
 
     def position(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         """(f32[N], bool[N]): numbers in the range as parts of it, and which are missing, at 0."""
@@ -181,24 +181,24 @@ class Numeric(_Kind, frozen=True):
 class Nominal(_Kind, frozen=True):
     """One of the listed values: a split "x = value" for each, or "x >= value" if `ordered`.
 
-    Values of one group share a cell, which has the name of the group. A value of no group has a
-    cell of its own. The cells are in the order of their first values in `values`.
+    Values of one group share a bin, which has the name of the group. A value of no group has a
+    bin of its own. The bins are in the order of their first values in `values`.
 
     Declared values are kept as `cells.declared` reads them, so that 3, "3" and "3.0" are one value.
 
     Attributes:
         values: the listed values. Those that only `groups` holds are added at the end.
         other: the listed value or group that any other value, and a missing one, is read as. With
-            None these have a cell of their own, which satisfies no split.
+            None these have a bin of their own, which satisfies no split.
         groups: the values of each group by its name. A value is in at most one group, and one that
-            is called as a group is in its cell. The name is read as the group only if it is listed.
-        ordered: whether the order of the cells means something. Then splits are "x >= value" for
-            each cell but the first, and all cells are positions of one attribute.
+            is called as a group is in its bin. The name is read as the group only if it is listed.
+        ordered: whether the order of the bins means something. Then splits are "x >= value" for
+            each bin but the first, and all bins are positions of one attribute.
 
     Raises:
         ValueError: if there are no values, or two are read alike, or one is in two groups, or
-            `other` is neither a value nor a group, or there are more than 256 cells. If `ordered`,
-            also for a single cell.
+            `other` is neither a value nor a group, or there are more than 256 bins. If `ordered`,
+            also for a single bin.
     """
 
     values: tuple[Word, ...] = ()
@@ -220,12 +220,12 @@ class Nominal(_Kind, frozen=True):
         self._keep(values=values, groups=groups, ordered=bool(self.ordered))
         if self.other is not None:
             self._keep(other=_word(self.other))
-            if self.other not in self.cell_of:
+            if self.other not in self.bin_of:
                 raise ValueError(f"Nominal: other must be one of the values, got {self.other!r}")
-        if len(self.names) < 1 + self.ordered or self.cells > CELLS:
+        if len(self.names) < 1 + self.ordered or self.n_bins > MAX_BINS:
             raise ValueError(
-                f"Nominal: a column has 1 to {CELLS} cells, counting one for values that are not "
-                f"listed, and 2 without it if ordered; got {self.cells}"
+                f"Nominal: a column has 1 to {MAX_BINS} bins, counting one for values that are not "
+                f"listed, and 2 without it if ordered; got {self.n_bins}"
             )
 
     def __hash__(self) -> int:
@@ -238,20 +238,20 @@ class Nominal(_Kind, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the cells of listed values: a group, or a value that is in none."""
+        """The names of the bins of listed values: a group, or a value that is in none."""
         group_of = {value: name for name, members in self.groups.items() for value in members}
         return tuple(dict.fromkeys(group_of.get(value, value) for value in self.values))
 
     @property
-    def cell_of(self) -> dict[str, int]:
-        """The cell of each listed value and of each group."""
-        cell = {name: number for number, name in enumerate(self.names)}
-        members = {value: cell[name] for name, values in self.groups.items() for value in values}
-        return cell | members
+    def bin_of(self) -> dict[str, int]:
+        """The bin of each listed value and of each group."""
+        bin = {name: number for number, name in enumerate(self.names)}
+        members = {value: bin[name] for name, values in self.groups.items() for value in values}
+        return bin | members
 
     @property
-    def cells(self) -> int:
-        """How many cells the column has."""
+    def n_bins(self) -> int:
+        """How many bins the column has."""
         return len(self.names) + (self.other is None)
 
     @property
@@ -264,22 +264,22 @@ class Nominal(_Kind, frozen=True):
         last = len(self.names) - 1
         if self.ordered:
             return [
-                Split(cell, last, Predicate(name, f"{name} >= {value}", f"{name} < {value}"))
-                for cell, value in enumerate(self.names)
+                Split(bin, last, Predicate(name, f"{name} >= {value}", f"{name} < {value}"))
+                for bin, value in enumerate(self.names)
             ][1:]
         return [
-            Split(cell, cell, Predicate(name, f"{name} = {value}", f"{name} is not {value}"))
-            for cell, value in enumerate(self.names)
+            Split(bin, bin, Predicate(name, f"{name} = {value}", f"{name} is not {value}"))
+            for bin, value in enumerate(self.names)
         ]
 
     def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(u8[N], bool[N]): the cell of each value, and whether it is missing.
+        """(u8[N], bool[N]): the bin of each value, and whether it is missing.
 
         Without `other` a value that is not listed is missing.
         """
-        code, cell_of = read_codes(values, self.values), self.cell_of
-        unlisted = len(self.names) if self.other is None else cell_of[self.other]
-        of_code = np.array([*(cell_of[value] for value in self.values), unlisted], np.uint8)
+        code, bin_of = read_codes(values, self.values), self.bin_of
+        unlisted = len(self.names) if self.other is None else bin_of[self.other]
+        of_code = np.array([*(bin_of[value] for value in self.values), unlisted], np.uint8)
         missing = code < (0 if self.other is None else -1)
         return of_code[np.maximum(code, -1)], missing  # a negative code is that of no listed value
 
@@ -316,8 +316,8 @@ class Boolean(_Kind, frozen=True):
         self._keep(true=true, false=false, missing=bool(self.missing))
 
     @property
-    def cells(self) -> int:
-        """How many cells the column has."""
+    def n_bins(self) -> int:
+        """How many bins the column has."""
         return 2 + self.missing
 
     @property
@@ -328,13 +328,13 @@ class Boolean(_Kind, frozen=True):
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
         return [Split(1, 1, Predicate(name, name, f"not {name}")), _missing(name, 2)][
-            : self.cells - 1
+            : self.n_bins - 1
         ]
 
     def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(u8[N], bool[N]): the cell of each value, and whether it is missing.
+        """(u8[N], bool[N]): the bin of each value, and whether it is missing.
 
-        A missing value without a cell of its own is in cell 0.
+        A missing value without a bin of its own is in bin 0.
         """
         truth = read_truths(values, self.true, self.false)
         missing = truth < 0
@@ -345,21 +345,21 @@ Column = Numeric | Nominal | Boolean
 
 
 def positions_of(kind: Column, codes: bool) -> list[np.ndarray]:
-    """f32[CELLS] for each attribute of a column: the position of each of its cells.
+    """f32[MAX_BINS] for each attribute of a column: the position of each of its bins.
 
     The thresholds of a column make one attribute, and each other split is one of its own. With
     `codes` a nominal column is one attribute.
     """
     if codes and isinstance(kind, Nominal):
         return [_grid(len(kind.names))]
-    alone = [np.arange(CELLS) == split.low for split in kind.splits("")[kind.steps :]]
+    alone = [np.arange(MAX_BINS) == split.low for split in kind.splits("")[kind.steps :]]
     ordered = [_grid(kind.steps + 1)] if kind.steps else []
     return ordered + [only.astype(np.float32) for only in alone]
 
 
 def _grid(count: int) -> np.ndarray:
-    """f32[CELLS]: the first `count` cells at equal distances from 0 to 1, all others at 0."""
-    position = np.zeros(CELLS, np.float32)
+    """f32[MAX_BINS]: the first `count` bins at equal distances from 0 to 1, all others at 0."""
+    position = np.zeros(MAX_BINS, np.float32)
     position[:count] = np.arange(count, dtype=np.float32) / np.float32(max(count - 1, 1))
     return position
 
@@ -382,8 +382,8 @@ def column_to_json(column: Column) -> dict[str, Any]:
     return {name: value for name, value in entries if value or value == 0}
 
 
-def _missing(name: str, cell: int) -> Split:
-    return Split(cell, cell, Predicate(name, f"{name} is missing", f"{name} is given"))
+def _missing(name: str, bin: int) -> Split:
+    return Split(bin, bin, Predicate(name, f"{name} is missing", f"{name} is given"))
 
 
 def _finite(name: str, value: Any) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from dpbt.common.public import CELLS
+from dpbt.common.public import MAX_BINS
 from dpbt.data import domains
 from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Columns, Domain, Label
@@ -30,7 +30,7 @@ class OwnerReport:
         unread: for each column how many of its cells have no value. In a numeric column that is no
             number, and in a Boolean one neither word. In a nominal one it is no word, or one that
             is not listed if there is no `other`. A weight has none if it is 0.
-        constant: the columns whose values all lie in one cell, so that no split tells rows apart.
+        constant: the columns whose values all lie in one bin, so that no split tells rows apart.
         label: the column of labels; a row without a declared label is absent.
     """
 
@@ -59,7 +59,7 @@ class OwnerReport:
         for name, count in self.unread.items():
             what = "have no declared label, and are absent" if name == self.label else "are missing"
             lines.append(f"  {name}: {count} {what}")
-        lines += [f"  {name}: all that are read lie in one cell" for name in self.constant]
+        lines += [f"  {name}: all that are read lie in one bin" for name in self.constant]
         if not self.doubtful:
             return "\n".join([*lines, "nothing is doubtful"])
         lines.append(f"doubtful: {', '.join(self.doubtful)}; the domain may not fit the rows")
@@ -91,12 +91,12 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
     names = (*domain, *label.columns)
     rows = 0
     missing = np.zeros(len(names), int)
-    seen = np.zeros((len(names), CELLS), bool)  # whether a value lies in a cell
+    seen = np.zeros((len(names), MAX_BINS), bool)  # whether a value lies in a bin
     for block in itertools.chain([{name: [] for name in names}], blocks):
         pairs = _read(domain, label, block)
         rows += len(pairs[0][0])
         missing += [np.count_nonzero(none) for _, none in pairs]
-        seen |= np.stack([np.bincount(cells[~none], minlength=CELLS) > 0 for cells, none in pairs])
+        seen |= np.stack([np.bincount(bins[~none], minlength=MAX_BINS) > 0 for bins, none in pairs])
 
     unread = dict(zip(names, missing.tolist(), strict=True))
     alike = tuple(name for name, each in zip(names, seen, strict=True) if each.sum() == 1)
@@ -104,9 +104,9 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
 
 
 def _read(domain: Domain, label: Label, columns: Columns) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(cells, which have no value) of each column, of the label and of weights, as a table reads.
+    """(bins, which have no value) of each column, of the label and of weights, as a table reads.
 
-    Classes are cells of their own, and numbers beside columns are read in tenths.
+    Classes are bins of their own, and numbers beside columns are read in tenths.
     """
     given = raw_rows(label, columns)
     read = domains.read_columns(domain, given.columns)

@@ -37,7 +37,7 @@ def row_bucket(rows: int) -> int:
 
 def padded(table: Table) -> Table:
     """The table with absent rows added, up to the size that programs are compiled for."""
-    rows = table.cells.shape[0]
+    rows = table.bins.shape[0]
     padding = row_bucket(rows) - rows
     if padding <= 0:
         return table
@@ -47,7 +47,7 @@ def padded(table: Table) -> Table:
         return jax.device_put(np.pad(host, [(0, padding)] + [(0, 0)] * (host.ndim - 1)))
 
     return table._replace(
-        cells=pad(table.cells),
+        bins=pad(table.bins),
         target=pad(table.target),
         present=pad(table.present),
         weight=None if table.weight is None else pad(table.weight),

@@ -1,6 +1,6 @@
 """What follows from public splits and private cells: splits and positions of each row.
 
-A table holds one cell for each feature of a row. Learners derive from the cells what they read.
+A table holds one bin for each feature of a row. Learners derive from the bins what they read.
 Trees read the splits that the row satisfies. Random trees and halfspaces read the row's positions
 in the ranges of the attributes. `dpbt.domains.splits` makes the splits of a domain.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from dpbt.common.public import of_bits as of_bits
 from dpbt.common.validate import shown
 from dpbt.types import (
-    CELLS,
+    MAX_BINS,
     MAX_ROWS,
     AnyArray,
     Array,
@@ -44,9 +44,9 @@ def as_array(name: str, value: object) -> Array:
 def columns_of(table: Table) -> Array:
     """bool[S, N]: which split is satisfied by which row; the transpose of `splits_of`."""
     splits = _splits_of(table)
-    cell = jnp.asarray(table.cells).T[jnp.asarray(splits.feature)]
+    bin = jnp.asarray(table.bins).T[jnp.asarray(splits.feature)]
     low, high = (jnp.asarray(bound)[:, None] for bound in (splits.low, splits.high))
-    return (low <= cell) & (cell <= high)
+    return (low <= bin) & (bin <= high)
 
 
 def splits_of(table: Table) -> Array:
@@ -62,26 +62,26 @@ def positions_of(table: Table) -> Array:
     """f32[N, A]: the position of each row in each attribute's range; exact numbers as they are.
 
     Raises:
-        ValueError: if the table holds cells and has no splits.
+        ValueError: if the table holds bins and has no splits.
     """
-    cells = jnp.asarray(table.cells)
-    if cells.dtype == jnp.float32:
-        return cells
+    bins = jnp.asarray(table.bins)
+    if bins.dtype == jnp.float32:
+        return bins
     splits = _splits_of(table)
-    cell = cells[:, jnp.asarray(splits.attribute)].astype(jnp.int32)
-    first = CELLS * jnp.arange(len(splits.attribute), dtype=jnp.int32)
-    return jnp.asarray(splits.position).reshape(-1)[first[None] + cell]
+    bin = bins[:, jnp.asarray(splits.attribute)].astype(jnp.int32)
+    first = MAX_BINS * jnp.arange(len(splits.attribute), dtype=jnp.int32)
+    return jnp.asarray(splits.position).reshape(-1)[first[None] + bin]
 
 
 def _splits_of(table: Table) -> Splits:
-    """The splits that are asked of a table's cells; ValueError if there are none."""
+    """The splits that are asked of a table's bins; ValueError if there are none."""
     if table.splits is None:
         raise ValueError("the table has no splits")
     return table.splits
 
 
 def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
-    """A table of rows that are known by their splits; each is a feature of two cells, 0 and 1.
+    """A table of rows that are known by their splits; each is a feature of two bins, 0 and 1.
 
     Args:
         splits: bool[N, S], an array.
@@ -123,19 +123,19 @@ def same(first: Splits, second: Splits) -> bool:
 
 
 def check(table: Table) -> None:
-    """Refuse a table whose cells and splits do not fit each other.
+    """Refuse a table whose bins and splits do not fit each other.
 
-    Of the cells the check reads only the dtype, the rank, the number of features, and whether the
+    Of the bins the check reads only the dtype, the rank, the number of features, and whether the
     number of rows is in 1..MAX_ROWS. Splits are public.
 
     Raises:
         ValueError: saying what was expected; no number of rows is shown.
     """
-    cells, splits = table.cells, table.splits
-    if cells.dtype not in (jnp.uint8, jnp.float32) or cells.ndim != 2:
-        expected = "table.cells must be uint8, or float32 numbers, of rank 2"
-        raise ValueError(f"{expected}; got {dtype_and_rank(cells)}")
-    rows, features = cells.shape
+    bins, splits = table.bins, table.splits
+    if bins.dtype not in (jnp.uint8, jnp.float32) or bins.ndim != 2:
+        expected = "table.bins must be uint8, or float32 numbers, of rank 2"
+        raise ValueError(f"{expected}; got {dtype_and_rank(bins)}")
+    rows, features = bins.shape
     if rows == 0 or features == 0:
         raise ValueError("a table needs at least one row and one feature, and lacks one of them")
     if rows > MAX_ROWS:
@@ -143,13 +143,13 @@ def check(table: Table) -> None:
             f"a table in memory has at most {MAX_ROWS} rows, and this one has more; write it in "
             "blocks by dpbt.convert, and learn by dpbt.fit"
         )
-    if cells.dtype == jnp.float32:
+    if bins.dtype == jnp.float32:
         if splits is not None:
-            raise ValueError("splits are asked of uint8 cells: with float32, must be None")
+            raise ValueError("splits are asked of uint8 bins: with float32, must be None")
         return
     if splits is None:
         raise ValueError(
-            "a table of uint8 cells needs splits; `dpbt.table` makes them, "
+            "a table of uint8 bins needs splits; `dpbt.table` makes them, "
             "and `dpbt.splits.of_splits` for Boolean splits"
         )
     _check_splits(splits, features)
@@ -168,7 +168,7 @@ def _check_splits(splits: Splits, features: int) -> None:
         "low": (jnp.uint8, count),
         "high": (jnp.uint8, count),
         "attribute": (jnp.int32, attributes),
-        "position": (jnp.float32, (*attributes, CELLS)),
+        "position": (jnp.float32, (*attributes, MAX_BINS)),
     }
     for field, (dtype, shape) in expected.items():
         array = getattr(splits, field)

@@ -59,7 +59,7 @@ def table(
             `sample_weight`. It is not read off the labels, so there is no "balanced".
         capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
             number of rows stays private. With None the table has N rows, and N is then public.
-        exact: hold exact positions (`domains.positions`) in place of cells. Learners that draw
+        exact: hold exact positions (`domains.positions`) in place of bins. Learners that draw
             thresholds then read numbers exactly instead of on the declared grid. Learners that read
             splits refuse the table.
         codes: of the attributes, as in `domains.positions`; the splits are the same.
@@ -70,7 +70,7 @@ def table(
     stays.
 
     Returns:
-        Cells u8[capacity, F] with the domain's splits, which every learner reads, or exact
+        Bins u8[capacity, F] with the domain's splits, which every learner reads, or exact
         positions f32[capacity, A]; target and present bool[capacity]. The target of an absent row
         is False, or 0. Weights f32[capacity] are in units of the largest, and None if none were
         given.
@@ -124,6 +124,6 @@ def take(table: Table, rows: AnyArray) -> Table:
         raise ValueError(f"rows must be bool[N] or whole numbers, got {dtype_and_rank(chosen)}")
     if chosen.dtype == bool and chosen.shape != (len(table.present),):
         raise ValueError("a mask of rows must have an entry for each row of the table")
-    cells, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
+    bins, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
     weight = None if table.weight is None else jnp.asarray(table.weight)[chosen]
-    return Table(cells, target, present, table.splits, weight, table.declared)
+    return Table(bins, target, present, table.splits, weight, table.declared)

@@ -198,11 +198,11 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 position, missing = self.target.position(labels)
                 return position, ~missing
             case Nominal():
-                cell, _ = self.target.read(labels)
-                present = cell < len(self.target.names)
-                return np.where(present, cell, np.uint8(0)), present
-        cell, missing = two_classes(self.negative, self.positive).read(labels)
-        return cell == 1, ~missing
+                bin, _ = self.target.read(labels)
+                present = bin < len(self.target.names)
+                return np.where(present, bin, np.uint8(0)), present
+        bin, missing = two_classes(self.negative, self.positive).read(labels)
+        return bin == 1, ~missing
 
 
 def classes_of(negative: Any, positive: Any, target: Target | None) -> tuple[Any, ...] | None:

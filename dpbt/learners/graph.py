@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.common.public import CELLS, Splits
+from dpbt.common.public import MAX_BINS, Splits
 
 
 class Graph:
@@ -33,10 +33,10 @@ class Graph:
         return Value(self, name)
 
     def asked(self, rows: Value, feature: np.ndarray, table: np.ndarray) -> Value:
-        """[N, S]: the entry of table [S, CELLS] at the cell of feature [S] of each row."""
-        cells = self.add("Gather", rows.cast("INT64"), feature.astype(np.int64), axis=1)
-        first = CELLS * np.arange(len(feature), dtype=np.int64)[None]
-        return self.constant(table.reshape(-1)).at(cells + first)
+        """[N, S]: the entry of table [S, MAX_BINS] at the bin of feature [S] of each row."""
+        bins = self.add("Gather", rows.cast("INT64"), feature.astype(np.int64), axis=1)
+        first = MAX_BINS * np.arange(len(feature), dtype=np.int64)[None]
+        return self.constant(table.reshape(-1)).at(bins + first)
 
     def positions(self, rows: Value, splits: Splits | None) -> Value:
         """f32[N, A]: the position of each row in each attribute's range, or its numbers."""

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.learners import trees
-from dpbt.learners.hypotheses import Cells
+from dpbt.learners.hypotheses import Bins
 from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.mechanism import Mechanism, Numbers
@@ -271,7 +271,7 @@ def grow(
     by_class = trees.stored(public.round, weigh)
     node = jnp.zeros(table.target.shape[0], trees.node_dtype(2**config.depth))
     totals, products = trees.node_totals(by_class), None
-    by_rows = isinstance(table.asked, Cells)
+    by_rows = isinstance(table.asked, Bins)
     for level in range(config.depth):
         # The weights on the right side of every split, and the criterion of this level.
         nodes = 2**level

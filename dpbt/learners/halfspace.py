@@ -103,7 +103,7 @@ def check(table: Table) -> None:
 
 
 def prepare(table: Table) -> Balls:
-    """The table's rows in the unit ball: exact numbers, or the positions of cells."""
+    """The table's rows in the unit ball: exact numbers, or the positions of bins."""
     rows = to_ball(splits.positions_of(table))
     whole = jnp.trunc(rows * 2.0**14).astype(jnp.int32)
     digits = jnp.concatenate([whole >> 7, whole & 127], axis=1).astype(jnp.int8)
@@ -145,7 +145,7 @@ HALFSPACES = HypothesisClass(
     predict=Of(HALFSPACE_KIND, lambda each, rows: HALFSPACE_KIND.predict(each, rows.columns)),
     bound=lambda each: jnp.sqrt(jnp.sum(each.normal**2)) * (1 + 2.0**-20),
 )
-"""Linear functions of rows in the unit ball, which hold exact numbers or positions of cells."""
+"""Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
 
 
 def _mass(public: Public) -> Numbers:

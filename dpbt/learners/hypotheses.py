@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
-from dpbt.common.public import CELLS, UNSPLIT, Splits, Tree, without_values
+from dpbt.common.public import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 from dpbt.data.domains import Domain, attributes, predicates
 from dpbt.data.targets import Target
 from dpbt.learners import words
@@ -21,9 +21,9 @@ Hypotheses = Any
 
 
 class Rows(NamedTuple):
-    """Encoded rows: u8[N, F] cells and what is asked of them, or f32[N, F] numbers alone."""
+    """Encoded rows: u8[N, F] bins and what is asked of them, or f32[N, F] numbers alone."""
 
-    cells: Any
+    bins: Any
     splits: Splits | None
 
     __repr__ = without_values
@@ -32,10 +32,10 @@ class Rows(NamedTuple):
     def positions(self) -> Any:
         """f32[N, A]: the position of each row in each attribute's range, or its numbers."""
         if self.splits is None:
-            return self.cells
+            return self.bins
         attribute, position = self.splits.attribute, self.splits.position
-        cell = self.cells[:, attribute].astype(np.int32)
-        return position[namespace(cell).arange(len(attribute))[None], cell]
+        bin = self.bins[:, attribute].astype(np.int32)
+        return position[namespace(bin).arange(len(attribute))[None], bin]
 
 
 class Kind(NamedTuple):
@@ -117,16 +117,16 @@ ONE_HOT_NODES = 16
 """Up to so many nodes of a level, rows are compared with each of them."""
 
 
-class Cells(NamedTuple):
-    """The cells of the rows, and the splits that are asked of them.
+class Bins(NamedTuple):
+    """The bins of the rows, and the splits that are asked of them.
 
     Attributes:
-        cells: u8[F, N].
+        bins: u8[F, N].
         feature: i32[S], the feature of each split.
-        low: u8[S]; high: u8[S]: its cells are in low..high.
+        low: u8[S]; high: u8[S]: its bins are in low..high.
     """
 
-    cells: Array
+    bins: Array
     feature: Array
     low: Array
     high: Array
@@ -134,9 +134,9 @@ class Cells(NamedTuple):
     __repr__ = without_values
 
 
-def _read_cells(rows: Rows) -> Cells:
+def _read_cells(rows: Rows) -> Bins:
     assert rows.splits is not None
-    return Cells(rows.cells.T, *rows.splits[:3])
+    return Bins(rows.bins.T, *rows.splits[:3])
 
 
 def node_dtype(leaves: int) -> type[np.integer]:
@@ -151,26 +151,26 @@ def satisfied(asked: Any, split: Any) -> Any:
         asked: as `descend`.
         split: i32[K], at least 0.
     """
-    if not isinstance(asked, Cells):
+    if not isinstance(asked, Bins):
         return asked[split].astype(bool)
-    cell, low, high = asked.cells[asked.feature[split]], asked.low[split], asked.high[split]
-    return (low[:, None] <= cell) & (cell <= high[:, None])
+    bin, low, high = asked.bins[asked.feature[split]], asked.low[split], asked.high[split]
+    return (low[:, None] <= bin) & (bin <= high[:, None])
 
 
 def _own_satisfied(asked: Any, split: Any) -> Any:
     """bool[N]: whether each row satisfies a split of its own, i32[N]."""
     rows = namespace(split).arange(split.shape[0])
-    if not isinstance(asked, Cells):
+    if not isinstance(asked, Bins):
         return asked[split, rows].astype(bool)
-    cell = asked.cells[asked.feature[split], rows]
-    return (asked.low[split] <= cell) & (cell <= asked.high[split])
+    bin = asked.bins[asked.feature[split], rows]
+    return (asked.low[split] <= bin) & (bin <= asked.high[split])
 
 
 def descend(asked: Any, node: Any, split: Any) -> Any:
     """The child that each row moves to, in the dtype of `node`.
 
     Args:
-        asked: bool or i8[S, N], the transposed splits of the rows; or their cells.
+        asked: bool or i8[S, N], the transposed splits of the rows; or their bins.
         node: i8 or i32[N], the node of this level that each row is in.
         split: i32[nodes], the splits of this level.
     """
@@ -202,9 +202,9 @@ def _level(level: int) -> slice:
 
 
 def route(tree: Tree, asked: Any) -> Any:
-    """i8 or i32[N]: the leaf that each row ends in, from its splits or cells (`descend`)."""
+    """i8 or i32[N]: the leaf that each row ends in, from its splits or bins (`descend`)."""
     leaves = tree.leaf.shape[-1]
-    rows = asked.cells.shape[1] if isinstance(asked, Cells) else asked.shape[1]
+    rows = asked.bins.shape[1] if isinstance(asked, Bins) else asked.shape[1]
     node = namespace(*tree).zeros(rows, node_dtype(leaves))
     for level in range(depth(leaves)):
         node = descend(asked, node, tree.split[_level(level)])
@@ -212,7 +212,7 @@ def route(tree: Tree, asked: Any) -> Any:
 
 
 def predict(tree: Tree, asked: Any) -> Any:
-    """f32[N]: the leaf value of each row, from its splits or cells (`descend`).
+    """f32[N]: the leaf value of each row, from its splits or bins (`descend`).
 
     In a shallow tree each row chooses between the values of two children at every node, from the
     leaves up. That needs no numbers of nodes, and no gather.
@@ -238,11 +238,11 @@ def _check_trees(trees: Tree, features: int, splits: Splits | None, axes: tuple)
 def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *named: Any) -> str:
     del named
     column, low, high = (np.asarray(field) for field in splits[:3])
-    known, cell = predicates(domain), np.arange(CELLS)
+    known, bin = predicates(domain), np.arange(MAX_BINS)
 
     def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
         split = trees.split[tree, node]
-        inside = (low[split] <= cell) & (cell <= high[split]) & (split != UNSPLIT)
+        inside = (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
         return int(column[split]), inside
 
     def together(values: list[float]) -> str:
@@ -258,13 +258,13 @@ def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *named: Any) -> 
 def _nodes_of_trees(
     graph: Graph, trees: Tree, rows: Value, splits: Splits | None
 ) -> tuple[Value, None]:
-    """The splits that trees use are looked up in tables of cells; the last is that of UNSPLIT."""
+    """The splits that trees use are looked up in tables of bins; the last is that of UNSPLIT."""
     assert splits is not None
     used, number = np.unique(trees.split, return_inverse=True)
     used, number = (used[1:], number - 1) if used[0] == UNSPLIT else (used, number)
     feature, low, high = (np.append(np.asarray(field)[used], 0) for field in splits[:3])
-    cell = np.arange(CELLS)
-    tables = (low[:, None] <= cell) & (cell <= high[:, None])
+    bin = np.arange(MAX_BINS)
+    tables = (low[:, None] <= bin) & (bin <= high[:, None])
     tables[-1] = False
     answers = graph.asked(rows, feature, tables.astype(np.int64))
     of_node = graph.constant(number.reshape(-1) % len(tables), np.int64)  # -1 is the last
@@ -296,8 +296,8 @@ class ObliviousTree(NamedTuple):
 
     Attributes:
         feature: i32[D]: the feature that each level reads.
-        right: bool[D, CELLS]: whether a row with this cell of the feature goes right. For a column
-            whose cells are ordered these cells have no gap, as `oblivious_splits.draw` makes
+        right: bool[D, MAX_BINS]: whether a row with this bin of the feature goes right. For a
+            column whose bins are ordered these bins have no gap, as `oblivious_splits.draw` makes
             them.
         leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
             f32[K, 2^D] with several classes.
@@ -308,14 +308,14 @@ class ObliviousTree(NamedTuple):
     leaf: Array
 
 
-def _predict_oblivious(tree: ObliviousTree, cells: Any) -> Any:
-    """f32[N], or f32[K, N] with several classes: the value of each row's leaf; cells u8[F, N]."""
+def _predict_oblivious(tree: ObliviousTree, bins: Any) -> Any:
+    """f32[N], or f32[K, N] with several classes: the value of each row's leaf; bins u8[F, N]."""
 
     def ask(leaf: Any, level: tuple[Any, Any]) -> Any:
         feature, right = level
-        return leaf + leaf + right[cells[feature].astype(np.int32)].astype(np.int32)
+        return leaf + leaf + right[bins[feature].astype(np.int32)].astype(np.int32)
 
-    start = namespace(cells, *tree).zeros(cells.shape[1], np.int32)
+    start = namespace(bins, *tree).zeros(bins.shape[1], np.int32)
     return tree.leaf[..., fold(ask, start, (tree.feature, tree.right))]
 
 
@@ -323,9 +323,9 @@ def _check_oblivious(
     trees: ObliviousTree, features: int, splits: Splits | None, axes: tuple
 ) -> None:
     if splits is None:
-        raise ValueError("oblivious trees must read cells")
+        raise ValueError("oblivious trees must read bins")
     count, levels = trees.feature.shape if trees.feature.ndim == 2 else (0, 0)
-    right, leaf = (count, levels, CELLS), (count, *axes, 2 ** min(levels, 32))
+    right, leaf = (count, levels, MAX_BINS), (count, *axes, 2 ** min(levels, 32))
     if (trees.right.shape, trees.leaf.shape) != (right, leaf):
         raise ValueError("feature, right and leaf must be of the same trees and classes")
     check_within("feature", trees.feature, 0, features)
@@ -337,7 +337,7 @@ def _explain_oblivious(trees: ObliviousTree, splits: Splits, domain: Domain, *na
 
     def asked(feature: int, right: np.ndarray) -> str:
         name, column = columns[feature]
-        return f"{name} {words.cells_in_words(column, right)}"
+        return f"{name} {words.bins_in_words(column, right)}"
 
     asks = [list(map(asked, *tree)) for tree in zip(trees.feature, trees.right, strict=True)]
     return words.of_oblivious_trees(asks, trees.leaf, *named)
@@ -350,7 +350,7 @@ def _nodes_of_oblivious(
     del splits
     feature, right, leaf = trees
     count, levels = feature.shape
-    bits = graph.asked(rows, feature.reshape(-1), right.reshape(-1, CELLS).astype(np.int64))
+    bits = graph.asked(rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64))
     by_tree = graph.add("Reshape", bits, np.array([-1, count, levels], np.int64))
     place = (by_tree * (2 ** np.arange(levels, dtype=np.int64)[::-1])).sum(axis=2)
     last = leaf if leaf.ndim == 2 else np.moveaxis(leaf, 1, 2)
@@ -362,14 +362,14 @@ def _nodes_of_oblivious(
 OBLIVIOUS = Kind(
     name="oblivious trees",
     predict=_predict_oblivious,
-    read=lambda rows: rows.cells.T,
+    read=lambda rows: rows.bins.T,
     arrays=(("feature", "int32"), ("right", "bool"), ("leaf", "float32")),
     make=ObliviousTree,
     check=_check_oblivious,
     explain=_explain_oblivious,
     nodes=_nodes_of_oblivious,
 )
-"""Oblivious trees over the cells of a domain."""
+"""Oblivious trees over the bins of a domain."""
 
 
 # Groups of random trees: thresholds on positions, and leaves that state shares.
@@ -579,7 +579,7 @@ HALFSPACES = Kind(
     explain=lambda halfspaces, _, domain, *named: words.of_halfspaces(halfspaces, domain),
     nodes=_nodes_of_halfspaces,
 )
-"""Linear functions of rows in the unit ball, which hold exact numbers or positions of cells."""
+"""Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
 
 
 KINDS = {kind.name: kind for kind in (TREES, OBLIVIOUS, TREE_GROUPS, HALFSPACES)}

@@ -38,7 +38,7 @@ _UNLIKE = 0.3
 def histogram_sensitivity(config: Config) -> float:
     """How far one row moves all class histograms together, in rows, in the mechanism's norm.
 
-    Proof. A row is in one cell of each of F histograms, in the column of its class. It adds at most
+    Proof. A row is in one bin of each of F histograms, in the column of its class. It adds at most
     1 to that count, by its own weight, before counts are rounded to whole rows. Two numbers that
     differ by at most 1 are at most 1 apart once they are rounded. Under add/remove F counts move by
     at most 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts move by 1: L1 = 2 F and
@@ -47,10 +47,10 @@ def histogram_sensitivity(config: Config) -> float:
     return config.noise.bound(sensitivity.histograms(config.relation, len(config.attributes)))
 
 
-def histograms(config: Config, cells: Array, target: Array, weights: Array) -> Array:
-    """i32[F, C, K]: how many rows of each class have each cell, in 1 / GRID of a row.
+def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Array:
+    """i32[F, C, K]: how many rows of each class have each bin, in 1 / GRID of a row.
 
-    C is the most cells of a feature. For a number K is 1. A row counts by its weight. A cell that
+    C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
     its feature does not have is beyond C, or has a count that nothing reads.
     """
     columns = config.columns
@@ -60,17 +60,19 @@ def histograms(config: Config, cells: Array, target: Array, weights: Array) -> A
         label = target.astype(jnp.int32)
         part = jnp.where(label < columns, part, 0)
 
-    def of_feature(cell: Array) -> Array:
-        place = columns * cell.astype(jnp.int32) + jnp.minimum(label, columns - 1)
+    def of_feature(bin: Array) -> Array:
+        place = columns * bin.astype(jnp.int32) + jnp.minimum(label, columns - 1)
         counts = jax.ops.segment_sum(part, place, columns * config.widest)
         return counts.reshape(config.widest, columns)
 
-    return jax.lax.map(of_feature, cells)
+    return jax.lax.map(of_feature, bins)
 
 
-def known_cells(config: Config) -> np.ndarray:
-    """bool[F, C]: the cells that each feature has."""
-    return np.stack([np.arange(config.widest) < attribute.cells for attribute in config.attributes])
+def known_bins(config: Config) -> np.ndarray:
+    """bool[F, C]: the bins that each feature has."""
+    return np.stack(
+        [np.arange(config.widest) < attribute.n_bins for attribute in config.attributes]
+    )
 
 
 def _program(
@@ -120,7 +122,7 @@ def deviation(config: Config, moved: float, params: Params, site: str) -> Array:
 
 def class_totals(config: Config, histogram: Array) -> Array:
     """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
-    known = jnp.asarray(known_cells(config))[..., None]
+    known = jnp.asarray(known_bins(config))[..., None]
     totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
@@ -134,8 +136,8 @@ def _start(config: Config, release: Release, params: Params) -> Array:
     if config.response == NUMBER:
         return fitted_target(config, release, params)[0]
     totals = class_totals(config, release["histogram"])
-    cells = float(known_cells(config).sum(axis=1).mean())
-    columns = cells / len(config.attributes)
+    bins = float(known_bins(config).sum(axis=1).mean())
+    columns = bins / len(config.attributes)
     moved = histogram_sensitivity(config) * math.sqrt(columns)
     shrunk = totals + rounded(3 * deviation(config, moved, params, "histogram"))
     if config.response == BINARY:

@@ -1,7 +1,7 @@
 """Public splits of oblivious trees, and how rows reach the leaves that answer them.
 
 All nodes of a level ask the same split, so a tree of depth D partitions the rows by D bits. The
-splits follow from a seed, a domain and the share of rows in each cell. Two rules spread them
+splits follow from a seed, a domain and the share of rows in each bin. Two rules spread them
 evenly without spending anything.
 
 - A deck: trees take their attributes from a shuffled deck of all of them, which is shuffled again
@@ -10,8 +10,8 @@ evenly without spending anything.
   (q + u) / m, q = 0..m - 1. The offset u of an attribute starts at random and moves by the golden
   ratio with each deck.
 
-Quantiles are those of a mixture: six tenths are the share of rows in a cell, and four tenths are
-even over cells. Quantiles of the rows alone would leave the tails of skewed columns unasked. Evenly
+Quantiles are those of a mixture: six tenths are the share of rows in a bin, and four tenths are
+even over bins. Quantiles of the rows alone would leave the tails of skewed columns unasked. Evenly
 spaced splits alone would leave the middle of columns with outliers unasked.
 
 Values of a nominal attribute are put in a random order, and cut nearer the middle.
@@ -33,7 +33,7 @@ from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.types import (
     BINARY,
-    CELLS,
+    MAX_BINS,
     NUMBER,
     Array,
     HypothesisClass,
@@ -53,14 +53,14 @@ MAX_DEPTH = 10
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 _EVEN = 0.4
-"""How much of the mass that thresholds follow is even over cells."""
+"""How much of the mass that thresholds follow is even over bins."""
 
 _DECK, _OFFSET, _ORDER = 0, 1, 2
 """What is folded into the key of each kind of random numbers."""
 
 
 class Attribute(NamedTuple):
-    """What a public domain says of the cells of a feature.
+    """What a public domain says of the bins of a feature.
 
     Attributes:
         n_bins: how many there are.
@@ -88,7 +88,7 @@ class Config(NamedTuple):
         relation: the neighbouring relation of the ledger.
         noise: `mechanisms.rounded_gaussian` or `mechanisms.discrete_laplace`.
         response: what is predicted. A number always has a prologue, which releases its histogram.
-        monotone: for each attribute 1 if scores must not fall with its cells, -1 if they must not
+        monotone: for each attribute 1 if scores must not fall with its bins, -1 if they must not
             rise, and 0 otherwise; empty if there are no constraints.
         target_bins: how many bins the histogram of a number has.
     """
@@ -107,13 +107,13 @@ class Config(NamedTuple):
 
     @property
     def widest(self) -> int:
-        """C, the most cells of a feature."""
-        return max(attribute.cells for attribute in self.attributes)
+        """C, the most bins of a feature."""
+        return max(attribute.n_bins for attribute in self.attributes)
 
     @property
     def tag(self) -> str:
         """Names every static part."""
-        cells = " ".join(f"{each.cells}{'o' if each.ordered else 'n'}" for each in self.attributes)
+        bins = " ".join(f"{each.n_bins}{'o' if each.ordered else 'n'}" for each in self.attributes)
         once = f"{self.marginals}, {self.scores}"
         static = f"{self.depth}, {self.attributes_per_tree}, {once}, {self.smoothing!r}"
         more = "" if self.response == BINARY else f", {self.response.words}"
@@ -121,7 +121,7 @@ class Config(NamedTuple):
             more += f" in {self.target_bins} bins"
         if any(self.monotone):
             more += f", {self.monotone}"
-        return f"{cells}, {static}, {relation_name(self.relation)}, {self.noise.name}{more}"
+        return f"{bins}, {static}, {relation_name(self.relation)}, {self.noise.name}{more}"
 
     @property
     def deviation(self) -> float:
@@ -130,7 +130,7 @@ class Config(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """How many counts the histogram has for each cell: one for each class."""
+        """How many counts the histogram has for each bin: one for each class."""
         return max(self.response.classes, 1)
 
 
@@ -142,7 +142,7 @@ class Asked(NamedTuple):
 
     Attributes:
         feature: i32[D].
-        right: bool[D, CELLS]: the cells that go right.
+        right: bool[D, MAX_BINS]: the bins that go right.
         share: f32[2^D]: the product over attributes of the share of rows with each answer.
     """
 
@@ -205,9 +205,9 @@ def _uniform(words: Array) -> Array:
 
 
 def _even(attributes: tuple[Attribute, ...], widest: int) -> Array:
-    """f32[F, C]: the same mass in each cell that an attribute has."""
-    cells = np.array([[attribute.cells] for attribute in attributes])
-    return jnp.asarray((np.arange(widest) < cells) / cells, jnp.float32)
+    """f32[F, C]: the same mass in each bin that an attribute has."""
+    bins = np.array([[attribute.n_bins] for attribute in attributes])
+    return jnp.asarray((np.arange(widest) < bins) / bins, jnp.float32)
 
 
 def draw(
@@ -226,7 +226,7 @@ def draw(
         attributes_per_tree: how many attributes a tree asks, in turn.
         seed: u32[].
         tree: i32[], the number of the tree.
-        mass: f32[F, CELLS], the share of rows in each cell; it adds up to 1 for each feature.
+        mass: f32[F, MAX_BINS], the share of rows in each bin; it adds up to 1 for each feature.
     """
     attributes_per_tree = tuple(
         min(count, depth) for count in attributes_per_tree
@@ -248,51 +248,51 @@ def draw(
     offset = jnp.mod(start + rounded(decks[slot].astype(jnp.float32) * _GOLDEN), 1.0)
     quantile = (split.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
-    # The order of the cells, and how much of the mixture is up to each of them.
-    mass = mass[:, : max(attribute.cells for attribute in attributes)]
+    # The order of the bins, and how much of the mixture is up to each of them.
+    mass = mass[:, : max(attribute.n_bins for attribute in attributes)]
     even = rounded(_EVEN * _even(attributes, mass.shape[1]))
     spread = rounded((1 - _EVEN) * mass) + even
-    rank, order = _cell_orders(attributes, feature, jax.random.fold_in(orders_key, tree))
+    rank, order = _bin_orders(attributes, feature, jax.random.fold_in(orders_key, tree))
     asked_spread = spread[feature]
     if order is not None:
         asked_spread = jnp.take_along_axis(asked_spread, order, axis=1)
     up_to = jnp.cumsum(asked_spread, axis=1)
 
-    # Cells beyond the cut go right; both sides have at least one known cell.
-    cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
+    # Bins beyond the cut go right; both sides have at least one known bin.
+    bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     middle = jnp.where(ordered, quantile, 0.5 + 0.5 * (quantile - 0.5))
     cut = jnp.sum(up_to < middle[:, None], axis=1)
-    cut = jnp.clip(cut, 0, jnp.maximum(cells - 2, 0))
-    known = jnp.arange(mass.shape[1], dtype=jnp.int32)[None] < cells[:, None]
+    cut = jnp.clip(cut, 0, jnp.maximum(bins - 2, 0))
+    known = jnp.arange(mass.shape[1], dtype=jnp.int32)[None] < bins[:, None]
     right = known & (rank > cut[:, None])
 
     # Where two decks meet, a tree may have an attribute twice, which counts as one.
     first_slot = jnp.argmax(feature[:, None] == chosen[None], axis=1)
     share = _shares(right, first_slot, mass[chosen], max(attributes_per_tree))
-    return Asked(feature, jnp.pad(right, ((0, 0), (0, CELLS - mass.shape[1]))), share)
+    return Asked(feature, jnp.pad(right, ((0, 0), (0, MAX_BINS - mass.shape[1]))), share)
 
 
-def _cell_orders(
+def _bin_orders(
     attributes: tuple[Attribute, ...], feature: Array, key: Array
 ) -> tuple[Array, Array | None]:
-    """i32[D, C]: the rank of each cell in the order that a level cuts, and the cell of each rank.
+    """i32[D, C]: the rank of each bin in the order that a level cuts, and the bin of each rank.
 
-    Ordered cells keep their order, and others are shuffled. Cells that a feature does not have come
-    last. Where all cells keep their order there is None in place of the second.
+    Ordered bins keep their order, and others are shuffled. Bins that a feature does not have come
+    last. Where all bins keep their order there is None in place of the second.
     """
-    place = jnp.arange(max(attribute.cells for attribute in attributes), dtype=jnp.int32)
+    place = jnp.arange(max(attribute.n_bins for attribute in attributes), dtype=jnp.int32)
     unmoved = jnp.broadcast_to(place, (feature.shape[0], place.size))
-    most = max((attribute.cells for attribute in attributes if not attribute.ordered), default=0)
+    most = max((attribute.n_bins for attribute in attributes if not attribute.ordered), default=0)
     if most == 0:
         return unmoved, None
 
-    # Only the first `most` cells can be out of order.
-    cells = jnp.asarray([attribute.cells for attribute in attributes], jnp.int32)[feature]
+    # Only the first `most` bins can be out of order.
+    bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, feature)
     words = jax.vmap(lambda key: jax.random.bits(key, (most,), jnp.uint32))(folded)
-    known = unmoved[:, :most] < cells[:, None]
+    known = unmoved[:, :most] < bins[:, None]
     shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
     ranks = jnp.where(ordered[:, None], unmoved[:, :most], jax.vmap(_ranks)(shuffled))
     rest = unmoved[:, most:]
@@ -303,7 +303,7 @@ def _cell_orders(
 
 
 def _shares(right: Array, slot: Array, mass: Array, most: int) -> Array:
-    """f32[2^D]: the product over attributes of the mass of the cells with the leaf's answers.
+    """f32[2^D]: the product over attributes of the mass of the bins with the leaf's answers.
 
     Args:
         right: bool[D, C].
@@ -333,7 +333,7 @@ class Rows(NamedTuple):
     """Rows laid out for the loop.
 
     Attributes:
-        cells: u8[F, N].
+        bins: u8[F, N].
         target: bool[N]; u8[N] with several classes, and f32[N] in regression.
         present: bool[N].
         weight: f32[N] or None, as in `Table`.
@@ -341,7 +341,7 @@ class Rows(NamedTuple):
             rounds.
     """
 
-    cells: Array
+    bins: Array
     target: Array
     present: Array
     weight: Array | None = None
@@ -352,7 +352,7 @@ class Rows(NamedTuple):
 
 def prepare(table: Table) -> Rows:
     """The rows of a table, column by column."""
-    return Rows(jnp.asarray(table.cells).T, table.target, table.present, table.weight)
+    return Rows(jnp.asarray(table.bins).T, table.target, table.present, table.weight)
 
 
 def cells_of(attributes: tuple[Attribute, ...], rows: Rows) -> Array:
@@ -362,13 +362,13 @@ def cells_of(attributes: tuple[Attribute, ...], rows: Rows) -> Array:
         ValueError: for fewer features.
     """
     features = len(attributes)
-    if rows.cells.shape[0] < features:
+    if rows.bins.shape[0] < features:
         raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
-    return rows.cells[:features]
+    return rows.bins[:features]
 
 
 _Run = tuple[Array, Array]
-"""A set of cells without gaps: u8[] its first cell, and u8[] how many cells it has."""
+"""A set of bins without gaps: u8[] its first bin, and u8[] how many bins it has."""
 
 
 def _runs_of(right: Array) -> _Run:
@@ -377,18 +377,18 @@ def _runs_of(right: Array) -> _Run:
     return first, jnp.sum(right, axis=1, dtype=jnp.int32).astype(jnp.uint8)
 
 
-def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, cells: Array) -> Array:
+def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, bins: Array) -> Array:
     """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in."""
     small = jnp.uint8 if tree.feature.shape[0] <= 8 else jnp.uint16
-    known = tree.right[:, : max(attribute.cells for attribute in attributes)]
+    known = tree.right[:, : max(attribute.n_bins for attribute in attributes)]
 
     def ask(leaf: Array, level: tuple[Array, Array, _Run]) -> tuple[Array, None]:
         feature, right, run = level
-        cell = jax.lax.dynamic_index_in_dim(cells, feature, keepdims=False)
-        goes = _goes_right(attributes, feature, right, run, cell)
+        bin = jax.lax.dynamic_index_in_dim(bins, feature, keepdims=False)
+        goes = _goes_right(attributes, feature, right, run, bin)
         return leaf + leaf + goes.astype(small), None
 
-    start = jnp.zeros(cells.shape[1], small)
+    start = jnp.zeros(bins.shape[1], small)
     return jax.lax.scan(ask, start, (tree.feature, known, _runs_of(known)))[0]
 
 
@@ -400,46 +400,46 @@ def leaves_in(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows
 
 
 def _goes_right(
-    attributes: tuple[Attribute, ...], feature: Array, right: Array, run: _Run, cell: Array
+    attributes: tuple[Attribute, ...], feature: Array, right: Array, run: _Run, bin: Array
 ) -> Array:
-    """bool[N]: whether cells go right at a level, by comparisons instead of a lookup.
+    """bool[N]: whether bins go right at a level, by comparisons instead of a lookup.
 
     Args:
         attributes: of the domain.
         feature: i32[], of the level.
         right: bool[C], of the level.
-        run: the same cells, if they have no gap.
-        cell: u8[N], of the feature.
+        run: the same bins, if they have no gap.
+        bin: u8[N], of the feature.
     """
-    sets = [attribute.cells for attribute in attributes if not attribute.ordered]
+    sets = [attribute.n_bins for attribute in attributes if not attribute.ordered]
     if not sets:
-        return _in_run(run, cell)
+        return _in_run(run, bin)
     if len(sets) == len(attributes):
-        return _in_set(right, cell, max(sets))
+        return _in_set(right, bin, max(sets))
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    return jnp.where(ordered, _in_run(run, cell), _in_set(right, cell, max(sets)))
+    return jnp.where(ordered, _in_run(run, bin), _in_set(right, bin, max(sets)))
 
 
-def _in_run(run: _Run, cell: Array) -> Array:
-    """bool[N]: whether each cell is in a set without gaps."""
-    first, cells = run
-    return cell - first < cells
+def _in_run(run: _Run, bin: Array) -> Array:
+    """bool[N]: whether each bin is in a set without gaps."""
+    first, bins = run
+    return bin - first < bins
 
 
 _WORD = 32
 
 
-def _in_set(right: Array, cell: Array, cells: int) -> Array:
-    """bool[N]: whether each cell is in a set of cells below `cells`; the set is bits of words."""
-    count = -(-cells // _WORD)
+def _in_set(right: Array, bin: Array, bins: int) -> Array:
+    """bool[N]: whether each bin is in a set of bins below `bins`; the set is bits of words."""
+    count = -(-bins // _WORD)
     padded = jnp.pad(right, (0, max(count * _WORD - right.shape[0], 0)))
     bits = padded[: count * _WORD].reshape(count, _WORD).astype(jnp.uint32)
     place = jnp.arange(_WORD, dtype=jnp.uint32)[None]
     words = jnp.sum(bits << place, axis=1, dtype=jnp.uint32)
-    word = jnp.zeros(cell.shape, jnp.uint32)
+    word = jnp.zeros(bin.shape, jnp.uint32)
     for number in range(count):
-        word = jnp.where(cell // _WORD == number, words[number], word)
-    return (word >> (cell % _WORD).astype(jnp.uint32)) & 1 == 1
+        word = jnp.where(bin // _WORD == number, words[number], word)
+    return (word >> (bin % _WORD).astype(jnp.uint32)) & 1 == 1
 
 
 def place(
@@ -451,35 +451,35 @@ def place(
 
 
 def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
-    """Refuse a table that does not hold cells of the columns of the recipe's domain.
+    """Refuse a table that does not hold bins of the columns of the recipe's domain.
 
-    Of the table the check reads the dtype and rank of the cells, the number of features, and the
+    Of the table the check reads the dtype and rank of the bins, the number of features, and the
     public splits.
 
     Raises:
         ValueError: saying what is expected.
     """
     splits.check(table)
-    if table.cells.dtype != jnp.uint8:
+    if table.bins.dtype != jnp.uint8:
         raise ValueError(
-            f"oblivious trees read cells, uint8 of rank 2, got {dtype_and_rank(table.cells)}"
+            f"oblivious trees read bins, uint8 of rank 2, got {dtype_and_rank(table.bins)}"
         )
-    if table.cells.shape[1] != len(attributes):
+    if table.bins.shape[1] != len(attributes):
         raise ValueError(
             f"the recipe's domain has {len(attributes)} columns, "
             "and the table has another number of them"
         )
 
-    # A column has a cell for each of its splits, and at most one that no split knows.
+    # A column has a bin for each of its splits, and at most one that no split knows.
     asked = table.splits
     assert asked is not None  # as `splits.check` says
     known = np.ones(len(attributes), int)
     np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
-    for number, (attribute, cells) in enumerate(zip(attributes, known.tolist(), strict=True)):
-        if not cells <= attribute.cells <= cells + 1:
+    for number, (attribute, bins) in enumerate(zip(attributes, known.tolist(), strict=True)):
+        if not bins <= attribute.n_bins <= bins + 1:
             raise ValueError(
                 f"the table is of another domain than the recipe: column {number} of the recipe's "
-                f"domain has {attribute.cells} cells, and the table's splits know {cells}"
+                f"domain has {attribute.n_bins} bins, and the table's splits know {bins}"
             )
 
 
@@ -494,7 +494,7 @@ def hypothesis_class(
     structure: Callable[[Params, Public], tuple[ObliviousTree, Array]],
     response: Response = BINARY,
 ) -> HypothesisClass:
-    """Oblivious trees over the cells of a domain.
+    """Oblivious trees over the bins of a domain.
 
     Args:
         attributes: of the domain.
@@ -505,8 +505,8 @@ def hypothesis_class(
     def example() -> Table:
         features = len(attributes)
         asked = splits.of_bits(features)
-        cells, target = jnp.zeros((1, features), jnp.uint8), jnp.zeros(1, response.dtype)
-        return Table(cells, target, jnp.zeros(1, bool), asked)
+        bins, target = jnp.zeros((1, features), jnp.uint8), jnp.zeros(1, response.dtype)
+        return Table(bins, target, jnp.zeros(1, bool), asked)
 
     return HypothesisClass(
         example=example,

@@ -25,14 +25,14 @@ from dpbt.learners.oblivious_prologue import (
     deviation,
     fitted_target,
     histogram_sensitivity,
-    known_cells,
+    known_bins,
     prologue,
 )
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Config, Rows, hypothesis_class, leaves_in
 from dpbt.privacy import boundary
 from dpbt.privacy.mechanism import Numbers, Sensitivity
 from dpbt.privacy.sensitivity import moved_rows
-from dpbt.types import BINARY, CELLS, GRID, NUMBER, AnyArray, Array, Public, Release, WeakLearner
+from dpbt.types import BINARY, GRID, MAX_BINS, NUMBER, AnyArray, Array, Public, Release, WeakLearner
 
 
 class Params(NamedTuple):
@@ -87,11 +87,11 @@ def sum_sensitivity(config: Config) -> float:
 
 
 def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Array]:
-    """f32[F, C], the estimated share of rows in each cell, and f32[], how many rows there are.
+    """f32[F, C], the estimated share of rows in each bin, and f32[], how many rows there are.
 
-    Uniform over the cells of a feature without histograms.
+    Uniform over the bins of a feature without histograms.
     """
-    known = known_cells(config)
+    known = known_bins(config)
     uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if not config.marginals:
         rows = jnp.asarray(public.rows, jnp.float32)
@@ -118,7 +118,7 @@ def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Arra
 def structure(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
     mass, rows = _masses(config, params, public)
-    mass = jnp.pad(mass, ((0, 0), (0, CELLS - config.widest)))
+    mass = jnp.pad(mass, ((0, 0), (0, MAX_BINS - config.widest)))
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
     asked = oblivious_splits.draw(
         config.attributes,
@@ -344,7 +344,7 @@ def checked(config: Config) -> Config:
         raise ValueError("scores by class need classes: a number has no scores_fraction")
     if any(config.monotone) and config.response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
-    bins = within("target_bins", config.target_bins, f"[2, {CELLS}]", whole=True)
+    bins = within("target_bins", config.target_bins, f"[2, {MAX_BINS}]", whole=True)
     return config._replace(
         depth=depth,
         attributes_per_tree=tuple(counts.tolist()),

@@ -5,8 +5,8 @@ rows that satisfy the split. The left side of a split is the node's total minus 
 left sibling's products are its parent's minus the right sibling's. So each level multiplies for its
 right siblings only.
 
-Of many rows with many splits for each feature, the weights in all cells are summed up instead, and
-a split is a difference of cumulative sums (`cell_sums`).
+Of many rows with many splits for each feature, the weights in all bins are summed up instead, and
+a split is a difference of cumulative sums (`bin_sums`).
 
 Weights are integers 0..GRID and splits are bits, so both fit eight bits, and sums fit int32. So
 statistics are exact, and do not depend on row order, shards, padding, method or device.
@@ -22,14 +22,14 @@ import jax.numpy as jnp
 from dpbt.common.public import without_values
 from dpbt.data import splits
 from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import ONE_HOT_NODES, Cells, Of, depth
+from dpbt.learners.hypotheses import ONE_HOT_NODES, Bins, Of, depth
 from dpbt.learners.hypotheses import descend as descend
 from dpbt.learners.hypotheses import node_dtype as node_dtype
 from dpbt.learners.hypotheses import satisfied as satisfied
 from dpbt.privacy import variates
 from dpbt.types import (
-    CELLS,
     GRID,
+    MAX_BINS,
     UNSPLIT,
     AnyArray,
     Array,
@@ -52,9 +52,9 @@ Milliseconds by product / by segment, measured on 2 cores with eight-bit matrix 
 """
 
 MANY_CELLS, SPLITS_OF_A_FEATURE = 2**14, 16
-"""From so many rows and splits for each feature on, sums by cell beat products on CPUs.
+"""From so many rows and splits for each feature on, sums by bin beat products on CPUs.
 
-Seconds of processor time of ten trees in memory, by product / by cell, on 2 cores with AVX2:
+Seconds of processor time of ten trees in memory, by product / by bin, on 2 cores with AVX2:
 
 | rows x features | depth | splits of a feature | seconds    |
 |-----------------|-------|---------------------|------------|
@@ -69,13 +69,13 @@ class Prepared(NamedTuple):
 
     Attributes:
         asked: i8[S, N] of 0 and 1, which split is satisfied by which row; or the rows by their
-            cells, where products are slower.
+            bins, where products are slower.
         target, present: as in `Table`.
         allowed: bool[S] or None, as in `Splits`.
         weight: f32[N] or None, as in `Table`.
     """
 
-    asked: Array | Cells
+    asked: Array | Bins
     target: Array
     present: Array
     allowed: AnyArray | None = None
@@ -86,10 +86,10 @@ class Prepared(NamedTuple):
 
 def prepare(table: Table) -> Prepared:
     """The splits of the table's rows, as `node_products` and `descend` read them."""
-    asked, (rows, features) = table.splits, table.cells.shape
+    asked, (rows, features) = table.splits, table.bins.shape
     assert asked is not None  # as `check` says
     if rows >= MANY_CELLS and len(asked.feature) >= SPLITS_OF_A_FEATURE * features:
-        read = Cells(table.cells.T, *map(jnp.asarray, (asked.feature, asked.low, asked.high)))
+        read = Bins(table.bins.T, *map(jnp.asarray, (asked.feature, asked.low, asked.high)))
     else:
         read = splits.columns_of(table).astype(jnp.int8)
     return Prepared(read, table.target, table.present, asked.allowed, table.weight)
@@ -102,11 +102,11 @@ def work(table: Prepared, nodes: int) -> tuple[int, int]:
         table: the shapes of rows that are laid out.
         nodes: how many nodes the level has.
     """
-    asked_at_once = 4 * min(2 * nodes, 2 * ONE_HOT_NODES)  # of each, its cell and three Booleans
-    if not isinstance(table.asked, Cells):
+    asked_at_once = 4 * min(2 * nodes, 2 * ONE_HOT_NODES)  # of each, its bin and three Booleans
+    if not isinstance(table.asked, Bins):
         return 6 * table.asked.shape[0] + 2 * nodes + asked_at_once + _ROW_BYTES, 0
-    features = table.asked.cells.shape[0]
-    return features + asked_at_once + _ROW_BYTES, 4 * 3 * features * 2 * nodes * CELLS
+    features = table.asked.bins.shape[0]
+    return features + asked_at_once + _ROW_BYTES, 4 * 3 * features * 2 * nodes * MAX_BINS
 
 
 _ROW_BYTES = 40
@@ -163,22 +163,22 @@ def segment_sums(columns: Array, by_class: Array, node: Array, nodes: int) -> Ar
     return found.reshape(nodes, 2, -1)
 
 
-def cell_sums(cells: Cells, by_class: Array, node: Array, nodes: int) -> Array:
-    """i32[nodes, 2, S]: `node_products` of a level, from the weight of the rows in each cell."""
+def bin_sums(bins: Bins, by_class: Array, node: Array, nodes: int) -> Array:
+    """i32[nodes, 2, S]: `node_products` of a level, from the weight of the rows in each bin."""
     segment, weight = _segments(by_class, node)
 
-    def of_feature(cell: Array) -> Array:
-        sums = jnp.zeros(2 * nodes * CELLS, jnp.int32)
-        place = CELLS * segment + cell.astype(jnp.int32)
+    def of_feature(bin: Array) -> Array:
+        sums = jnp.zeros(2 * nodes * MAX_BINS, jnp.int32)
+        place = MAX_BINS * segment + bin.astype(jnp.int32)
         return sums.at[place].add(weight, mode="promise_in_bounds")
 
-    # The weight of the rows below each cell, for each feature, node and class.
-    sums = jax.lax.map(of_feature, cells.cells).reshape(-1, 2 * nodes, CELLS)
+    # The weight of the rows below each bin, for each feature, node and class.
+    sums = jax.lax.map(of_feature, bins.bins).reshape(-1, 2 * nodes, MAX_BINS)
     below = jnp.pad(jnp.cumsum(sums, axis=-1), ((0, 0), (0, 0), (1, 0)))
 
-    # The cells of a split are below its end, and not below its start.
-    start, end = cells.low.astype(jnp.int32), cells.high.astype(jnp.int32) + 1
-    right = below[cells.feature, :, jnp.maximum(end, start)] - below[cells.feature, :, start]
+    # The bins of a split are below its end, and not below its start.
+    start, end = bins.low.astype(jnp.int32), bins.high.astype(jnp.int32) + 1
+    right = below[bins.feature, :, jnp.maximum(end, start)] - below[bins.feature, :, start]
     return right.T.reshape(nodes, 2, -1)
 
 
@@ -201,8 +201,8 @@ def node_products(
 
     rows = table.present.shape[0]
     chex.assert_shape((by_class, node), [(2, rows), (rows,)])
-    if isinstance(table.asked, Cells):
-        return cell_sums(table.asked, by_class, node, nodes)
+    if isinstance(table.asked, Bins):
+        return bin_sums(table.asked, by_class, node, nodes)
     every = jnp.arange(nodes, dtype=jnp.int32)
     if parent is None:
         return product_sums(table.asked, by_class, node, every)
@@ -260,13 +260,11 @@ def check(table: Table) -> None:
     """Refuse a table that trees cannot read.
 
     Raises:
-        ValueError: as `splits.check`, and unless the table holds uint8 cells with splits.
+        ValueError: as `splits.check`, and unless the table holds uint8 bins with splits.
     """
     splits.check(table)
-    if table.cells.dtype != jnp.uint8:
-        raise ValueError(
-            f"trees ask splits of uint8 table.cells, got {dtype_and_rank(table.cells)}"
-        )
+    if table.bins.dtype != jnp.uint8:
+        raise ValueError(f"trees ask splits of uint8 table.bins, got {dtype_and_rank(table.bins)}")
 
 
 TREES = HypothesisClass(

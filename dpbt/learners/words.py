@@ -19,8 +19,9 @@ class Heap(NamedTuple):
     """Complete trees in heap order, for a reader.
 
     Attributes:
-        ask: (tree, node) -> the column that a node reads, and bool[CELLS], its cells that go right.
-        words: (tree, node) -> what the node asks. A node of which no cell goes right has none.
+        ask: (tree, node) -> the column that a node reads, and bool[MAX_BINS], its bins that go
+            right.
+        words: (tree, node) -> what the node asks. A node of which no bin goes right has none.
         leaf: f[k, 2^D], what leaves say.
         says: what a leaf says, a format of its number.
     """
@@ -35,8 +36,8 @@ Branch = float | list[str]
 """What a leaf says, or the lines of a node and of all below it."""
 
 
-def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
-    """What the chosen cells bool[CELLS] of a column hold, as in "> 37.5" or "in {a, b}"."""
+def bins_in_words(kind: Column, chosen: np.ndarray) -> str:
+    """What the chosen bins bool[MAX_BINS] of a column hold, as in "> 37.5" or "in {a, b}"."""
     match kind:
         case Numeric():
             first = int(np.argmax(chosen[: kind.bins])) if chosen[: kind.bins].any() else kind.bins
@@ -54,7 +55,7 @@ def cells_in_words(kind: Column, chosen: np.ndarray) -> str:
         case Boolean():
             words = [kind.false, kind.true, "missing"]
             picked = [word for word, yes in zip(words, chosen, strict=False) if yes]
-            return f"in {{{', '.join(picked[: kind.cells])}}}"
+            return f"in {{{', '.join(picked[: kind.n_bins])}}}"
 
 
 def of_trees(heap: Heap, domain: Domain, head: str, of_all: Callable[[list[float]], str]) -> str:
@@ -65,14 +66,14 @@ def of_trees(heap: Heap, domain: Domain, head: str, of_all: Callable[[list[float
 
     Args:
         heap: the trees.
-        domain: of the cells.
+        domain: of the bins.
         head: the first line.
         of_all: leaves of the trees of one leaf -> what these trees say together.
     """
-    every_cell = tuple(frozenset(range(column.cells)) for column in domain.values())
+    every_bin = tuple(frozenset(range(column.n_bins)) for column in domain.values())
     lines, alike = [head], []
     for tree in range(len(heap.leaf)):
-        branch = _branch(heap, tree, 0, every_cell)
+        branch = _branch(heap, tree, 0, every_bin)
         if isinstance(branch, list):
             lines += [f"tree {tree + 1}", *_indented(heap, branch)]
         else:
@@ -84,7 +85,7 @@ def of_trees(heap: Heap, domain: Domain, head: str, of_all: Callable[[list[float
 
 
 def _branch(heap: Heap, tree: int, node: int, possible: tuple[frozenset[int], ...]) -> Branch:
-    """The branch of a node; `possible` are the cells of each feature that its rows may have."""
+    """The branch of a node; `possible` are the bins of each feature that its rows may have."""
     inner = heap.leaf.shape[1] - 1
     if node >= inner:
         return round(float(heap.leaf[tree, node - inner]), DIGITS) + 0.0  # no sign of zero
@@ -92,8 +93,8 @@ def _branch(heap: Heap, tree: int, node: int, possible: tuple[frozenset[int], ..
     feature, right = heap.ask(tree, node)
     goes_right, here = frozenset(np.flatnonzero(right).tolist()), possible[feature]
 
-    def below(child: int, cells: frozenset[int]) -> Branch:
-        return _branch(heap, tree, child, (*possible[:feature], cells, *possible[feature + 1 :]))
+    def below(child: int, bins: frozenset[int]) -> Branch:
+        return _branch(heap, tree, child, (*possible[:feature], bins, *possible[feature + 1 :]))
 
     if not here & goes_right:  # also where a node asks nothing
         return below(2 * node + 1, here)

@@ -333,7 +333,7 @@ def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
 
     Args:
         key: one typed key.
-        blocks: all rows in order: tables, or the like with cells [n, F]. They are not read for a
+        blocks: all rows in order: tables, or the like with bins [n, F]. They are not read for a
             release key.
 
     Raises:
@@ -353,7 +353,7 @@ def _digest(blocks: Iterable[Any]) -> bytes:
     before = 0
     for block in blocks:
         rows = np.flatnonzero(np.asarray(block.present))
-        fields = [block.cells, block.target, *([] if block.weight is None else [block.weight])]
+        fields = [block.bins, block.target, *([] if block.weight is None else [block.weight])]
         arrays = [before + rows, *(np.asarray(field)[rows] for field in fields)]
         for one, array in zip(hashes, arrays, strict=False):
             one.update(array.tobytes())

@@ -242,7 +242,7 @@ def program_of(learner: WeakLearner, part: str) -> Program:
     return (learner if part == "rounds" else getattr(learner, part)).program
 
 
-_PRIVATE = ("cells", "target", "present", "weight")
+_PRIVATE = ("bins", "target", "present", "weight")
 """The fields of a table that are of its rows."""
 
 

@@ -162,7 +162,7 @@ def class_weights(relation: Relation) -> Sensitivity:
 def histograms(relation: Relation, count: int = 1) -> Sensitivity:
     """Sensitivity of the counts of some histograms together, in rows.
 
-    A row is in one cell of each. So under add/remove `count` counts move by at most 1, and under
+    A row is in one bin of each. So under add/remove `count` counts move by at most 1, and under
     replace-one twice as many.
     """
     moved = count * moved_rows(relation)

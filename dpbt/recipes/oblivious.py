@@ -45,7 +45,7 @@ def attributes_of(domain: Domain) -> tuple[Attribute, ...]:
     """
     domains.check(domain)
     return tuple(
-        Attribute(column.cells, not isinstance(column, Nominal) or column.ordered)
+        Attribute(column.n_bins, not isinstance(column, Nominal) or column.ordered)
         for column in domain.values()
     )
 
@@ -117,7 +117,7 @@ def oblivious_boost(
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
-            must not rise. It costs nothing. A cell for missing values counts as the largest. It is
+            must not rise. It costs nothing. A bin for missing values counts as the largest. It is
             not for several classes, nor for columns without an order.
         seed: of the public splits, a whole number in 0..2^24 - 1. It is not a secret.
         relation: "add_remove" or "replace_one".
@@ -334,7 +334,7 @@ def auto(
         epsilon: the total budget, above 0.
         rows: m. Under add/remove a public bound on the number of rows, under replace-one their
             public number. A bound of twice the truth costs little.
-        domain: the public domain of the table. Numbers are best cut into many cells, such as
+        domain: the public domain of the table. Numbers are best cut into many bins, such as
             `bins=64`, because finer splits cost nothing here.
         delta: 0 for a pure guarantee; else in (0, 1), and best far below 1 / rows. It buys much
             less noise.

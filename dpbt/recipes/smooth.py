@@ -258,7 +258,7 @@ def halfspace_boost(
     weights, so of at most sigma. In the published one it has 8 / (kappa m sigma)^2.
     Neighbours are tables whose other rows keep their order.
 
-    Tables hold exact numbers f32[N, d], or cells, which are read at their positions. Rows outside
+    Tables hold exact numbers f32[N, d], or bins, which are read at their positions. Rows outside
     the unit ball are projected onto it. Sums are exact integers (see `learners.halfspace`). The
     hypotheses are not clipped to [-1, 1], so that their sum is a halfspace. Where |h| > 1 the loss
     is (1 + y h) / 2, which continues the paper's.

@@ -69,8 +69,8 @@ def _own_kind(hypotheses: "HypothesisClass") -> Kind:
     from dpbt.types import Table
 
     def read(rows: Rows) -> Any:
-        absent = namespace(rows.cells).zeros(rows.cells.shape[:1], bool)
-        return hypotheses.prepare(Table(rows.cells, absent, absent, rows.splits))
+        absent = namespace(rows.bins).zeros(rows.bins.shape[:1], bool)
+        return hypotheses.prepare(Table(rows.bins, absent, absent, rows.splits))
 
     return Kind("", hypotheses.predict, read)
 

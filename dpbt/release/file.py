@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Meta
 
 from dpbt.common.formats import checksum, decode, own
-from dpbt.common.public import CELLS, Splits
+from dpbt.common.public import MAX_BINS, Splits
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
@@ -49,7 +49,7 @@ class _Array(msgspec.Struct):
 
 
 class _Rows(msgspec.Struct):
-    """What the model reads: the columns of a domain, or cells and what is asked of them."""
+    """What the model reads: the columns of a domain, or bins and what is asked of them."""
 
     dtype: Literal["uint8", "float32"]
     features: Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -204,7 +204,7 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
 
 
 def _rows(model: Any, domain: Domain | None) -> _Rows:
-    """What the model reads: a domain, or else the splits of its cells.
+    """What the model reads: a domain, or else the splits of its bins.
 
     Raises:
         ValueError: for a domain that the model was not trained with.
@@ -299,23 +299,26 @@ def _fields(file: _File) -> dict[str, Any]:
 
 def _asked(rows: _Rows) -> tuple[Domain | None, Splits | None]:
     """(domain, splits) of a file, which fit each other and the features of rows."""
-    reads_cells = rows.dtype == "uint8"
+    reads_bins = rows.dtype == "uint8"
     if rows.domain is not None:
         entries = rows.domain.items()
         domain = {name: domains.column_from_json(name, entry) for name, entry in entries}
         asked = domains.splits(domain, codes=rows.codes)
-        if rows.features != (len(domain) if reads_cells else len(asked.attribute)):
+        if rows.features != (len(domain) if reads_bins else len(asked.attribute)):
             raise ValueError("features must be those of the domain")
-        return domain, asked if reads_cells else None
+        return domain, asked if reads_bins else None
 
-    if (rows.splits is not None) != reads_cells:
+    if (rows.splits is not None) != reads_bins:
         raise ValueError("rows must be uint8 with splits, or float32 without")
     if rows.splits is None:
         return None, None
     asked = Splits(**_all_unpacked(rows.splits, _QUESTIONS))
     of_splits = {array.shape for array in asked[:3]} == {(asked.feature.size,)}
     count = asked.attribute.size
-    if not of_splits or (asked.attribute.shape, asked.position.shape) != ((count,), (count, CELLS)):
+    if not of_splits or (asked.attribute.shape, asked.position.shape) != (
+        (count,),
+        (count, MAX_BINS),
+    ):
         raise ValueError("splits must have arrays of the same length")
     for numbers in (asked.feature, asked.attribute):
         check_within("a split", numbers, 0, rows.features)

@@ -6,7 +6,7 @@ rows, all functions are pure: they work under jit and vmap, and scores have grad
 
 Functions read encoded rows, of the kind that the model was trained on:
 
-- cells u8[N, F] (`domains.encode`) or exact numbers f32[N, F] (`domains.positions`);
+- bins u8[N, F] (`domains.encode`) or exact numbers f32[N, F] (`domains.positions`);
 - a Table of either, or one in blocks, whose absent rows are predicted, too;
 - splits bool[N, S], if the model was trained on a table of raw splits (`splits.of_splits`).
 
@@ -63,7 +63,7 @@ class Model(HoldsFunctions):
         recipe: the recipe that made it; None in a loaded model.
         splits: the splits of its table; None if it reads numbers.
         features: F, how many features its rows have.
-        dtype: the dtype of its rows: "uint8" for cells, "float32" for numbers.
+        dtype: the dtype of its rows: "uint8" for bins, "float32" for numbers.
         key: the kind of key that its noise came from, "release" or "research", where it is known.
             The key itself is never kept.
         choice: if it is the best of several (`dpbt.tune`), what is public about the choice, and the
@@ -158,7 +158,7 @@ class Model(HoldsFunctions):
 
         Args:
             rows: raw columns: a mapping of names to cells, a data frame, or a list of mappings, one
-                for each row. They are read by the domain that the model was saved with. A cell that
+                for each row. They are read by the domain that the model was saved with. A bin that
                 a mapping lacks is missing. Encoded rows stay as they are.
 
         Raises:
@@ -250,8 +250,8 @@ def decision_function(model: Model, rows: Any) -> Array:
 
     Args:
         model: from `fit`, or `dpbt.load`.
-        rows: cells u8[N, F], numbers f32[N, F], splits bool[N, S], a Table or a table in blocks, of
-            the kind that the model was trained on. `domains.encode` makes cells of raw columns, and
+        rows: bins u8[N, F], numbers f32[N, F], splits bool[N, S], a Table or a table in blocks, of
+            the kind that the model was trained on. `domains.encode` makes bins of raw columns, and
             `domains.positions` makes numbers of them.
 
     Raises:
@@ -466,7 +466,7 @@ def explain(model: Model, domain: Domain | None = None) -> str:
     number, values are in its units.
 
     Args:
-        model: from `fit`, trained on cells; or from `dpbt.load`.
+        model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
 
     Raises:
@@ -497,7 +497,7 @@ def _start(model: Model) -> str:
 
 
 def domain_of(model: Model, domain: Domain | None = None) -> Domain:
-    """The domain of the cells that a model reads: what was given, or what a saved model has.
+    """The domain of the bins that a model reads: what was given, or what a saved model has.
 
     Raises:
         ValueError: for anything that is no model, and for a model that reads exact numbers. Also if
@@ -505,7 +505,7 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
     """
     asked = model_of(model).splits
     if asked is None:
-        raise ValueError("the model reads exact numbers, which a domain's cells do not describe")
+        raise ValueError("the model reads exact numbers, which a domain's bins do not describe")
     known = model.about.domain if domain is None else domain
     if known is None:
         raise ValueError(

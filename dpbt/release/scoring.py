@@ -43,7 +43,7 @@ def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> 
     def add(total: Array, hypothesis: Any) -> Array:
         return total + kind.predict(hypothesis, laid_out)
 
-    shape = (*intercept.shape, rows.cells.shape[0])
+    shape = (*intercept.shape, rows.bins.shape[0])
     start = namespace(intercept).zeros(shape, np.float32)
     return intercept[..., None] + fold(add, start, hypotheses)
 
@@ -65,15 +65,15 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
         raise ValueError("the model was trained with other splits than the table has")
     if isinstance(rows, BlockTable):
         blocks = rows.pieces(BLOCK_ROWS)
-        found = [np.asarray(of_rows(model, block.cells.T.copy(), what)) for block in blocks]
+        found = [np.asarray(of_rows(model, block.bins.T.copy(), what)) for block in blocks]
         return np.concatenate(found, axis=-1)
 
-    cells, asked = _cells(model, rows), model.splits
+    bins, asked = _bins(model, rows), model.splits
     arrays = model.about.kind, model.hypotheses, model.intercept
-    if namespace(*arrays[1:], cells) is not np:
-        return _with_jax(what, arrays, Rows(cells, asked))
-    starts = range(0, max(len(cells), 1), BLOCK_ROWS)
-    parts = [Rows(cells[start : start + BLOCK_ROWS], asked) for start in starts]
+    if namespace(*arrays[1:], bins) is not np:
+        return _with_jax(what, arrays, Rows(bins, asked))
+    starts = range(0, max(len(bins), 1), BLOCK_ROWS)
+    parts = [Rows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
     return np.concatenate([what(*arrays, part) for part in parts], axis=-1)
 
 
@@ -84,11 +84,11 @@ def _with_jax(what: What, arrays: tuple[Kind, Any, Any], rows: Rows) -> Array:
 
     from dpbt.data import shapes
 
-    cells, count = rows.cells, rows.cells.shape[0]
-    if not isinstance(cells, Tracer):
+    bins, count = rows.bins, rows.bins.shape[0]
+    if not isinstance(bins, Tracer):
         padding = max(shapes.row_bucket(count) - count, 0)
-        cells = np.pad(np.asarray(cells), [(0, padding), (0, 0)])
-    found = compiled(what)(*arrays, rows._replace(cells=cells))
+        bins = np.pad(np.asarray(bins), [(0, padding), (0, 0)])
+    found = compiled(what)(*arrays, rows._replace(bins=bins))
     if isinstance(found, Tracer):
         return found[..., :count]
     return jax.device_put(np.asarray(found)[..., :count])
@@ -106,7 +106,7 @@ def compiled(what: What) -> Callable:
     return jax.jit(run, static_argnums=0)
 
 
-def _cells(model: Any, rows: Any) -> Array:
+def _bins(model: Any, rows: Any) -> Array:
     """Encoded rows as the model reads them.
 
     Raises:
@@ -115,15 +115,15 @@ def _cells(model: Any, rows: Any) -> Array:
     """
     encoder = "positions" if model.dtype == "float32" else "encode"
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
-    if hasattr(rows, "cells") and hasattr(rows, "splits"):
-        rows = rows.cells
+    if hasattr(rows, "bins") and hasattr(rows, "splits"):
+        rows = rows.bins
     by_name = hasattr(rows, "keys") or hasattr(rows, "columns")
     if by_name or not (hasattr(rows, "__array_namespace__") or hasattr(rows, "__array__")):
         raise ValueError(f"rows must be an array or a table, got {type(rows).__name__}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
     if rows.dtype == bool and not _differ(model.splits, of_bits(model.features)):
-        rows = rows.astype(np.uint8)  # splits are cells 0 and 1
+        rows = rows.astype(np.uint8)  # splits are bins 0 and 1
     if rows.dtype != model.dtype or rows.ndim != 2:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
         raise ValueError(

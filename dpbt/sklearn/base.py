@@ -209,7 +209,7 @@ class PrivateEstimator(BaseEstimator):
         check_is_fitted(self, "model_")
         return statement(self.model_)
 
-    def _cells(self, X: Any) -> np.ndarray:
+    def _bins(self, X: Any) -> np.ndarray:
         """u8[N, F]: rows as the model reads them."""
         check_is_fitted(self, "model_")
         given = rows_of(X, len(self._reading.names))

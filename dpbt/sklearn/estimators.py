@@ -41,8 +41,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         With K > 2 classes it is float64[N, K], a score for each of `classes_`.
         """
-        cells = self._cells(X)
-        return np.asarray(models.decision_function(self.model_, cells), np.float64)
+        bins = self._bins(X)
+        return np.asarray(models.decision_function(self.model_, bins), np.float64)
 
     def predict(self, X: Any) -> np.ndarray:
         """[N]: the class of each row, of `classes_`. A score of 0 means `classes_[0]`.
@@ -59,8 +59,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Recipes that vote, such as "lazybb_rules", state no probabilities.
         """
-        cells = self._cells(X)
-        found = np.asarray(models.predict_proba(self.model_, cells), np.float64)
+        bins = self._bins(X)
+        found = np.asarray(models.predict_proba(self.model_, bins), np.float64)
         return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
 
     def __sklearn_tags__(self):
@@ -308,8 +308,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""
-        cells = self._cells(X)
-        position = np.asarray(models.decision_function(self.model_, cells))
+        bins = self._bins(X)
+        position = np.asarray(models.decision_function(self.model_, bins))
         return in_units(self._made["target"], position)
 
     def __sklearn_tags__(self):

@@ -28,7 +28,7 @@ from dpbt.common.public import without_values
 from dpbt.common.validate import shown, whole, within
 from dpbt.training.boosting import boost
 from dpbt.training.checks import check_same_rows
-from dpbt.types import BINARY, CELLS, Recipe, Splits, Table
+from dpbt.types import BINARY, MAX_BINS, Recipe, Splits, Table
 
 Value = str | int | float | bool
 Setting = Mapping[str, Value]
@@ -57,7 +57,7 @@ class Shape(NamedTuple):
 
 def shape_of(table: Table) -> Shape:
     """The lengths of a table."""
-    rows, features = table.cells.shape
+    rows, features = table.bins.shape
     splits = table.splits
     if splits is None:
         return Shape(rows, features, 0, 0)
@@ -385,14 +385,14 @@ def padded(task: Task, shape: Shape, allow: bool = True) -> Task:
         allowed = np.ones(len(splits.feature), bool) if allowed is None else allowed
         splits = Splits(
             feature=_pad(splits.feature, more_splits),
-            low=jnp.pad(splits.low, more_splits, constant_values=CELLS - 1),
+            low=jnp.pad(splits.low, more_splits, constant_values=MAX_BINS - 1),
             high=_pad(splits.high, more_splits),
             attribute=_pad(splits.attribute, more_attributes),
             position=_pad(splits.position, more_attributes, (0, 0)),
             allowed=_pad(allowed, more_splits) if allow else None,
         )
     table = Table(
-        _pad(task.table.cells, more_rows, (0, lacking.features)),
+        _pad(task.table.bins, more_rows, (0, lacking.features)),
         _pad(task.table.target, more_rows),
         _pad(task.table.present, more_rows),
         splits,

@@ -337,8 +337,8 @@ def model_of(
         transcript._replace(rounds=shapes.first(transcript.rounds, capacity)),
         recipe,
         table.splits,
-        features=table.cells.shape[1],
-        dtype=str(table.cells.dtype),
+        features=table.bins.shape[1],
+        dtype=str(table.bins.dtype),
         key=key,
     )
 
@@ -456,8 +456,8 @@ def without_rows(table: Table) -> Table:
         return jnp.zeros((1, *np.shape(array)[1:]), array.dtype)
 
     weight = None if table.weight is None else one(table.weight)
-    cells, target, present = (one(array) for array in table[:3])
-    return table._replace(cells=cells, target=target, present=present, weight=weight)
+    bins, target, present = (one(array) for array in table[:3])
+    return table._replace(bins=bins, target=target, present=present, weight=weight)
 
 
 def step_divergences(

@@ -36,7 +36,7 @@ def on_device(table: Table) -> Table:
         splits = splits._replace(**arrays)
     weight = None if table.weight is None else as_array("table.weight", table.weight)
     return Table(
-        as_array("table.cells", table.cells),
+        as_array("table.bins", table.bins),
         as_array("table.target", table.target),
         as_array("table.present", table.present),
         splits,
@@ -202,7 +202,7 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """
     check_kind(key, table, recipe, public_key)
     check_same_rows(table)
-    check_rows(int(np.sum(np.asarray(table.present))), table.cells.shape[0], recipe)
+    check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
 
 
 def check_kind(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> None:
@@ -246,7 +246,7 @@ def check_same_rows(table: Table) -> None:
     """
     weight = () if table.weight is None else (table.weight,)
     if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
-        raise ValueError("cells, target, present and weight must have the same rows, and do not")
+        raise ValueError("bins, target, present and weight must have the same rows, and do not")
 
 
 def public_key_of(recipe: Recipe, public_key: Array | None) -> Array | None:

@@ -54,7 +54,7 @@ def fit(
             makes one for a release. A key of a seed is for research, and a warning says so once.
             Use it on one table only. A run that goes on from a checkpoint is the same release, and
             needs the same key.
-        table: from `dpbt.table`: cells u8[N, F], present bool[N], and target bool[N], or u8[N] or
+        table: from `dpbt.table`: bins u8[N, F], present bool[N], and target bool[N], or u8[N] or
             f32[N] as its declared target says, which must be the recipe's. At most the recipe's
             `rows` rows may be present. Under replace-one `rows` is their public number,
             and N must be at least `rows`. Or a table in blocks, from `blocks.open_folder` or
@@ -191,7 +191,7 @@ def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Ran]:
     scores of greedy trees, and programs of LazyBB take longer to compile. The choice follows from
     what is public.
     """
-    device = next(iter(table.cells.devices()))
+    device = next(iter(table.bins.devices()))
     short = compiling.is_short(int(recipe.rows), recipe.capacity)
     learner = recipe.learner
     exact = pricing.in_one_pass(recipe)

@@ -199,8 +199,8 @@ class Batch(NamedTuple):
 
 def rows_of(block: Rows, splits: Splits, recipe: Recipe) -> Prepared:
     """The rows of a block, laid out for the learner."""
-    cells, target, present, weight = jax.tree.map(jnp.asarray, block)
-    table = Table(cells.T, target, present, splits, weight)
+    bins, target, present, weight = jax.tree.map(jnp.asarray, block)
+    table = Table(bins.T, target, present, splits, weight)
     return recipe.learner.hypotheses.prepare(table)
 
 

@@ -125,7 +125,7 @@ def dummy_row(table: BlockTable) -> Table:
     """One absent row of the kind of the table's."""
     room = table.room(1)
     return Table(
-        jnp.asarray(room.cells.T),
+        jnp.asarray(room.bins.T),
         jnp.asarray(room.target),
         jnp.asarray(room.present),
         jax.tree.map(jnp.asarray, table.splits),
@@ -210,7 +210,7 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
     """The table laid out for the loops, with the rows that count.
 
     Raises:
-        ValueError: as `checks.check_run`; and if cells, target and present have different rows. No
+        ValueError: as `checks.check_run`; and if bins, target and present have different rows. No
             length is shown.
     """
     check_run(table, recipe)

@@ -232,7 +232,7 @@ def _mixed(words: np.ndarray) -> np.ndarray:
 def held_out(table: Table, share: float, seed: int) -> np.ndarray:
     """bool[N]: whether each row is scored on instead of learned from.
 
-    It is a hash of the row's cells and target under a public seed, so it depends on that row alone.
+    It is a hash of the row's bins and target under a public seed, so it depends on that row alone.
     Equal rows go together. No secret is needed: any rule on one row serves the proof.
 
     Args:
@@ -242,7 +242,7 @@ def held_out(table: Table, share: float, seed: int) -> np.ndarray:
     """
     target = np.asarray(table.target)
     state = _mixed(np.full(target.shape, seed, np.uint64) + _STEP)
-    for column in [*np.asarray(table.cells).T, target]:
+    for column in [*np.asarray(table.bins).T, target]:
         words = column.view(np.uint32) if column.dtype == np.float32 else column
         state = _mixed((state ^ words.astype(np.uint64)) + _STEP)
     return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share

@@ -159,8 +159,8 @@ def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
 
 def votes_table(lines: list[Vote]) -> str:
     """Votes as aligned text."""
-    cells = [(f"{vote.votes:+d}", vote.words) for vote in lines]
-    return align([("votes", "for a row with (against it without)"), *cells])
+    bins = [(f"{vote.votes:+d}", vote.words) for vote in lines]
+    return align([("votes", "for a row with (against it without)"), *bins])
 
 
 def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:

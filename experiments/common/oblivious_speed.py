@@ -40,7 +40,7 @@ LANES = {"banknote": 64, "adult": 1}
 """How many settings run side by side: as many as keep their rows in a core's cache."""
 
 SHAPES = {"banknote": (1372, 4), "adult": (48842, 14)}
-"""(rows, columns) of the tables that random cells replace where a data set is absent."""
+"""(rows, columns) of the tables that random bins replace where a data set is absent."""
 
 _DRAWN = 2**20
 
@@ -54,19 +54,19 @@ class Data(NamedTuple):
 
 
 def random_data(rows: int, columns: int) -> Data:
-    """Random cells of 64 bins; the label depends on the first column."""
+    """Random bins of 64 bins; the label depends on the first column."""
     rng = np.random.default_rng(0)
     domain: Domain = {f"x{number}": Numeric(0, 1, bins=64) for number in range(columns)}
-    cells = rng.integers(0, 64, (rows, columns), np.uint8)
-    label = (cells[:, 0] > 30) ^ (rng.random(rows) < 0.2)
+    bins = rng.integers(0, 64, (rows, columns), np.uint8)
+    label = (bins[:, 0] > 30) ^ (rng.random(rows) < 0.2)
     splits = jax.tree.map(jnp.asarray, domains.splits(domain))
-    table = Table(jnp.asarray(cells), jnp.asarray(label), jnp.ones(rows, bool), splits)
+    table = Table(jnp.asarray(bins), jnp.asarray(label), jnp.ones(rows, bool), splits)
     return Data(f"random, {rows} x {columns}", domain, table)
 
 
 @functools.cache
 def load(name: str) -> Data:
-    """A data set with 64 bins a number, or random cells of its shape if its files are absent."""
+    """A data set with 64 bins a number, or random bins of its shape if its files are absent."""
     if not data.is_there(name):
         return random_data(*SHAPES[name])
     dataset = data.load(name, bins=64)
@@ -105,7 +105,7 @@ def word_rate(repeats: int) -> float:
 def row_bytes(depth: int) -> int:
     """Bytes that one row's part of one round reads and writes.
 
-    A level reads a cell and a leaf and writes a leaf. Weights read a score, the class and whether
+    A level reads a bin and a leaf and writes a leaf. Weights read a score, the class and whether
     the row is there, and write an integer. A sum reads that integer and the leaf, which was widened
     to four bytes before. A prediction reads a leaf and a score and writes a score.
     """
@@ -209,7 +209,7 @@ def cold(rounds: int) -> dict:
 
 
 def memory(rows: int) -> dict:
-    """The peak of a process that fits five trees to a table of random cells."""
+    """The peak of a process that fits five trees to a table of random bins."""
     before = _memory("VmRSS")
     source = random_data(rows, MEMORY_COLUMNS)
     jax.block_until_ready(source.table)
@@ -217,7 +217,7 @@ def memory(rows: int) -> dict:
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of making the table
     recipe = recipe_of(source, 5, 8)
     jax.block_until_ready(dpbt.fit(jax.random.key(0), source.table, recipe).hypotheses)
-    held = {"cell": rows * MEMORY_COLUMNS, "imported": before, "made": made}
+    held = {"bin": rows * MEMORY_COLUMNS, "imported": before, "made": made}
     held["peak"] = _memory("VmHWM")
     about = {"rows": rows, "columns": MEMORY_COLUMNS}
     return about | {f"{name}_gib": count / 2**30 for name, count in held.items()}
@@ -266,7 +266,7 @@ COLD = """\
 a new process without a compilation cache, {name}, T = {rounds}, D = {depth}: \
 {process_seconds:.2f} s, of which the fit {fit_seconds:.2f} s"""
 MEMORY = """\
-memory, {rows} rows x {columns} columns: cells {cell_gib:.2f} GiB; {imported_gib:.2f} held after \
+memory, {rows} rows x {columns} columns: bins {bin_gib:.2f} GiB; {imported_gib:.2f} held after \
 imports, {made_gib:.2f} with the table; peak {peak_gib:.2f} of a fit
 """
 

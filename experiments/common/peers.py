@@ -70,7 +70,7 @@ class Rows(NamedTuple):
     """Rows as arrays, by their public domain.
 
     Attributes:
-        numbers: f64[N, F]. Numbers are clipped to their bounds, and other cells are their place
+        numbers: f64[N, F]. Numbers are clipped to their bounds, and other bins are their place
             in the declared values. Missing numbers are at the lower bound.
         bounds: f64[F, 2], of each column of `numbers`.
         nominal: bool[F], the columns that are no numbers.
@@ -105,7 +105,7 @@ def rows_by(domain: Domain, columns: Columns, label: np.ndarray) -> Rows:
         columns: the raw cells of each column.
         label: i64[N], the places of the classes; or f64[N], numbers.
     """
-    cells = encode(domain, columns)
+    bins = encode(domain, columns)
     found, bounds = [], []
     for place, (name, column) in enumerate(domain.items()):
         if isinstance(column, Numeric):
@@ -113,8 +113,8 @@ def rows_by(domain: Domain, columns: Columns, label: np.ndarray) -> Rows:
             values = np.asarray(columns[name], np.float64)
             found.append(np.clip(np.nan_to_num(values, nan=low), low, high))
         else:
-            low, high = 0.0, float(max(column.cells - 1, 1))
-            found.append(cells[:, place].astype(np.float64))
+            low, high = 0.0, float(max(column.n_bins - 1, 1))
+            found.append(bins[:, place].astype(np.float64))
         bounds.append((low, high))
     nominal = ~np.asarray([isinstance(column, Numeric) for column in domain.values()])
     unit = np.asarray(positions(domain, columns), np.float64)
@@ -184,11 +184,11 @@ def diffprivlib_linear(
 
 
 def _theirs(
-    name: str, cells: np.ndarray, label: np.ndarray, epsilon: float, seed: int, **given: Any
+    name: str, bins: np.ndarray, label: np.ndarray, epsilon: float, seed: int, **given: Any
 ) -> Fit:
     """One fit of a model of diffprivlib."""
     model = getattr(importlib.import_module(LIBRARIES["diffprivlib"]), name)
-    return lambda: model(epsilon=epsilon, random_state=seed, **given).fit(cells, label)
+    return lambda: model(epsilon=epsilon, random_state=seed, **given).fit(bins, label)
 
 
 def private_ebm(

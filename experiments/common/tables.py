@@ -7,14 +7,14 @@ from dpbt.privacy.accounting import align
 
 
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A head and rows with as many cells each, in aligned columns."""
+    """A head and rows with as many bins each, in aligned columns."""
     return align([tuple(head), *rows])
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     bar = ["---"] * len(head)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, bar, *rows))
+    return "\n".join(f"| {' | '.join(bins)} |" for bins in (head, bar, *rows))
 
 
 def formatted(lines: Iterable[Mapping], columns: Mapping[str, str]) -> str:
@@ -22,15 +22,15 @@ def formatted(lines: Iterable[Mapping], columns: Mapping[str, str]) -> str:
 
     Args:
         lines: of equal keys.
-        columns: head -> the format of a cell, such as "{rows} x {splits}" or "{seconds:.2f}". A
-            cell is blank where a value of it is None.
+        columns: head -> the format of a bin, such as "{rows} x {splits}" or "{seconds:.2f}". A
+            bin is blank where a value of it is None.
     """
     return aligned(
-        list(columns), [[_cell(line, form) for form in columns.values()] for line in lines]
+        list(columns), [[_bin(line, form) for form in columns.values()] for line in lines]
     )
 
 
-def _cell(line: Mapping, form: str) -> str:
+def _bin(line: Mapping, form: str) -> str:
     names = [name.split("[")[0] for _, name, *_ in string.Formatter().parse(form) if name]
     return "" if any(line[name] is None for name in names) else form.format_map(line)
 
@@ -38,9 +38,9 @@ def _cell(line: Mapping, form: str) -> str:
 def of_lines(lines: Sequence[Mapping], names: Sequence[str], real: str = ".4g") -> str:
     """The named columns of lines as text; floats have the given format, and None is blank."""
 
-    def cell(value: object) -> str:
+    def bin(value: object) -> str:
         if value is None:
             return ""
         return format(value, real) if isinstance(value, float) else str(value)
 
-    return aligned(names, [[cell(line[name]) for name in names] for line in lines])
+    return aligned(names, [[bin(line[name]) for name in names] for line in lines])

@@ -100,7 +100,7 @@ def times(folder: str | Path | None) -> list[Line]:
     """
     dataset = data.load(DATASET, bins=BINS, folder=folder)
     table, key = dataset.table, dpbt.fresh_key()
-    rows = table.cells.shape[0]
+    rows = table.bins.shape[0]
     recipe = recipes.auto(epsilon=EPSILON, delta=DELTA, rows=rows, domain=dataset.domain)
     recipe = dataclasses.replace(recipe, rounds=np.int32(64), capacity=64)
     model = training_fit.learn(key, table, recipe)

@@ -14,7 +14,7 @@ import numpy as np
 from dpbt.data.domains import Domain
 from dpbt.learners import oblivious_splits
 from dpbt.recipes.oblivious import attributes_of, rule
-from dpbt.types import CELLS
+from dpbt.types import MAX_BINS
 from experiments.common.data import registry
 from experiments.comparisons.study import BINS
 from experiments.comparisons.task import FRONTIER
@@ -40,8 +40,8 @@ class Wasted(NamedTuple):
 def wasted(domain: Domain, trees: int = TREES, seed: int = 0, depth: int = DEPTH) -> Wasted:
     """What the first trees of `auto` ask for nothing."""
     attributes = attributes_of(domain)
-    cells = np.array([attribute.cells for attribute in attributes])
-    mass = (np.arange(CELLS) < cells[:, None]) / cells[:, None]
+    cells = np.array([attribute.n_bins for attribute in attributes])
+    mass = (np.arange(MAX_BINS) < cells[:, None]) / cells[:, None]
 
     @jax.jit
     def asked(tree: jax.Array) -> oblivious_splits.Asked:

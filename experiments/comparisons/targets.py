@@ -33,7 +33,7 @@ from experiments.comparisons.study import Study
 def _table(study: Study, rows: np.ndarray) -> Table:
     """The table of some rows; `rows` is bool[N]."""
     some: Any = study.data.where(rows)
-    return dpbt.table(some.domain, some.columns, some.cells, target=some.kind)
+    return dpbt.table(some.domain, some.columns, some.bins, target=some.kind)
 
 
 def _recipe(study: Study, split: int, epsilon: float, delta: float) -> Recipe:

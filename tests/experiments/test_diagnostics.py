@@ -27,7 +27,7 @@ def fitted():
 def test_votes_are_the_model(fitted):
     model, table = fitted
     lines = diagnostics.votes(model, DOMAIN)
-    x = np.where(table.cells, 1, -1)
+    x = np.where(table.bins, 1, -1)
     score = sum(vote.votes * (1 if vote.split < 0 else x[:, vote.split]) for vote in lines)
     np.testing.assert_array_equal(score, dpbt.decision_function(model, table))
     assert [abs(vote.votes) for vote in lines] == sorted(
@@ -44,7 +44,7 @@ def test_votes_are_the_model(fitted):
 def test_advantages_are_those_of_the_exact_measure(fitted):
     model, table = fitted
     found = jax.jit(diagnostics.advantages)(model.transcript, table, model.recipe)
-    y, x = np.where(table.target, 1, -1), np.where(table.cells, 1, -1)
+    y, x = np.where(table.target, 1, -1), np.where(table.bins, 1, -1)
     margins = np.zeros(len(y))
     for t, chosen in enumerate(np.asarray(model.releases["rule"])):
         h = (1 - 2 * (chosen % 2)) * (x[:, chosen // 2 - 1] if chosen > 1 else np.ones(len(y)))

@@ -93,7 +93,7 @@ def test_theorems_5_1_and_5_2_hold_on_real_data(data_folder, name, depth):
     model = dpbt.fit(KEYS[0], table, recipe, KEYS[1])
     trees = jax.tree.map(lambda x: x[:, 0], model.hypotheses)
     label, present = jnp.asarray(table.target), jnp.asarray(table.present)
-    found = forest_bounds.points(hypotheses.routes(trees, table.cells), label, present, 2**depth)
+    found = forest_bounds.points(hypotheses.routes(trees, table.bins), label, present, 2**depth)
     e = float(np.mean(forest_bounds.accuracy(found, present)))
     weight, goodness = forest_bounds.weight(found), forest_bounds.goodness(found)
     assert float(np.mean(goodness)) == pytest.approx(e, abs=1e-5)

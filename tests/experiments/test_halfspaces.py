@@ -18,8 +18,8 @@ from paper_figures import __main__ as figures
 
 def test_rows_have_their_margin_on_the_unit_ball():
     table, target = errors.sample((0, 1), 300, 0.2, 0.0, tests=50)
-    rows, sign = np.asarray(table.cells, np.float64), np.where(table.target, 1, -1)
-    assert table.cells.dtype == np.float32
+    rows, sign = np.asarray(table.bins, np.float64), np.where(table.target, 1, -1)
+    assert table.bins.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
     assert np.all(sign * (rows @ target) >= 0.2 - 1e-6)
 

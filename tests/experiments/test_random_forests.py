@@ -178,7 +178,7 @@ def test_canonical_test_rows_are_not_used(monkeypatch):
     )
     monkeypatch.setattr(data, "load", lambda name: whole)
     task = rows_of.prepare("mine", 2, 0)
-    assert task.table.cells.shape == (30, 1)
+    assert task.table.bins.shape == (30, 1)
     assert task.trained == 27
     assert len(task.runs) == 2
 

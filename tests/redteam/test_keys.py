@@ -73,7 +73,7 @@ def test_one_key_under_vmap_over_settings_gives_no_counts():
 def test_one_key_with_two_forests_gives_no_counts():
     """Both forests have the public key, and so the structure, in common."""
     table = one_split()
-    positions = np.asarray(table.cells[:, 0], np.float32)
+    positions = np.asarray(table.bins[:, 0], np.float32)
     pairs, truth = [], []
     for seed in range(KEYS):
         models = [

@@ -307,9 +307,9 @@ def test_tails_are_at_least_the_mass_that_is_out_of_reach():
         assert mechanism.price.sampler.tail(1e9) == 1
 
 
-def frequencies(noise, cdf, cells=64):
-    """Chi-square p-value of integer noise on cells of about equal mass."""
-    edges = np.unique(np.quantile(noise[: len(noise) // 2], np.linspace(0, 1, cells + 1)[1:-1]))
+def frequencies(noise, cdf, bins=64):
+    """Chi-square p-value of integer noise on bins of about equal mass."""
+    edges = np.unique(np.quantile(noise[: len(noise) // 2], np.linspace(0, 1, bins + 1)[1:-1]))
     edges = np.floor(edges)
     test = noise[len(noise) // 2 :]
     mass = np.diff(np.concatenate([[0], cdf(edges), [1]]))

@@ -335,7 +335,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __str__(self) -> str:
-        rows = [_HEAD, *map(_cells, self.lines)]
+        rows = [_HEAD, *map(_bins, self.lines)]
         where = f"delta {self.sampler_delta:.2g}; docs/privacy.md 14"
         what = "nothing; the cost of finitely many bits"
         bits = f"{self.sampler_epsilon:.4g}"
@@ -507,16 +507,16 @@ def people_words(max_rows_per_user: int) -> str:
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as lines with aligned columns."""
+    """Rows of bins as lines with aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(bin.ljust(width) for bin, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
 
 
-def _cells(line: Line) -> tuple[str, ...]:
-    """A line of a ledger as cells of its table."""
+def _bins(line: Line) -> tuple[str, ...]:
+    """A line of a ledger as bins of its table."""
     return (
         line.site,
         line.mechanism,

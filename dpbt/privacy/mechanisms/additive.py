@@ -171,11 +171,11 @@ def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> A
         distance = jnp.abs(distance - variates.double(value))
         near = log_ndtr((step / 2 - distance) / width)
         far = log_ndtr((-step / 2 - distance) / width)
-        cell = near + jnp.log(-jnp.expm1(jnp.minimum(far - near, -np.float64(1e-300))))
+        bin = near + jnp.log(-jnp.expm1(jnp.minimum(far - near, -np.float64(1e-300))))
 
         saturated = np.float64(SATURATION)
         ends = jnp.abs(variates.double(output)) == saturated
-        density = jnp.where(ends, near, cell)
+        density = jnp.where(ends, near, bin)
         on_grid = jnp.floor(variates.double(output) / step) * step == variates.double(output)
         density = jnp.where(on_grid, density, -np.float64(np.inf)).astype(jnp.float32)
     return jnp.where(scale > 0, density, _at_value(output, value))

@@ -90,7 +90,7 @@ class _Rows:
         kept = np.ones(len(dataset.label), bool)
         if dataset.test is not None and (name == "cod-rna" or protocol == "folds"):
             kept = ~np.asarray(dataset.test)
-        self.domain, self.cells = dataset.domain, take(dataset.table, kept)
+        self.domain, self.bins = dataset.domain, take(dataset.table, kept)
         self.unit = peers.rows_of(dataset).where(kept)
         if test is not None and protocol == "folds":
             found, test = take(found, ~test), None
@@ -127,7 +127,7 @@ class _Rows:
         recipe = recipes.auto(epsilon=epsilon, rows=most, domain=self.domain, relation=RELATION)
         found = []
         for seed, train, test in self.runs():
-            table = self.cells._replace(present=jnp.asarray(train))
+            table = self.bins._replace(present=jnp.asarray(train))
             score = np.asarray(_scores(jax.random.key(seed), table, recipe))
             found.append(float(np.mean((score > 0)[test] == self.label[test])))
         return found

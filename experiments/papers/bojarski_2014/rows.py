@@ -147,7 +147,7 @@ def study_of(name: str, options: argparse.Namespace) -> Study:
 
 def configuration(study: Study, options: argparse.Namespace) -> dict:
     """The columns about data and runs that every file of results has."""
-    rows, attributes = study.table.cells.shape
+    rows, attributes = study.table.bins.shape
     return {
         "dataset": study.name,
         "rows": rows,

@@ -52,10 +52,10 @@ def run(options: argparse.Namespace) -> None:
 def _save(name: str, options: argparse.Namespace) -> None:
     """Measure one data set, and write its series and its lines of Table 1 (CART last)."""
     study = study_of(name, options)
-    rows, attributes = study.table.cells.shape
+    rows, attributes = study.table.bins.shape
     grid, by_eta, seconds = _measure(study, options)
 
-    numbers, target = np.asarray(study.table.cells), np.asarray(study.table.target)
+    numbers, target = np.asarray(study.table.bins), np.asarray(study.table.target)
     cart = lines.cart_error(numbers, target, study.runs)
     best = lines.table_lines(name, grid, rows)
     best.append(lines.table_line(name, False, "cart", cart, settings.PAPER[name][0], rows))

@@ -12,8 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mutant_list import MUTANTS  # a script's own folder is on its path
-from mutation import Mutant
+from mutant_list import MUTANTS, Mutant  # a script's own folder is on its path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORKERS = 2

@@ -16,7 +16,7 @@ import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.data.splits import columns_of, of_splits, splits_of
 from dpbt.data.tables import take
-from dpbt.learners import trees
+from dpbt.learners import hypotheses, trees
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
 from dpbt.types import UNSPLIT
@@ -49,7 +49,7 @@ def plain(recipe, alpha):
     """A recipe as the plain settings of the reference."""
     budget, drawn, depth = recipe.params, scales(recipe), len(recipe.params.settings.alpha)
     scalars = ("link_alpha", "clip", "zeta", "step", "smoothing")
-    grid = float(getattr(budget, "leaf_step", 1))
+    grid = float(1 if budget.leaf_step is None else budget.leaf_step)
     return {
         "rounds": int(recipe.rounds),
         "depth": depth,
@@ -121,7 +121,7 @@ def test_weights_and_leverage_are_algorithm_1():
     y, weight = np.where(np.asarray(table.target), 1.0, -1.0), np.full(400, 0.5)
     for t in range(5):
         tree = jax.tree.map(lambda leaf, t=t: leaf[t], model.hypotheses)
-        leaf = np.asarray(trees.route(tree, columns_of(table)))
+        leaf = np.asarray(hypotheses.route(tree, columns_of(table)))
         share = np.array(
             [
                 weight[(leaf == k) & (y > 0)].sum() / max(weight[leaf == k].sum(), 1e-12)
@@ -131,7 +131,7 @@ def test_weights_and_leverage_are_algorithm_1():
         share = np.clip(share, 0.01, 0.99)
         h = ((2 * share - 1) / np.sqrt(share * (1 - share)))[leaf]
         beta = a / 400 * np.sum(weight * y * h)
-        found = trees.predict(tree, columns_of(table))
+        found = hypotheses.predict(tree, columns_of(table))
         np.testing.assert_allclose(found, beta * h, rtol=0.03, atol=2e-3)
         z = -beta * y * h + (2 * weight - 1) / np.sqrt(weight * (1 - weight))
         weight = 0.5 * (1 + z / np.sqrt(4 + z**2))

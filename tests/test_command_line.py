@@ -326,7 +326,7 @@ FORMS = [
     ({}, of("rings", "--recipe", "rf_l"), "--recipe rf_l learns two classes alone"),
     ({}, of("rings", "--monotone", "age"), "--monotone must be NAME=+1 or NAME=-1, got 'age'"),
     ({}, of("rings", "--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
-    ({}, of("rings", "--monotone", "job=+1"), "'job', whose values have no order"),
+    ({}, of("rings", "--monotone", "job=+1"), "monotone must map columns that have an order"),
     ({}, of("site", "--monotone", "age=+1"), "several classes"),
 ]
 FREE = ("--domain", "domain.json", "--rows", "70", "--epsilon", "1", "--out", "new.json")

@@ -9,7 +9,8 @@ import pytest
 
 import dpbt
 from dpbt.common import storage
-from tests.test_block_commands import FIT, FOREST, files, interrupted, model, run
+from tests.test_block_commands import FIT, FOREST, files, model, run
+from tests.test_checkpoints import interrupted
 
 __all__ = ["files", "model"]  # fixtures
 

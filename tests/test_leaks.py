@@ -41,7 +41,7 @@ def replaced(recipe, program, unprotected=()):
         dict(old.fractions),
         old.hypotheses,
         old.relation,
-        coupled=old.coupled,
+        coupled=old.traits.coupled,
         unprotected=unprotected,
         prologue=old.prologue,
         epilogue=old.epilogue,

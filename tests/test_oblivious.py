@@ -74,7 +74,7 @@ def setting_of(recipe):
         **{f"{name}_scale": drawn.get(site, 0.0) for name, site in SITES.items()},
         "clip": float(recipe.weighting.clip),
         "smoothing": 0.1,
-        "deviation": 1.0 if noisy is mechanisms.rounded_gaussian else math.sqrt(2),
+        "deviation": 1.0 if noisy == mechanisms.rounded_gaussian.name else math.sqrt(2),
         "counts": COUNTS,
     }
 

@@ -123,7 +123,7 @@ def test_weights_need_a_public_bound_whatever_they_are(rows):
 @pytest.fixture
 def one_noise(monkeypatch):
     """One seed has one noise, whatever the rows, so that fits can be compared."""
-    monkeypatch.setattr(dpbt.keys, "derived", lambda key, digest: key)
+    monkeypatch.setattr(dpbt.keys, "noise_key", lambda key, blocks: key)
 
 
 def test_what_weighs_nothing_is_absent(rows, one_noise):

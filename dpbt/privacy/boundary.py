@@ -572,7 +572,7 @@ def _content(value: object) -> object:
     """The content of a value; of a function its code, its defaults and what it closes over."""
     name = type(value).__name__
     if isinstance(value, types.FunctionType):
-        closed = tuple(bin.cell_contents for bin in value.__closure__ or ())
+        closed = tuple(cell.cell_contents for cell in value.__closure__ or ())
         by_name = tuple(sorted((value.__kwdefaults__ or {}).items()))
         read = value.__module__, value.__qualname__, value.__code__, value.__defaults__
         return {name: _content((*read, closed, by_name))}
@@ -583,6 +583,8 @@ def _content(value: object) -> object:
         return {name: list(map(_content, parts))}
     if isinstance(value, np.generic | np.ndarray):
         return {name: [str(value.dtype), np.shape(value), np.asarray(value).tobytes()]}
+    if isinstance(value, type) and value.__module__.startswith("dpbt."):
+        return {name: f"{value.__module__}.{value.__qualname__}"}
     if isinstance(value, _PLAIN):
         return value
     raise _no_tag(name)

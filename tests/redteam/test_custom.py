@@ -97,13 +97,14 @@ def test_learners_that_differ_have_default_tags_that_differ():
     assert other.learner.tag != recipe_of().learner.tag
 
 
-def test_a_function_that_closes_over_itself_has_a_tag():
+def test_a_function_that_calls_itself_needs_a_tag():
     def program(draw, table, weights, budget, public):
         if draw is None:
             program(draw, table, weights, budget, public)
         positives(draw, table, weights, budget, public)
 
-    assert "program" in recipe_of(program).learner.tag
+    with pytest.raises(ValueError, match="declare tag="):
+        recipe_of(program)
 
 
 def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 import dpbt
 
-ALIASED = ("dpbt.types", "dpbt.privacy.mechanism", "dpbt.privacy.keys")
+ALIASED = ("dpbt.common.types", "dpbt.privacy.mechanism", "dpbt.privacy.keys")
 """Modules that give jax.Array a name of their own."""
 
 

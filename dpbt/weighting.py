@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.common.arithmetic import added, rounded, softmax
-from dpbt.losses import as_family, check_loss, family_name
-from dpbt.types import (
+from dpbt.common.types import (
     GRID,
     AnyArray,
     Array,
@@ -21,7 +20,8 @@ from dpbt.types import (
     Weighted,
     WeightUpdate,
 )
-from dpbt.types import uniform as uniform
+from dpbt.common.types import uniform as uniform
+from dpbt.losses import as_family, check_loss, family_name
 
 
 class MirrorNumbers(NamedTuple):

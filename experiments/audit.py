@@ -17,7 +17,7 @@ import jax
 from dpbt import recipes
 from dpbt.analysis import audit as audits
 from dpbt.cli.errors import of_input
-from dpbt.types import ADD_REMOVE, Recipe, relation, relation_name
+from dpbt.common.types import ADD_REMOVE, Recipe, relation, relation_name
 from experiments.common import commands, data, results, tables
 from experiments.common.criteria import CRITERIA
 from experiments.common.progress import progress

@@ -27,9 +27,9 @@ import dpbt
 from dpbt import recipes
 from dpbt.cli.errors import InputError
 from dpbt.common.storage import write_whole
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from dpbt.data.domains import Domain
 from dpbt.sweeps import plan
-from dpbt.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
 from experiments.common.progress import progress

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import settings
 
 import dpbt
+from dpbt.common.types import Transcript
 from dpbt.sweeps import plan, runner
 from dpbt.training.boosting import Boosted
-from dpbt.types import Transcript
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache
 from tests.tables import random_table

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import types
+from dpbt.common import types
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Table
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.data.files import read_columns
-from dpbt.types import ADD_REMOVE, REPLACE_ONE, Table
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=6, missing=True),

@@ -21,9 +21,9 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
+from dpbt.common.types import Recipe
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.training import fit as training_fit
-from dpbt.types import Recipe
 
 PAGE = Path(__file__).with_name("golden.json")
 ROWS = 300

@@ -41,7 +41,7 @@ LyingDate = type("LyingDate", (datetime.date,), {**METHODS, "isoformat": raises}
 LyingArray = type("LyingArray", (), {"__array__": lambda *given: np.zeros((2, 2))})
 Talking = type("Talking", (), {"__repr__": lambda self: "zqxcell", "__len__": lambda self: 7})
 
-MAX_BINS = [
+CELLS = [
     # a cell, and its number
     *((cell, NAN) for cell in (None, "", "zqxcell", "\ud800", "a\0b", b"\xff", "1_000", 1j)),
     *((cell, NAN) for cell in ((3, 4), [3], {"no": 1}, {3}, np.zeros(3), np.array(3), range(9))),

@@ -33,8 +33,8 @@ TREES = tuple(name for name in MADE if name != "halfspace")
 VOTES = {"rules", "trees", "halfspace"}
 """Models whose scores define no probability."""
 
-MAX_BINS = [column.n_bins for column in DOMAIN.values()]
-EVERY = np.array(list(itertools.product(*map(range, MAX_BINS))), np.uint8)
+N_BINS = [column.n_bins for column in DOMAIN.values()]
+EVERY = np.array(list(itertools.product(*map(range, N_BINS))), np.uint8)
 
 
 def columns_of(seed):
@@ -61,7 +61,7 @@ def random_model(recipe, depth, domain, exact=False, codes=False):
             orders = [rng.permutation(len(domain))[:depth] for _ in range(rounds)]
             feature = np.stack(orders).astype(np.int32)
             columns = list(domain.values())
-            ends = np.array([[columns[each].bins for each in tree] for tree in feature])
+            ends = np.array([[columns[each].n_bins for each in tree] for tree in feature])
             low, bin = rng.integers(1, ends)[..., None], np.arange(256)
             right = (low <= bin) & (bin < ends[..., None])
             found = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))

@@ -10,6 +10,7 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes, weighting
+from dpbt.common.types import ADD_REMOVE, MAX_ROWS, MAX_ROWS_IN_BLOCKS
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import greedy_tree, lazybb
@@ -19,7 +20,6 @@ from dpbt.release import scoring
 from dpbt.training import blocks as in_blocks
 from dpbt.training import passes, processes
 from dpbt.training.passes import MemoryPlan, plan_for
-from dpbt.types import ADD_REMOVE, MAX_ROWS, MAX_ROWS_IN_BLOCKS
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 

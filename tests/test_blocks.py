@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 import dpbt
+from dpbt.common.types import MAX_ROWS
 from dpbt.data import blocks, convert, owner
 from dpbt.data.domains import Label, WeightColumn
-from dpbt.types import MAX_ROWS
 from tests import worker
 from tests.test_block_fits import DECLARED, DOMAIN, columns, labels, pair
 

@@ -14,12 +14,12 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
+from dpbt.common.types import UNSPLIT
 from dpbt.data.splits import columns_of, of_splits, splits_of
 from dpbt.data.tables import take
-from dpbt.learners import hypotheses, trees
+from dpbt.learners import hypotheses
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
-from dpbt.types import UNSPLIT
 from tests import reference
 from tests.conftest import random_table
 from tests.noise import multiplier, scales

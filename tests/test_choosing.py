@@ -8,9 +8,9 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes, tuning
+from dpbt.common.types import Transcript
 from dpbt.privacy.keys import ResearchKeyWarning
 from dpbt.tuning import choosing, selections
-from dpbt.types import Transcript
 from tests import tuned
 from tests.test_tuning import DOMAIN, KEY, people
 

@@ -8,8 +8,8 @@ import pytest
 import dpbt
 from dpbt import recipes, weighting
 from dpbt.common.arithmetic import softmax
+from dpbt.common.types import GRID, one_of_classes
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.types import GRID, one_of_classes
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes, tuning
+from dpbt.common.types import Relation, relation
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting
 from dpbt.release import statement as statements
-from dpbt.types import Relation, relation
 from tests.filters import RECIPES, book, line, made
 
 PAGE = Path(__file__).parent.parent / "docs" / "composition.md"

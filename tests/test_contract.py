@@ -12,7 +12,7 @@ import pytest
 import dpbt
 from dpbt import boosting
 from dpbt.analysis import audit
-from dpbt.types import ADD_REMOVE, REPLACE_ONE
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE
 from tests import filerows
 from tests.contract import ROWS
 from tests.tables import random_table as tables_of_bits

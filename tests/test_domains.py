@@ -286,7 +286,7 @@ BAD = [
     (lambda: Label("y", target=THREE, weight=WeightColumn(3, 3)), "column must be a name"),
     (lambda: encode(DOMAIN, {"age": [1]}), r"lacks columns \['job', 'member'\]"),
     (lambda: encode(DOMAIN, {**COLUMNS, "age": [1.0]}), r"'member'\] differ"),
-    (lambda: encode(X, {"x": "01"}), "'x': .*sequence of bins"),
+    (lambda: encode(X, {"x": "01"}), "'x': .*sequence of cells"),
     (lambda: encode(X, {"x": np.eye(2)}), "column 'x': a column must have one dimension, got 2"),
     (lambda: encode({"x": "number"}, {"x": [1]}), "must be Numeric, Nominal"),
     (lambda: encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),

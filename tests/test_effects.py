@@ -8,7 +8,7 @@ import pytest
 import dpbt
 from dpbt.analysis import effects
 from dpbt.analysis.effects import attribute_effects, partial_dependence
-from tests.pictured import DOMAIN, EVERY, MADE, MAX_BINS, MODELS, VOTES, Saved
+from tests.pictured import DOMAIN, EVERY, MADE, MODELS, N_BINS, VOTES, Saved
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def asked(model, of="score"):
 
 def mean_by(columns, values):
     """The mean over all rows of the domain with given bins, row by row."""
-    sums = np.zeros([MAX_BINS[column] for column in columns])
+    sums = np.zeros([N_BINS[column] for column in columns])
     counts = np.zeros_like(sums)
     for row, value in zip(EVERY, values, strict=True):
         place = tuple(row[column] for column in columns)

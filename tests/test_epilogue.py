@@ -13,11 +13,11 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes
 from dpbt.analysis import audit
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Partition
 from dpbt.data.domains import Boolean
 from dpbt.learners import score_line
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import whole_rows
-from dpbt.types import ADD_REMOVE, REPLACE_ONE, Partition
 from tests import reference_oblivious as reference
 from tests.tables import every_pattern, random_table
 

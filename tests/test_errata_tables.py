@@ -45,21 +45,21 @@ def test_captions_name_one_domain_twice():
 
 def test_transfusion_has_no_numbers_at_20_trees():
     """Those at T = 2 are all 100, and no other domain lacks a number."""
-    bins = aggregated.printed(NOCK_HENECKA, "table-4")
-    counts = Counter((at["domain"], at["rounds"]) for at, _ in bins)
+    cells = aggregated.printed(NOCK_HENECKA, "table-4")
+    counts = Counter((at["domain"], at["rounds"]) for at, _ in cells)
     assert counts.pop(("transfusion", 2)) == 18
     assert ("transfusion", 20) not in counts
     assert len(counts) == 36
     assert set(counts.values()) == {18}
-    assert {number for at, number in bins if at["domain"] == "transfusion"} == {100}
+    assert {number for at, number in cells if at["domain"] == "transfusion"} == {100}
 
 
 def test_the_overall_line_of_table_4_is_above_its_rows():
     """By 2 points and more at T = 20, even if all missing numbers are 100; not so at T = 2."""
-    bins, rows = aggregated.printed(NOCK_HENECKA, "table-4"), 57
+    cells, rows = aggregated.printed(NOCK_HENECKA, "table-4"), 57
     differences = {2: [], 20: []}
     for at, overall in aggregated.printed(NOCK_HENECKA, "table-4-overall"):
-        own = [number for of, number in bins if all(of[key] == at[key] for key in at)]
+        own = [number for of, number in cells if all(of[key] == at[key] for key in at)]
         own += [100.0] * (rows - len(own))
         assert len(own) == rows
         differences[at["rounds"]].append(overall - statistics.fmean(own))
@@ -72,7 +72,7 @@ def test_the_overall_line_of_table_4_is_above_its_rows():
 @pytest.mark.parametrize("table", FEATURES)
 def test_one_percentage_of_tables_5_to_7_is_wrong(table):
     """All others are the printed number over all features, cut after two digits."""
-    counts, percents = row(ASADI, table)["bins"], row(ASADI, f"{table}-percent")["bins"]
+    counts, percents = row(ASADI, table)["cells"], row(ASADI, f"{table}-percent")["cells"]
     wrong = []
     for (at, count, _), (also_at, percent, _) in zip(counts, percents, strict=True):
         assert at == also_at
@@ -83,4 +83,4 @@ def test_one_percentage_of_tables_5_to_7_is_wrong(table):
 
 
 def test_table_3_is_a_part_of_table_5():
-    assert all(bin in row(ASADI, "table-5")["bins"] for bin in row(ASADI, "table-3")["bins"])
+    assert all(cell in row(ASADI, "table-5")["cells"] for cell in row(ASADI, "table-3")["cells"])

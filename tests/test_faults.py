@@ -231,7 +231,7 @@ def test_a_fit_that_is_killed_leaves_a_whole_model_that_was_paid_for_or_none(tmp
 
 def test_two_fits_on_one_checkpoint(tmp_path):
     """The second would release the same rounds; the first goes on."""
-    domain, columns, labels = worker.random_cells(5, 1200)
+    domain, columns, labels = worker.random_bins(5, 1200)
     table = convert.convert_columns(domain, columns, labels, tmp_path / "table")
     key, recipe, refused = jax.random.key(4), worker.rounds_of(domain), []
 

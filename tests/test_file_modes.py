@@ -46,7 +46,7 @@ def predict(model, *more):
 PRIVATE = {
     "predictions": (predict, ["found.csv"]),
     "a filter": (lambda _: dpbt.Filter(1.0, rows=9, path="filter.db"), ["filter.db"]),
-    "chunks and a checkpoint": (stopped, ["chunks/*", "run/*", "run.key"]),
+    "chunks and a checkpoint": (stopped, ["chunks/*", "run"]),
 }
 
 

@@ -9,11 +9,11 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.analysis import audit
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE
 from dpbt.data import domains
 from dpbt.data.domains import Boolean
 from dpbt.data.splits import of_splits
 from dpbt.data.tables import take
-from dpbt.types import ADD_REMOVE, REPLACE_ONE
 from tests import filerows
 
 RELATIONS = {"add_remove": ADD_REMOVE, "replace_one": REPLACE_ONE}

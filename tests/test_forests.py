@@ -10,10 +10,10 @@ from scipy import stats
 
 import dpbt
 from dpbt import boosting, recipes
+from dpbt.common.types import GRID, Table
 from dpbt.data.tables import take
 from dpbt.privacy import boundary, mechanisms, pricing
 from dpbt.release import scoring as prediction
-from dpbt.types import GRID, Table
 from tests.conftest import random_table
 from tests.noise import scales
 from tests.tables import allowing

@@ -117,7 +117,7 @@ def test_changed_models(name, tmp_path):
 
 
 def table_file(folder):
-    domain, columns, labels = worker.random_cells(3, 300)
+    domain, columns, labels = worker.random_bins(3, 300)
     convert.convert([convert.RawRows(columns, labels)], domain, folder, rows_per_block=200)
     return folder / dpbt.blocks.MANIFEST
 

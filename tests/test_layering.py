@@ -10,17 +10,17 @@ from tests import counts
 ROOT = counts.ROOT
 FILES = [path for folder in counts.FOLDERS for path in counts.files(folder)]
 LIMITS = {
-    "lines of dpbt": 16_400,
-    "lines of tests": 23_740,
-    "lines of experiments": 9_260,
-    "lines of paper_figures": 1_380,
-    "files of dpbt": 151,
-    "modules in the root": 10,
-    "floors of rooms": 9,
-    "floors of files": 21,
+    "lines of dpbt": 13_600,
+    "lines of tests": 20_510,
+    "lines of experiments": 9_000,
+    "lines of paper_figures": 1_420,
+    "files of dpbt": 113,
+    "modules in the root": 4,
+    "floors of rooms": 8,
+    "floors of files": 19,
     "fields of WeakLearner": 8,
-    "fields of Recipe": 8,
-    "fields of Mechanism": 8,
+    "fields of Recipe": 6,
+    "fields of Mechanism": 7,
 }
 """What the code may grow to; a limit falls with the code, and rises with a reason alone."""
 
@@ -36,6 +36,10 @@ def test_files_import_in_no_circle():
 
 def test_rooms_import_in_no_circle():
     assert counts.circles(counts.rooms()) == []
+
+
+def test_the_page_on_the_architecture_shows_the_rooms_as_they_import():
+    assert counts.picture() in (ROOT / "docs" / "architecture.md").read_text()
 
 
 LOW = {"data", "learners", "privacy"}

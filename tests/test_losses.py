@@ -7,8 +7,8 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes, weighting
+from dpbt.common.types import ADD_REMOVE, ProperLoss
 from dpbt.learners import greedy_tree
-from dpbt.types import ADD_REMOVE, ProperLoss
 
 SMOOTH = {
     "matsushita": losses.matsushita,

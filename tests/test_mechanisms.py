@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, UNSPLIT
 from dpbt.privacy import keys, mechanisms, sensitivity
 from dpbt.privacy.mechanism import ROUNDING, Allowance
 from dpbt.privacy.mechanisms.prices import gdp_of_pure
-from dpbt.types import ADD_REMOVE, REPLACE_ONE, UNSPLIT
 
 DRAWS = 20_000
 INTEGERS = (mechanisms.discrete_laplace, mechanisms.rounded_gaussian)

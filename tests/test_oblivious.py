@@ -11,6 +11,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
+from dpbt.common.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import (
@@ -21,7 +22,6 @@ from dpbt.learners import (
 )
 from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import mechanisms, sensitivity
-from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales
@@ -254,7 +254,7 @@ def test_both_answers_of_a_split_are_known_bins(attributes):
     asked, mass = asked_of(attributes, 45)
     for feature, right, share in zip(*asked, strict=True):
         for f, side in zip(feature, right, strict=True):
-            bins = attributes[f].bins
+            bins = attributes[f].n_bins
             assert not side[bins:].any()
             assert set(side[:bins]) == ({False, True} if bins > 1 else {False})
             if attributes[f].ordered:

@@ -134,18 +134,18 @@ def assert_silent(watch):
 @pytest.mark.parametrize("hold", odd.HOLDS)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_odd_cells_are_missing_in_every_container(entry, hold, model, watch, tmp_path):
-    expected = ENTRIES[entry](model, *rows(odd.MAX_BINS, plain=True), tmp_path / "plain")
-    given = rows(odd.MAX_BINS, odd.HOLDS[hold])
+    expected = ENTRIES[entry](model, *rows(odd.CELLS, plain=True), tmp_path / "plain")
+    given = rows(odd.CELLS, odd.HOLDS[hold])
     found = watch(lambda: ENTRIES[entry](model, *given, tmp_path / "odd"))
     assert_silent(watch)
     alike(found, expected)
 
 
-@pytest.mark.parametrize("case", range(len(odd.MAX_BINS)))
+@pytest.mark.parametrize("case", range(len(odd.CELLS)))
 @pytest.mark.parametrize("entry", ["table", "convert_columns"])
 def test_an_odd_cell_alone_is_missing(entry, case, watch, tmp_path):
     """NumPy makes other arrays of one odd cell than of several."""
-    pairs = odd.MAX_BINS[case : case + 1]
+    pairs = odd.CELLS[case : case + 1]
     expected = ENTRIES[entry](None, *rows(pairs, plain=True), tmp_path / "plain")
     given = rows(pairs)
     found = watch(lambda: ENTRIES[entry](None, *given, tmp_path / "odd"))
@@ -224,7 +224,7 @@ def learned(kind, X, labels, numbers, weights):
 
 @functools.cache
 def expected_of(kind):
-    columns, *others = rows(odd.MAX_BINS, plain=True)
+    columns, *others = rows(odd.CELLS, plain=True)
     return learned(kind, odd.Frame(columns), *others)
 
 
@@ -235,8 +235,8 @@ def expected_of(kind):
     ids=["classifier", "forest", "regressor"],
 )
 def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
-    X = FRAMES[frame](rows(odd.MAX_BINS)[0])
-    others = rows(odd.MAX_BINS, odd.HOLDS.get(frame, list))[1:]
+    X = FRAMES[frame](rows(odd.CELLS)[0])
+    others = rows(odd.CELLS, odd.HOLDS.get(frame, list))[1:]
     expected = expected_of(kind)
     found = watch(lambda: learned(kind, X, *others))
     assert_silent(watch)
@@ -291,7 +291,7 @@ def test_rows_are_read_by_position_whatever_their_labels(watch, pandas):
 
 def test_estimators_predict_odd_rows(watch):
     usual = [(0.5, "a", "a", "yes")] * N
-    others = [*odd.ROWS.values(), *odd.MAX_BINS[0]]
+    others = [*odd.ROWS.values(), *odd.CELLS[0]]
     made = estimator(PrivateBoostingClassifier)
     watch(lambda: made.fit(odd.mixed(usual, others), LABELS))
     assert_silent(watch)
@@ -341,7 +341,7 @@ def lines_of(plain):
     """Lines of a file: odd ones, or the blank ones and the empty cells that they are read as."""
     columns = [*rows([])[0].values(), LABELS, WEIGHTS]
     lines = [",".join(map(str, cells)).encode() for cells in zip(*columns, strict=True)]
-    cells = [cell for cell, _ in odd.MAX_BINS if type(cell) is str or type(cell) is bytes]
+    cells = [cell for cell, _ in odd.CELLS if type(cell) is str or type(cell) is bytes]
     texts = [c if type(c) is bytes else c.encode("utf-8", "surrogatepass") for c in cells]
     for place, (column, text) in enumerate(itertools.product(range(6), texts)):
         found = lines[7 * place].split(b",")

@@ -12,9 +12,9 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes
 from dpbt.analysis import audit
+from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue
 from tests.tables import every_pattern, random_table
 
 NOISE = mechanisms.discrete_laplace

@@ -9,6 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes, weighting
+from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.data.domains import Boolean
 from dpbt.learners import (
     greedy_tree,
@@ -18,7 +19,6 @@ from dpbt.learners import (
 from dpbt.privacy import mechanisms
 from dpbt.privacy.pricing import drawn
 from dpbt.recipes.published.greedy_tree import published_greedy_tree
-from dpbt.types import ADD_REMOVE, Noise
 from tests.noise import multiplier
 from tests.tables import random_table
 
@@ -119,14 +119,14 @@ def test_alpha_has_a_meaning_where_the_link_is_a_family():
 
 # Recipes of any learner
 
-RULE = lazybb.one_rule(dpbt.types.ADD_REMOVE)
+RULE = lazybb.one_rule(dpbt.common.types.ADD_REMOVE)
 
 
 def test_a_recipe_of_any_learner_is_calibrated_to_the_request():
     for epsilon, delta in ((0.5, 0.0), (2.0, 1e-6)):
         recipe = recipes.custom(RULE, rows=200, rounds=9, epsilon=epsilon, delta=delta)
         assert epsilon * (1 - 1e-5) <= dpbt.ledger(recipe).epsilon <= epsilon
-        assert recipe.relation is dpbt.types.ADD_REMOVE
+        assert recipe.relation is dpbt.common.types.ADD_REMOVE
     several = recipes.custom(RULE, rows=200, rounds=[3, 9], epsilon=[0.5, 2.0])
     alone = recipes.custom(RULE, rows=200, rounds=9, epsilon=2.0)
     np.testing.assert_array_equal(

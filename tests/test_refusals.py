@@ -7,18 +7,18 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.analysis import audit
+from dpbt.common.types import Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.data.splits import of_splits
 from dpbt.sweeps import plan
-from dpbt.types import Table
 from experiments.common import protocols
 from tests.leaving import BOUND, N, Watch, found_in, private_task
 
 KEY = jax.random.key(0)
 SPLITS, LABEL = np.zeros((N, 3), bool), np.zeros(N, bool)
 ZEROS = of_splits(SPLITS, LABEL, ~LABEL)
-MAX_BINS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.splits
+BINS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.splits
 NAMES = np.array(["zqxbin"] * N)
 TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
 SMALL = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1)
@@ -37,24 +37,24 @@ def fitting(recipe, *fields, fit=dpbt.fit, asked=ASKED):
 
 
 REFUSALS = {
-    "bound": fitting(SMALL, MAX_BINS, LABEL, np.ones(N, bool)),
-    "labels as text": fitting(TREES, MAX_BINS, NAMES, LABEL),
-    "labels in a list": fitting(TREES, MAX_BINS, NAMES.tolist(), LABEL),
-    "labels as objects": fitting(TREES, MAX_BINS, NAMES.astype(object), LABEL),
-    "labels as integers": fitting(TREES, MAX_BINS, LABEL.astype(int), LABEL),
-    "fewer present": fitting(TREES, MAX_BINS, LABEL, np.ones(N, int)),
+    "bound": fitting(SMALL, BINS, LABEL, np.ones(N, bool)),
+    "labels as text": fitting(TREES, BINS, NAMES, LABEL),
+    "labels in a list": fitting(TREES, BINS, NAMES.tolist(), LABEL),
+    "labels as objects": fitting(TREES, BINS, NAMES.astype(object), LABEL),
+    "labels as integers": fitting(TREES, BINS, LABEL.astype(int), LABEL),
+    "fewer present": fitting(TREES, BINS, LABEL, np.ones(N, int)),
     "fewer labels": fitting(TREES, np.ones((5, 3), np.uint8), LABEL, LABEL),
-    "bins in a list": fitting(TREES, MAX_BINS.tolist(), LABEL, LABEL),
-    "bins as numbers": fitting(TREES, MAX_BINS.astype(np.float32), LABEL, LABEL, asked=None),
-    "numbers that are asked": fitting(TREES, MAX_BINS.astype(np.float32), LABEL, LABEL),
-    "no features": fitting(TREES, MAX_BINS[:, :0], LABEL, LABEL),
-    "fewer features": fitting(TREES, MAX_BINS[:, :2], LABEL, LABEL),
-    "rows and features exchanged": fitting(TREES, MAX_BINS.T, LABEL, LABEL),
-    "nothing asked": fitting(TREES, MAX_BINS, LABEL, LABEL, asked=None),
-    "positions as integers": fitting(TREE_GROUP, MAX_BINS.astype(int), LABEL, LABEL, fit=dpbt.fit),
+    "bins in a list": fitting(TREES, BINS.tolist(), LABEL, LABEL),
+    "bins as numbers": fitting(TREES, BINS.astype(np.float32), LABEL, LABEL, asked=None),
+    "numbers that are asked": fitting(TREES, BINS.astype(np.float32), LABEL, LABEL),
+    "no features": fitting(TREES, BINS[:, :0], LABEL, LABEL),
+    "fewer features": fitting(TREES, BINS[:, :2], LABEL, LABEL),
+    "rows and features exchanged": fitting(TREES, BINS.T, LABEL, LABEL),
+    "nothing asked": fitting(TREES, BINS, LABEL, LABEL, asked=None),
+    "positions as integers": fitting(TREE_GROUP, BINS.astype(int), LABEL, LABEL, fit=dpbt.fit),
     "positions as text": fitting(TREE_GROUP, NAMES[:, None], LABEL, LABEL, fit=dpbt.fit),
     "features as bits": fitting(BALLS, SPLITS, LABEL, LABEL),
-    "no numbers": fitting(BALLS, MAX_BINS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
+    "no numbers": fitting(BALLS, BINS[:, :0].astype(np.float32), LABEL, LABEL, asked=None),
     "bits in a table": lambda: of_splits(NAMES[:, None], LABEL, LABEL),
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
     "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),

@@ -9,18 +9,18 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
+from dpbt.common.types import Given, Weighted
 from dpbt.data import blocks, cells, convert, frames
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import halfspace, oblivious_splits, random_tree, trees
+from dpbt.learners import halfspace, hypotheses, oblivious_splits, random_tree, trees
 from dpbt.learners.hypotheses import Rows
 from dpbt.privacy.boundary import DrawSpec, Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
-from dpbt.types import Given, Weighted
 from tests.leaving import BOUND, N, found_in, private_task
 
 DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}
-MAX_BINS = {
+CELLS = {
     "age": np.full(N, 31337.7719),
     "job": ["zqxcell"] * N,
     "in": [True] * N,
@@ -40,19 +40,19 @@ def objects():
     table, exact = task.table, jnp.full((4,), N, jnp.int32)
     numbers = table._replace(bins=jnp.full((N, 2), 31337.7719), splits=None)
     recipe = recipes.bdpe(epsilon=1.0, rows=N, rounds=1, depth=1, relation="replace_one")
-    block = convert.RawRows(MAX_BINS, LABELS, np.ones(N))
+    block = convert.RawRows(CELLS, LABELS, np.ones(N))
     keys = boosting.noise_keys(jax.random.key(N), recipe)
     rows = blocks.Rows(*(np.full(N, N) for _ in range(4)))
     return {
         "table": table,
         "table of numbers": numbers,
-        "table of a domain": dpbt.table(DOMAIN, MAX_BINS, LABELS, positive="1", negative="0"),
+        "table of a domain": dpbt.table(DOMAIN, CELLS, LABELS, positive="1", negative="0"),
         "task": task,
         "rows for trees": trees.prepare(table),
         "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
         "rows for forests": random_tree.Positions(*(jnp.full((N,), N) for _ in range(3))),
         "rows for oblivious trees": oblivious_splits.prepare(table),
-        "cells": trees.Cells(*(jnp.full((N,), N) for _ in range(4))),
+        "bins": hypotheses.Bins(*(jnp.full((N,), N) for _ in range(4))),
         "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
         "sums given": Given({"a": exact}, keys.prologue, exact),
         "total": Total(exact),
@@ -65,7 +65,7 @@ def objects():
         "rows of a chunk": rows,
         "scored": Rows(np.full((N, 2), 31337.7719), None),
         "coded": cells.Coded(["zqxcell"], np.zeros(N, int)),
-        "frame": frames.rows_of(list(zip(*MAX_BINS.values(), strict=True))),
+        "frame": frames.rows_of(list(zip(*CELLS.values(), strict=True))),
         "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }
 
@@ -85,9 +85,9 @@ def test_no_object_shows_its_rows():
 
 
 def test_a_table_shows_its_columns_and_their_dtype():
-    words = "Table(5 columns, cells: uint8, target: bool, present: bool, splits; values not shown)"
+    words = "Table(5 columns, bins: uint8, target: bool, present: bool, splits; values not shown)"
     assert repr(private_task().table) == words
-    assert "columns" in repr(convert.RawRows(MAX_BINS, LABELS))
+    assert "columns" in repr(convert.RawRows(CELLS, LABELS))
 
 
 def test_the_search_finds_what_python_would_show():
@@ -101,6 +101,6 @@ def test_a_fitted_estimator_shows_no_rows():
     made = PrivateBoostingClassifier(
         epsilon=1.0, rows=BOUND, domain=DOMAIN, classes=["0", "1"], recipe="auto"
     )
-    made.fit([list(row) for row in zip(*MAX_BINS.values(), strict=True)], LABELS)
+    made.fit([list(row) for row in zip(*CELLS.values(), strict=True)], LABELS)
     assert found_in(shown(made)) == []
     assert found_in(shown(made.model_)) == []

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes, types, weighting
+from dpbt import boosting, recipes, weighting
 from dpbt.analysis import audit
+from dpbt.common import types
+from dpbt.common.types import GRID, NUMBER, Weighted, one_of_classes
 from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_prologue, oblivious_tree, score_line
 from dpbt.privacy import mechanisms, pricing, sensitivity
 from dpbt.sweeps import plan
-from dpbt.types import GRID, NUMBER, Weighted, one_of_classes
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -180,7 +181,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
     response = targets.response_of(TARGETS[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
-    under = dpbt.types.relation(relation)
+    under = dpbt.common.types.relation(relation)
     kind = oblivious_tree.Config(attributes, 2, (1,), False, False, 0.0, under, noise, response)
     order = 1 if noise is mechanisms.discrete_laplace else 2
     directions = np.array(list(itertools.product((-1, -0.5, 0, 0.5, 1), repeat=3))[:62])

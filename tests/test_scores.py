@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dpbt import losses, mechanisms
+from dpbt.common.types import ADD_REMOVE, GRID, MAX_ROWS, Noise, Public, View
 from dpbt.data.splits import of_splits
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, variates
-from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, Noise, Public, View
 from tests.test_top_down import exact_perspective
 
 MOST = GRID * MAX_ROWS - 1

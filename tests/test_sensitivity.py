@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import losses
+from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE, relation
 from dpbt.learners import greedy_tree
 from dpbt.privacy import mechanisms, sensitivity, variates
-from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, relation
 
 LOSSES = [losses.matsushita, losses.square, losses.log, losses.zero_one, losses.m_alpha(0.3)]
 each = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)

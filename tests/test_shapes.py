@@ -7,11 +7,11 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
+from dpbt.common.types import MAX_ROWS
 from dpbt.data import shapes
 from dpbt.data.splits import of_splits
 from dpbt.release import scoring as prediction
 from dpbt.training import fit as training_fit
-from dpbt.types import MAX_ROWS
 
 
 def table_of(rows, splits=4, seed=0):

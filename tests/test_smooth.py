@@ -9,11 +9,11 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
+from dpbt.common.types import GRID, REPLACE_ONE, UNSPLIT, Table
 from dpbt.data.splits import of_splits, splits_of
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.training import fit as training_fit
-from dpbt.types import GRID, REPLACE_ONE, UNSPLIT, Table
 from experiments.common import smooth_bounds
 from experiments.papers.bun_2020 import settings as bun_2020
 from tests import reference_smooth

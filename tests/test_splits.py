@@ -13,7 +13,7 @@ from dpbt.data import domains, splits, tables
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from experiments.common import data
 from tests import reference_domains
-from tests.test_bins import ODD, unwrapped
+from tests.test_cells import ODD, unwrapped
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 WORDS = ("a", "NA", "3", "True", "rest")

@@ -11,10 +11,10 @@ from msgspec import structs
 
 import dpbt
 from dpbt import recipes
+from dpbt.common.types import ADD_REMOVE
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.privacy import accounting, mechanisms
 from dpbt.release import statement as statements
-from dpbt.types import ADD_REMOVE
 from tests import tables
 from tests.prose import words
 

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes, sweeps
+from dpbt.common.types import Table
 from dpbt.data.splits import positions_of, splits_of
 from dpbt.privacy import boundary
 from dpbt.sweeps import plan, runner, storage
-from dpbt.types import Table
 from tests import worker
 
 AXES = {

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import boosting, losses, recipes
+from dpbt.common.types import GRID, UNSPLIT
 from dpbt.data.splits import splits_of
 from dpbt.learners import lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
-from dpbt.types import GRID, UNSPLIT
 from tests import reference_smooth
 from tests.tables import random_table
 

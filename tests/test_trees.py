@@ -11,11 +11,11 @@ import pytest
 
 import dpbt
 from dpbt import recipes
+from dpbt.common.types import GRID, MAX_ROWS, UNSPLIT, Table, Tree
 from dpbt.data.splits import columns_of, splits_of
 from dpbt.data.tables import take
 from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import Bins
-from dpbt.types import GRID, MAX_ROWS, UNSPLIT, Table, Tree
 from tests.conftest import random_table
 
 

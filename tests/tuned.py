@@ -7,11 +7,11 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
+from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.data.splits import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.tuning import selections
-from dpbt.types import ADD_REMOVE, Noise
 
 NOISE = mechanisms.discrete_laplace
 

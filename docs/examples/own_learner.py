@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
+from dpbt.common.types import GRID, Tree
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.types import GRID, Tree
 
 SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.describe(domain, 4) says so
 

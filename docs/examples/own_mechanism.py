@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
+from dpbt.common.types import Tree
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary
 from dpbt.privacy.mechanism import Mechanism, StepLoss
 from dpbt.privacy.mechanisms import prices
-from dpbt.types import Tree
 
 
 def sample(key, bit, scale):

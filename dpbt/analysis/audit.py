@@ -16,17 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import positive, whole
-from dpbt.data import domains
-from dpbt.data.domains import Domain
-from dpbt.data.splits import of_splits, same
-from dpbt.data.targets import Target, response_of
-from dpbt.privacy import keys
-from dpbt.privacy.keys import pair
-from dpbt.privacy.pricing import ledger
-from dpbt.training.boosting import boost, replay, step_divergences
-from dpbt.training.checks import check_run, check_table
-from dpbt.types import (
+from dpbt.common.types import (
     ADD_REMOVE,
     NUMBER,
     REPLACE_ONE,
@@ -38,7 +28,17 @@ from dpbt.types import (
     Transcript,
     without_values,
 )
-from dpbt.types import relation as to_relation
+from dpbt.common.types import relation as to_relation
+from dpbt.common.validate import positive, whole
+from dpbt.data import domains
+from dpbt.data.domains import Domain
+from dpbt.data.splits import of_splits, same
+from dpbt.data.targets import Target, response_of
+from dpbt.privacy import keys
+from dpbt.privacy.keys import pair
+from dpbt.privacy.pricing import ledger
+from dpbt.training.boosting import boost, replay, step_divergences
+from dpbt.training.checks import check_run, check_table
 
 
 class Neighbours(NamedTuple):

@@ -21,11 +21,11 @@ from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
 
 if TYPE_CHECKING:
+    from dpbt.common.types import Recipe
     from dpbt.privacy.filter import Filter
     from dpbt.release.model import Model
     from dpbt.training.blocks import Progress
     from dpbt.training.checkpoint import Checkpoint
-    from dpbt.types import Recipe
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

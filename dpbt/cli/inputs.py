@@ -14,9 +14,9 @@ from dpbt.data.domains import Domain, Label
 from dpbt.release.model import Model
 
 if TYPE_CHECKING:
+    from dpbt.common.types import Recipe
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy.filter import Filter
-    from dpbt.types import Recipe
 
 RECIPES = (*BOOSTED, *FORESTS)
 RELATIONS = ("add_remove", "replace_one")

@@ -1,1 +1,4 @@
-"""What all rooms share and what needs no JAX: nouns, checks, arithmetic and files."""
+"""What all rooms share: the nouns, checks of arguments, arithmetic, and files with their formats.
+
+A loaded model needs no JAX, so everything here but `types` imports none.
+"""

@@ -156,7 +156,7 @@ def convert(
         class_weight: a public weight of each class, as `dpbt.table`.
         capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
             number of rows stays private. With None the number of rows is public.
-        rows_per_block: how many rows a file has, at most `base.MAX_ROWS`.
+        rows_per_block: how many rows a file has, at most `types.MAX_ROWS`.
 
     Raises:
         ValueError: for a folder that exists, for more rows than the capacity, and as `dpbt.table`.

@@ -9,7 +9,7 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from dpbt.types import Array, Table
+from dpbt.common.types import Array, Table
 
 MIN_ROWS = 64
 """Fewest rows that a table is padded to."""

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import of_bits as of_bits
-from dpbt.common.validate import shown
-from dpbt.types import (
+from dpbt.common.types import (
     MAX_BINS,
     MAX_ROWS,
     AnyArray,
@@ -20,6 +19,7 @@ from dpbt.types import (
     Table,
     dtype_and_rank,
 )
+from dpbt.common.validate import shown
 
 
 def as_array(name: str, value: object) -> Array:

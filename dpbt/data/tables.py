@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.types import MAX_ROWS, AnyArray, Table, dtype_and_rank
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, splits
 from dpbt.data.targets import Label, Target, fingerprint
-from dpbt.types import MAX_ROWS, AnyArray, Table, dtype_and_rank
 
 
 def table(

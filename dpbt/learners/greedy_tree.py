@@ -13,13 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.learners import trees
-from dpbt.learners.hypotheses import Bins
-from dpbt.losses import check_criterion, family_name
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
-from dpbt.privacy.mechanism import Mechanism, Numbers
-from dpbt.privacy.mechanisms import Scores
-from dpbt.types import (
+from dpbt.common.types import (
     GRID,
     AnyArray,
     Array,
@@ -32,6 +26,12 @@ from dpbt.types import (
     WeakLearner,
     relation_name,
 )
+from dpbt.learners import trees
+from dpbt.learners.hypotheses import Bins
+from dpbt.losses import check_criterion, family_name
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
+from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.mechanisms import Scores
 
 TINY_PRIOR = 1e-6
 """A parent's weight in the share of its leaf, where it should only fill in for empty leaves."""

@@ -11,12 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import without_values
-from dpbt.data import splits
-from dpbt.learners.hypotheses import HALFSPACES as HALFSPACE_KIND
-from dpbt.learners.hypotheses import Halfspace, Of, to_ball
-from dpbt.privacy import boundary, mechanisms, sensitivity, variates
-from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
-from dpbt.types import (
+from dpbt.common.types import (
     GRID,
     AnyArray,
     Array,
@@ -28,6 +23,11 @@ from dpbt.types import (
     WeakLearner,
     relation_name,
 )
+from dpbt.data import splits
+from dpbt.learners.hypotheses import HALFSPACES as HALFSPACE_KIND
+from dpbt.learners.hypotheses import Halfspace, Of, to_ball
+from dpbt.privacy import boundary, mechanisms, sensitivity, variates
+from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
 
 PUBLISHED_L2 = 4
 """The L2 distance of Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n).

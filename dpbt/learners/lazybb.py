@@ -13,12 +13,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.learners import trees
-from dpbt.losses import check_criterion, family_name, fixed
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
-from dpbt.privacy.mechanism import Mechanism, Numbers
-from dpbt.privacy.mechanisms import Scores
-from dpbt.types import (
+from dpbt.common.types import (
     GRID,
     UNSPLIT,
     AnyArray,
@@ -32,6 +27,11 @@ from dpbt.types import (
     WeakLearner,
     relation_name,
 )
+from dpbt.learners import trees
+from dpbt.losses import check_criterion, family_name, fixed
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
+from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.mechanisms import Scores
 
 # 1-rules.
 

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.arithmetic import rounded
+from dpbt.common.types import BINARY, NUMBER, Array, Params, Prologue, Public, Release
 from dpbt.learners.oblivious_splits import Config, Rows, cells_of
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.mechanism import Numbers
 from dpbt.privacy.sensitivity import moved_rows, whole_rows
-from dpbt.types import BINARY, NUMBER, Array, Params, Prologue, Public, Release
 
 TARGET_SITE = "target"
 

@@ -28,10 +28,7 @@ import numpy as np
 
 from dpbt.common.arithmetic import rounded
 from dpbt.common.public import without_values
-from dpbt.data import splits
-from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
-from dpbt.privacy.mechanism import Mechanism
-from dpbt.types import (
+from dpbt.common.types import (
     BINARY,
     MAX_BINS,
     NUMBER,
@@ -46,6 +43,9 @@ from dpbt.types import (
     dtype_and_rank,
     relation_name,
 )
+from dpbt.data import splits
+from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
+from dpbt.privacy.mechanism import Mechanism
 
 MAX_DEPTH = 10
 """Trees have at most 2^10 leaves."""

@@ -16,6 +16,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.arithmetic import rounded
+from dpbt.common.types import (
+    BINARY,
+    GRID,
+    MAX_BINS,
+    NUMBER,
+    AnyArray,
+    Array,
+    Public,
+    Release,
+    WeakLearner,
+)
 from dpbt.common.validate import shown, whole, wholes, within
 from dpbt.learners import oblivious_splits, score_line
 from dpbt.learners.hypotheses import ObliviousTree
@@ -32,7 +43,6 @@ from dpbt.learners.oblivious_splits import MAX_DEPTH, Config, Rows, hypothesis_c
 from dpbt.privacy import boundary
 from dpbt.privacy.mechanism import Numbers, Sensitivity
 from dpbt.privacy.sensitivity import moved_rows
-from dpbt.types import BINARY, GRID, MAX_BINS, NUMBER, AnyArray, Array, Public, Release, WeakLearner
 
 
 class Params(NamedTuple):

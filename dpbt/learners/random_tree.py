@@ -20,12 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import without_values
-from dpbt.data import splits
-from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import Of, TreeGroup
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
-from dpbt.privacy.mechanism import Mechanism, Numbers
-from dpbt.types import (
+from dpbt.common.types import (
     GRID,
     Array,
     HypothesisClass,
@@ -37,6 +32,11 @@ from dpbt.types import (
     WeakLearner,
     relation_name,
 )
+from dpbt.data import splits
+from dpbt.learners import hypotheses
+from dpbt.learners.hypotheses import Of, TreeGroup
+from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
+from dpbt.privacy.mechanism import Mechanism, Numbers
 
 MAX_DEPTH = 20
 """The largest depth of a random tree."""

@@ -14,10 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.arithmetic import added, rounded, softmax
-from dpbt.privacy import boundary, sensitivity
-from dpbt.privacy.mechanism import Mechanism, Numbers
-from dpbt.privacy.sensitivity import counted_weights, whole_rows
-from dpbt.types import (
+from dpbt.common.types import (
     BINARY,
     GRID,
     Array,
@@ -30,6 +27,9 @@ from dpbt.types import (
     Response,
     relation_name,
 )
+from dpbt.privacy import boundary, sensitivity
+from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.sensitivity import counted_weights, whole_rows
 
 SITE = "scores"
 

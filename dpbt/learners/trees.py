@@ -20,14 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.common.public import without_values
-from dpbt.data import splits
-from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import ONE_HOT_NODES, Bins, Of, depth
-from dpbt.learners.hypotheses import descend as descend
-from dpbt.learners.hypotheses import node_dtype as node_dtype
-from dpbt.learners.hypotheses import satisfied as satisfied
-from dpbt.privacy import variates
-from dpbt.types import (
+from dpbt.common.types import (
     GRID,
     MAX_BINS,
     UNSPLIT,
@@ -38,6 +31,13 @@ from dpbt.types import (
     Table,
     dtype_and_rank,
 )
+from dpbt.data import splits
+from dpbt.learners import hypotheses
+from dpbt.learners.hypotheses import ONE_HOT_NODES, Bins, Of, depth
+from dpbt.learners.hypotheses import descend as descend
+from dpbt.learners.hypotheses import node_dtype as node_dtype
+from dpbt.learners.hypotheses import satisfied as satisfied
+from dpbt.privacy import variates
 
 SEGMENT_NODES = 128
 """From this many right siblings on, sums by segment beat products on CPUs.

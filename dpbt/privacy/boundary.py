@@ -36,9 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import without_values
-from dpbt.common.validate import shown
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
-from dpbt.types import (
+from dpbt.common.types import (
     Array,
     Epilogue,
     Given,
@@ -55,7 +53,9 @@ from dpbt.types import (
     View,
     WeakLearner,
 )
-from dpbt.types import relation as to_relation
+from dpbt.common.types import relation as to_relation
+from dpbt.common.validate import shown
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
 
 
 class Total(NamedTuple):
@@ -488,7 +488,7 @@ def weak_learner(
         relation: the neighbouring relation that the sensitivities of its draws hold under; None if
             they hold under both.
         params: (noise multipliers by site, public) -> the learner's numbers, whose `noise` has the
-            multipliers. `base.Noise` by default, which holds nothing else.
+            multipliers. `types.Noise` by default, which holds nothing else.
         prologue: what is done once before the first round.
         epilogue: what is done once after the last round. The class of the hypotheses must say how
             they are scaled.

@@ -23,10 +23,10 @@ import msgspec
 
 from dpbt.common.formats import Fraction as Share
 from dpbt.common.formats import Number, Rows, RowsOfPerson
+from dpbt.common.types import relation_name
 from dpbt.common.validate import one_of
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import MEASURES, Ledger
-from dpbt.types import relation_name
 
 PURE_TAIL = 1e-9
 """The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""

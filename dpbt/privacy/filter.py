@@ -35,12 +35,12 @@ import msgspec
 import numpy as np
 
 from dpbt.common.formats import Digits, decode
+from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
+from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import as_path, positive, warn_of_delta, whole, within
 from dpbt.privacy import accounting, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger
 from dpbt.privacy.charges import Charge, Terms, float_above, float_below
-from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
-from dpbt.types import relation as to_relation
 
 _CLOSE = 1e-6
 """How far below the cost that was asked for a recipe may cost, as a share of it."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.types import Array, Numbers
+from dpbt.common.types import Array, Numbers
 
 Value = Any
 """What a mechanism reads: an array, or `mechanisms.Scores`; private."""

@@ -14,10 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.privacy import accounting, boundary, keys, mechanisms
-from dpbt.privacy.boundary import DrawSpec, group_of, stated
-from dpbt.privacy.mechanism import ROUNDING, Numbers
-from dpbt.types import (
+from dpbt.common.types import (
     Array,
     Params,
     Program,
@@ -30,6 +27,9 @@ from dpbt.types import (
     WeightUpdate,
     uniform,
 )
+from dpbt.privacy import accounting, boundary, keys, mechanisms
+from dpbt.privacy.boundary import DrawSpec, group_of, stated
+from dpbt.privacy.mechanism import ROUNDING, Numbers
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs

@@ -44,8 +44,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.privacy.mechanism import Numbers, Sensitivity
-from dpbt.types import (
+from dpbt.common.types import (
     ADD_REMOVE,
     BINARY,
     GRID,
@@ -56,6 +55,7 @@ from dpbt.types import (
     Relation,
     Response,
 )
+from dpbt.privacy.mechanism import Numbers, Sensitivity
 
 # Losses and histograms, where a row moves its own weight alone.
 

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.types import Array
 from dpbt.privacy import variates
 from dpbt.privacy.boundary import DrawSpec, site_key
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.privacy.mechanisms.additive import SATURATION
-from dpbt.types import Array
 
 Totals = dict[str, Any]
 """Site -> int64[...], or a pytree of such arrays: private sums over rows."""
@@ -41,7 +41,7 @@ def draw(key: Array, totals: Totals, asked: Mapping[str, DrawSpec], *, small: bo
         key: the key of the program's noise, as `boundary.sample` takes it.
         totals: the sum of each site that is drawn.
         asked: what the draw of each site asks for.
-        small: whether the table has at most `base.MAX_ROWS` rows, so that its releases are int32.
+        small: whether the table has at most `types.MAX_ROWS` rows, so that its releases are int32.
 
     Returns:
         int32, clamped to +-SATURATION as in memory, or int64 of a large table, clamped to +-`MOST`.

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.types import Array, Numbers
+from dpbt.common.types import Array, Numbers
 
 EXPONENTIAL_WORDS = 4
 """How many words one exponential variable takes."""

@@ -4,12 +4,12 @@ import functools
 from collections.abc import Callable, Iterable
 
 from dpbt.common.public import BOOSTED, FORESTS
+from dpbt.common.types import Recipe
 from dpbt.recipes.building import custom, setting
 from dpbt.recipes.forest import random_forest, rf_e, rf_l
 from dpbt.recipes.greedy import bdpe
 from dpbt.recipes.oblivious import auto, oblivious_boost
 from dpbt.recipes.smooth import halfspace_boost, lazybb_rules, lazybb_trees
-from dpbt.types import Recipe
 
 __all__ = [
     "auto",

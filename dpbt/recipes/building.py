@@ -16,21 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common.validate import (
-    floats,
-    one_of,
-    positive,
-    shown,
-    warn_of_delta,
-    whole,
-    wholes,
-    within,
-)
-from dpbt.data.targets import Target
-from dpbt.losses import as_family, check_loss
-from dpbt.privacy import accounting, boundary, pricing
-from dpbt.privacy.mechanism import ROUNDING, Allowance
-from dpbt.types import (
+from dpbt.common.types import (
     ADD_REMOVE,
     MAX_ROWS,
     MAX_ROWS_IN_BLOCKS,
@@ -44,7 +30,13 @@ from dpbt.types import (
     Weighting,
     WeightUpdate,
 )
-from dpbt.types import relation as to_relation
+from dpbt.common.types import relation as to_relation
+from dpbt.common.validate import floats, one_of, positive, shown, whole, wholes, within
+from dpbt.common.validate import warn_of_delta as warn_of_delta
+from dpbt.data.targets import Target
+from dpbt.losses import as_family, check_loss
+from dpbt.privacy import accounting, boundary, pricing
+from dpbt.privacy.mechanism import ROUNDING, Allowance
 from dpbt.weighting import uniform
 
 MAX_EPSILON = 1e6
@@ -593,10 +585,7 @@ def custom(
     elif isinstance(getattr(params, "noise", None), Mapping):
         recipe = assemble(drafted, params, np.isfinite(request.epsilon))
     else:
-        raise ValueError(
-            "params must be a NamedTuple whose noise maps sites to numbers, as base.Noise, "
-            f"got {shown(params)}"
-        )
+        raise ValueError(f"params.noise must map sites to numbers, got {shown(params)}")
     if np.any(recipe.rows > MAX_ROWS):
         try:
             pricing.check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.common.validate import flag, one_of, whole
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
@@ -18,7 +19,6 @@ from dpbt.recipes.building import (
     no_published_delta,
     one_accountant,
 )
-from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.weighting import uniform
 
 _MAX_LEAVES = 2**30

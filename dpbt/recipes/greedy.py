@@ -10,6 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
+from dpbt.common.types import (
+    ADD_REMOVE,
+    MAX_ROWS,
+    MAX_ROWS_IN_BLOCKS,
+    LossFamily,
+    ProperLoss,
+    Recipe,
+    Relation,
+)
 from dpbt.common.validate import floats, positive, shown, whole, within
 from dpbt.learners import greedy_tree
 from dpbt.privacy import mechanisms
@@ -23,15 +32,6 @@ from dpbt.recipes.building import (
     no_published_delta,
 )
 from dpbt.recipes.published import greedy_tree as published
-from dpbt.types import (
-    ADD_REMOVE,
-    MAX_ROWS,
-    MAX_ROWS_IN_BLOCKS,
-    LossFamily,
-    ProperLoss,
-    Recipe,
-    Relation,
-)
 from dpbt.weighting import MirrorNumbers, mirror
 
 Alpha = ArrayLike | Callable[[Any], Any]

@@ -11,16 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.common.validate import shown, whole, within
-from dpbt.data import domains, targets
-from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal
-from dpbt.data.targets import Target
-from dpbt.learners import oblivious_tree, score_line
-from dpbt.learners.oblivious_splits import Attribute
-from dpbt.privacy import accounting, mechanisms
-from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
-from dpbt.types import (
+from dpbt.common.types import (
     ADD_REMOVE,
     BINARY,
     MAX_ROWS_IN_BLOCKS,
@@ -30,7 +21,16 @@ from dpbt.types import (
     Relation,
     Response,
 )
-from dpbt.types import relation as to_relation
+from dpbt.common.types import relation as to_relation
+from dpbt.common.validate import shown, whole, within
+from dpbt.data import domains, targets
+from dpbt.data.domains import Domain
+from dpbt.data.kinds import Nominal
+from dpbt.data.targets import Target
+from dpbt.learners import oblivious_tree, score_line
+from dpbt.learners.oblivious_splits import Attribute
+from dpbt.privacy import accounting, mechanisms
+from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
+from dpbt.common.types import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
 from dpbt.common.validate import flag, floats, one_of, positive, shown, whole
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import accounting, mechanisms
@@ -26,7 +27,6 @@ from dpbt.recipes.building import (
     either_accountant,
     is_single,
 )
-from dpbt.types import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
 from dpbt.weighting import LazyNumbers, lazy_bregman, loss_rate
 
 _SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}

@@ -14,7 +14,7 @@ from dpbt.learners.hypotheses import Kind, Of, Rows
 from dpbt.release.scoring import PROBABILITIES
 
 if TYPE_CHECKING:
-    from dpbt.types import HypothesisClass, Recipe
+    from dpbt.common.types import HypothesisClass, Recipe
 
 
 class About(NamedTuple):
@@ -66,7 +66,7 @@ def about(recipe: "Recipe") -> About:
 @functools.cache
 def _own_kind(hypotheses: "HypothesisClass") -> Kind:
     """The kind of hypotheses of the user's own, which no file and no words know."""
-    from dpbt.types import Table
+    from dpbt.common.types import Table
 
     def read(rows: Rows) -> Any:
         absent = namespace(rows.bins).zeros(rows.bins.shape[:1], bool)

@@ -43,8 +43,8 @@ from dpbt.release.about import about as about_models_of
 from dpbt.release.scoring import answer, ask_the_same, probability_of, vote
 
 if TYPE_CHECKING:
+    from dpbt.common.types import Recipe, Release, Transcript
     from dpbt.privacy.accounting import Ledger
-    from dpbt.types import Recipe, Release, Transcript
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

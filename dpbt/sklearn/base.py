@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 import dpbt
 from dpbt import tuning
+from dpbt.common.types import Recipe, Transcript
 from dpbt.data import domains
 from dpbt.data.declarations import Answers, Reading, declared
 from dpbt.data.domains import Domain, Label
@@ -28,7 +29,6 @@ from dpbt.sklearn.inputs import (
     table_of,
 )
 from dpbt.training.fit import fit
-from dpbt.types import Recipe, Transcript
 
 _STATED = {
     "epsilon": "it is the total budget, such as 1.0",

@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 
 from dpbt import recipes
 from dpbt.common.public import FORESTS
+from dpbt.common.types import Recipe
 from dpbt.data.declarations import Answers, answers_of, range_of
 from dpbt.data.domains import Label
 from dpbt.data.targets import in_units
@@ -15,7 +16,6 @@ from dpbt.release import model as models
 from dpbt.release.about import about
 from dpbt.sklearn.base import PrivateEstimator
 from dpbt.sklearn.inputs import BOOSTING
-from dpbt.types import Recipe
 
 
 def _has_probabilities(estimator: Any) -> bool:

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from dpbt import recipes, tuning
 from dpbt.common.public import BOOSTED
+from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
 from dpbt.common.validate import shown
 from dpbt.data import owner, tables
 from dpbt.data.declarations import Answers, Reading
@@ -20,7 +21,6 @@ from dpbt.data.domains import Label, WeightColumn
 from dpbt.data.frames import Rows, names_of
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import keys
-from dpbt.types import REPLACE_ONE, Array, Recipe, Table
 
 TUNED = "tuned"
 """The name of a choice among recipes, which `fit` pays for."""

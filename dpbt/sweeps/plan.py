@@ -25,10 +25,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import without_values
+from dpbt.common.types import BINARY, MAX_BINS, Recipe, Splits, Table
 from dpbt.common.validate import shown, whole, within
 from dpbt.training.boosting import boost
 from dpbt.training.checks import check_same_rows
-from dpbt.types import BINARY, MAX_BINS, Recipe, Splits, Table
 
 Value = str | int | float | bool
 Setting = Mapping[str, Value]

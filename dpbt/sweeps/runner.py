@@ -25,6 +25,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.stages import Compiled, Wrapped
 
 from dpbt.common.storage import held
+from dpbt.common.types import Array, Recipe
 from dpbt.common.validate import as_path, positive, shown, within
 from dpbt.privacy.keys import pair
 from dpbt.sweeps import storage
@@ -44,7 +45,6 @@ from dpbt.sweeps.plan import (
 from dpbt.training import compiling
 from dpbt.training.boosting import boost
 from dpbt.training.checks import check_precision
-from dpbt.types import Array, Recipe
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""

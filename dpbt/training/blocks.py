@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.types import MAX_ROWS, Array, Recipe, Release, Transcript
 from dpbt.common.validate import as_path, positive, whole
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing, totals
@@ -30,7 +31,6 @@ from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, key_words, rec
 from dpbt.training.passes import Batch, Passes, plan_for
 from dpbt.training.processes import Place
 from dpbt.training.step import Context
-from dpbt.types import MAX_ROWS, Array, Recipe, Release, Transcript
 
 
 class Progress(NamedTuple):

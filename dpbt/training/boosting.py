@@ -14,14 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import without_values
-from dpbt.data import shapes
-from dpbt.privacy import boundary, keys, pricing
-from dpbt.privacy.mechanism import StepLoss
-from dpbt.release.model import Model
-from dpbt.training import step
-from dpbt.training.checks import check_transcript
-from dpbt.training.step import Context, prepared_table
-from dpbt.types import (
+from dpbt.common.types import (
     Array,
     Hypotheses,
     Prepared,
@@ -32,6 +25,13 @@ from dpbt.types import (
     View,
     WeakLearner,
 )
+from dpbt.data import shapes
+from dpbt.privacy import boundary, keys, pricing
+from dpbt.privacy.mechanism import StepLoss
+from dpbt.release.model import Model
+from dpbt.training import step
+from dpbt.training.checks import check_transcript
+from dpbt.training.step import Context, prepared_table
 
 
 def own_key(key: Array, recipe: Recipe) -> Array:

@@ -30,8 +30,8 @@ import numpy as np
 
 import dpbt
 from dpbt.common.storage import in_use
+from dpbt.common.types import Array, Recipe, relation_name
 from dpbt.privacy import keys
-from dpbt.types import Array, Recipe, relation_name
 
 VERSION = 5
 """Of the tables, in `PRAGMA user_version`."""

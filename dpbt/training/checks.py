@@ -8,11 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.data.blocks import BlockTable
-from dpbt.data.splits import as_array
-from dpbt.data.targets import fingerprint
-from dpbt.privacy import boundary, keys, pricing
-from dpbt.types import (
+from dpbt.common.types import (
     REPLACE_ONE,
     AnyArray,
     Array,
@@ -21,6 +17,10 @@ from dpbt.types import (
     Transcript,
     dtype_and_rank,
 )
+from dpbt.data.blocks import BlockTable
+from dpbt.data.splits import as_array
+from dpbt.data.targets import fingerprint
+from dpbt.privacy import boundary, keys, pricing
 
 
 def on_device(table: Table) -> Table:

@@ -12,6 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from dpbt.common.types import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
 from dpbt.common.validate import is_traced, positive
 from dpbt.data import shapes
 from dpbt.data.blocks import BlockTable
@@ -22,7 +23,6 @@ from dpbt.training import blocks, checks, compiling, step
 from dpbt.training.blocks import Pay, Report
 from dpbt.training.boosting import model_of, sampled, without_withheld
 from dpbt.training.checkpoint import Checkpoint
-from dpbt.types import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
 
 MEMORY = 4 * 2**30
 """How many bytes a fit may take by default."""
@@ -43,7 +43,7 @@ def fit(
     """Learn an ensemble: a function of noisy releases alone, with the guarantee of its ledger.
 
     A table in blocks has the releases of the same rows in memory under the same keys, bit for bit,
-    if it has at most `base.MAX_ROWS` rows. Larger ones have sums and releases of 64 bits, and
+    if it has at most `types.MAX_ROWS` rows. Larger ones have sums and releases of 64 bits, and
     post-processing reads the nearest float32. The size of blocks, the memory and the threads change
     nothing. Nor does the order of the rows, unless a forest is `disjoint`, where the place of a row
     decides which tree has it. Greedy trees are worked out in double precision, and two programs

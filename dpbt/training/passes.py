@@ -26,12 +26,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.storage import naming
+from dpbt.common.types import (
+    AnyArray,
+    Array,
+    Given,
+    Prepared,
+    Public,
+    Recipe,
+    Release,
+    Splits,
+    Table,
+)
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
 from dpbt.training import processes, step
 from dpbt.training.step import Context
-from dpbt.types import AnyArray, Array, Given, Prepared, Public, Recipe, Release, Splits, Table
 
 # How a run fits into memory.
 

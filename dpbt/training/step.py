@@ -9,13 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.data import targets
-from dpbt.data.blocks import BlockTable
-from dpbt.privacy import boundary, pricing
-from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.sensitivity import counted_weights
-from dpbt.training.checks import check_run, check_same_rows
-from dpbt.types import (
+from dpbt.common.types import (
     Array,
     Hypotheses,
     Hypothesis,
@@ -28,6 +22,12 @@ from dpbt.types import (
     WeakLearner,
     uniform,
 )
+from dpbt.data import targets
+from dpbt.data.blocks import BlockTable
+from dpbt.privacy import boundary, pricing
+from dpbt.privacy.boundary import DrawSpec
+from dpbt.privacy.sensitivity import counted_weights
+from dpbt.training.checks import check_run, check_same_rows
 
 
 class Context(NamedTuple):

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.types import Array, Noise, Program, Recipe, Release, Table, Transcript, View
 from dpbt.data import shapes
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.release.model import Model
 from dpbt.training import boosting, checks, step
 from dpbt.tuning.selections import SITE, Plan, Selection, plan, settings_of
-from dpbt.types import Array, Noise, Program, Recipe, Release, Table, Transcript, View
 
 AHEAD = 4
 """How many runs are started before their results are read, so that they share the cores."""

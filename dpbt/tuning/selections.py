@@ -19,18 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from msgspec import structs
 
-from dpbt.common.validate import one_of, positive, within
-from dpbt.data import domains
-from dpbt.data.domains import Domain
-from dpbt.privacy import accounting, boundary, mechanisms, pricing, sensitivity
-from dpbt.privacy.accounting import Ledger, Line, RunCount
-from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
-from dpbt.privacy.pricing import ledger
-from dpbt.recipes import oblivious_boost, setting
-from dpbt.recipes.building import checked_rows, deltas, epsilons, for_people
-from dpbt.recipes.oblivious import rule
-from dpbt.release.about import kinks, no_link
-from dpbt.types import (
+from dpbt.common.types import (
     ADD_REMOVE,
     BINARY,
     GRID,
@@ -45,7 +34,18 @@ from dpbt.types import (
     Table,
     View,
 )
-from dpbt.types import relation as to_relation
+from dpbt.common.types import relation as to_relation
+from dpbt.common.validate import one_of, positive, within
+from dpbt.data import domains
+from dpbt.data.domains import Domain
+from dpbt.privacy import accounting, boundary, mechanisms, pricing, sensitivity
+from dpbt.privacy.accounting import Ledger, Line, RunCount
+from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
+from dpbt.privacy.pricing import ledger
+from dpbt.recipes import oblivious_boost, setting
+from dpbt.recipes.building import checked_rows, deltas, epsilons, for_people
+from dpbt.recipes.oblivious import rule
+from dpbt.release.about import kinks, no_link
 
 # Scores.
 
@@ -186,7 +186,7 @@ def loss_of(score: Score, recipe: Recipe) -> LossFamily | None:
 def program_of(
     score: Score, noise: Mechanism, relation: Relation, loss: LossFamily | None
 ) -> Program:
-    """The private program of a score, whose budget is a `base.Noise`.
+    """The private program of a score, whose budget is a `types.Noise`.
 
     Args:
         score: the kind of score.

@@ -12,8 +12,8 @@ import numpy as np
 from jax.experimental.compilation_cache import compilation_cache
 
 from dpbt import recipes
+from dpbt.common.types import Recipe, Table
 from dpbt.sweeps import plan, runner
-from dpbt.types import Recipe, Table
 from experiments.common import tables
 
 AXES = {

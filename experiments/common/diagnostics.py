@@ -14,17 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import whole
-from dpbt.data.domains import Domain, predicates
-from dpbt.data.splits import as_array
-from dpbt.learners import trees
-from dpbt.privacy import keys
-from dpbt.privacy.accounting import align
-from dpbt.release.model import Model, decision_function, model_of
-from dpbt.training.boosting import run
-from dpbt.training.checks import check_transcript
-from dpbt.training.step import prepared_table
-from dpbt.types import (
+from dpbt.common.types import (
     UNSPLIT,
     AnyArray,
     Array,
@@ -35,6 +25,16 @@ from dpbt.types import (
     View,
     dtype_and_rank,
 )
+from dpbt.common.validate import whole
+from dpbt.data.domains import Domain, predicates
+from dpbt.data.splits import as_array
+from dpbt.learners import trees
+from dpbt.privacy import keys
+from dpbt.privacy.accounting import align
+from dpbt.release.model import Model, decision_function, model_of
+from dpbt.training.boosting import run
+from dpbt.training.checks import check_transcript
+from dpbt.training.step import prepared_table
 
 
 def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:

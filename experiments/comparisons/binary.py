@@ -16,11 +16,11 @@ import numpy as np
 
 import dpbt
 from dpbt import boosting, recipes, tuning
+from dpbt.common.types import Recipe, Table
 from dpbt.privacy import keys
 from dpbt.release.about import about
 from dpbt.release.scoring import probability_of
 from dpbt.tuning import selections
-from dpbt.types import Recipe, Table
 from experiments.common import peers
 from experiments.comparisons import ablation
 from experiments.comparisons.measures import log_loss_of_two

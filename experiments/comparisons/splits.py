@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.types import MAX_BINS
 from dpbt.data.domains import Domain
 from dpbt.learners import oblivious_splits
 from dpbt.recipes.oblivious import attributes_of, rule
-from dpbt.types import MAX_BINS
 from experiments.common.data import registry
 from experiments.comparisons.study import BINS
 from experiments.comparisons.task import FRONTIER

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import dpbt
+from dpbt.common.types import relation_name
 from dpbt.privacy import accounting, boundary
 from dpbt.privacy.keys import ResearchKeyWarning
-from dpbt.types import relation_name
 from tests import names, pages, prose
 from tests.pages import PAGES, blocks
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE
 from dpbt.privacy import variates
 from dpbt.privacy.mechanisms import selection
-from dpbt.types import ADD_REMOVE, REPLACE_ONE
 from experiments import __main__ as command_line
 from experiments import demo as demos
 from experiments.common import data, rooflines

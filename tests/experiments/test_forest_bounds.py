@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes
+from dpbt.common.types import Table
 from dpbt.data.domains import positions
 from dpbt.learners import hypotheses
-from dpbt.types import Table
 from experiments.common import data, forest_bounds
 
 

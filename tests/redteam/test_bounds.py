@@ -9,11 +9,11 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
+from dpbt.common.types import Table
 from dpbt.data.splits import of_splits, splits_of
 from dpbt.sweeps import plan, runner
 from dpbt.sweeps.storage import load_columns
 from dpbt.training import step
-from dpbt.types import Table
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
 

@@ -11,10 +11,10 @@ from msgspec import structs
 
 import dpbt
 from dpbt import boosting, recipes, weighting
+from dpbt.common.types import ADD_REMOVE, Noise, Prologue
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import line_of
-from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.redteam.attacks import one_split
 
 NOISE = mechanisms.discrete_laplace

@@ -9,9 +9,9 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes, weighting
+from dpbt.common.types import Table
 from dpbt.data.splits import of_splits
 from dpbt.privacy import boundary, mechanisms
-from dpbt.types import Table
 from tests.redteam.attacks import GRID, class_counts, one_split
 
 KEYS = 20

@@ -11,12 +11,12 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes, weighting
+from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.data.splits import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger, line_of
 from dpbt.privacy.mechanisms.prices import FREE
-from dpbt.types import ADD_REMOVE, Noise
 from tests.redteam.attacks import GRID, one_split
 
 

@@ -6,12 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
+from dpbt.common.types import Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
 from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN
 from dpbt.privacy.variates import positive
-from dpbt.types import Array
 
 MAX_DISCRETE_SCALE = 2.0**32
 """The largest scale for which the samplers of integer noise keep their bound."""

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import without_values
+from dpbt.common.types import UNSPLIT, Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
 from dpbt.privacy.mechanisms.prices import BOUNDED_RANGE, PURE
 from dpbt.privacy.variates import positive
-from dpbt.types import UNSPLIT, Array
 
 FLOOR = 32.0
 """No allowed candidate counts as more than this many scales behind the best one.

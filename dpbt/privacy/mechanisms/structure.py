@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.types import Array
 from dpbt.privacy.keys import words
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
 from dpbt.privacy.mechanisms.prices import FREE
-from dpbt.types import Array
 
 
 def _remainder(high: Array, low: Array, scale: Numbers) -> Array:

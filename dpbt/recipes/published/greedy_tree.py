@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.types import GRID, AnyArray, Array, LossFamily, Public, Release, Tree, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
     TINY_PRIOR,
@@ -28,7 +29,6 @@ from dpbt.learners.greedy_tree import (
 from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.mechanism import ROUNDING, Numbers, rounded_down
-from dpbt.types import GRID, AnyArray, Array, LossFamily, Public, Release, Tree, WeakLearner
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.cli.errors import InputError, of_input
+from dpbt.common.types import Table
 from dpbt.data.cells import read_truths
 from dpbt.data.domains import (
     Columns,
@@ -24,7 +25,6 @@ from dpbt.data.domains import (
 )
 from dpbt.data.files import read_columns
 from dpbt.data.splits import splits_of
-from dpbt.types import Table
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ import numpy as np
 
 from dpbt import recipes
 from dpbt.cli.errors import InputError, of_input
+from dpbt.common.types import Recipe
 from dpbt.sweeps import plan, runner, storage
-from dpbt.types import Recipe
 from experiments.common import aggregated, commands, protocols, results
 from experiments.common.progress import progress
 from experiments.papers.asadi_2022 import table

@@ -10,8 +10,8 @@ import optax
 
 from dpbt import recipes
 from dpbt.cli.errors import of_input
+from dpbt.common.types import Recipe
 from dpbt.sweeps import plan
-from dpbt.types import Recipe
 from experiments.papers.nock_henecka_2020.run import add_fits, fit_and_say
 from experiments.papers.nock_henecka_2020.settings import GRID, NAME, PRIVATE, SEED, SMOKE
 

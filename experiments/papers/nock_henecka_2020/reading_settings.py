@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from dpbt.common.types import Recipe
 from dpbt.sweeps import plan
-from dpbt.types import Recipe
 from experiments.papers.nock_henecka_2020 import second_option, settings
 
 PRINTED = "printed"

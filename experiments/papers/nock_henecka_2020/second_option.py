@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
+from dpbt.common.types import GRID, AnyArray, Array, Public, Recipe, Release, Tree, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
     TINY_PRIOR,
@@ -28,7 +29,6 @@ from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.mechanism import Allowance, quotient_up
 from dpbt.recipes import custom
 from dpbt.recipes.published.greedy_tree import ALPHA_LEAK, PRICE, private_objective
-from dpbt.types import GRID, AnyArray, Array, Public, Recipe, Release, Tree, WeakLearner
 from dpbt.weighting import MirrorNumbers, mirror
 
 BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without noise"

@@ -35,7 +35,7 @@ NOT_RUN = {
     "python docs/examples/sweep.py": "`test_examples_run` runs it",
     "dpbt check": "it prints on a terminal alone; see `tests/test_owner.py`",
     "dpbt convert domain.json rows.parquet": "it reads a hundred million rows",
-    "dpbt fit rows.chunks": "it reads a hundred million rows",
+    "dpbt fit rows.blocks": "it reads a hundred million rows",
     "dpbt predict model.json more.parquet": "it reads the model of a hundred million rows",
 }
 """Commands by how they begin, and why a test reads their arguments and does not run them."""

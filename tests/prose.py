@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-LIMIT = 30
+LIMIT = 40
 ROOT = Path(__file__).parent.parent
 PLACES = ("README.md", "CHANGELOG.md", "docs", "dpbt", "experiments", "paper_figures")
 

@@ -65,7 +65,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_refusals_show_no_bin_and_no_number_of_rows(name, watch):
+def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
     watch(REFUSALS[name])
     assert isinstance(watch.error, ValueError), watch.error
     assert found_in(watch.said) == []

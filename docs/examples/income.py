@@ -38,7 +38,7 @@ print(dpbt.predict_proba(model, dpbt.domains.encode(domain, columns)))
 
 known = dpbt.files.read_columns(benchmark, (*domain, label.column))
 bins = dpbt.domains.encode(domain, known)
-positive = np.array([bin == label.positive for bin in known[label.column]])
+positive = np.array([cell == label.positive for cell in known[label.column]])
 
 
 def measure(fitted):

@@ -1,8 +1,8 @@
 """`fit`: one entry for every recipe and every table.
 
-It checks its input on the host, lets a filter pay, and chooses how the rounds run: in one compiled
-program on a table in memory, side by side where they do not wait for each other, or in passes over
-a table in blocks.
+It checks its input on the host, and lets a filter pay. It chooses how the rounds run: in one
+compiled program on a table in memory, side by side where they do not wait for each other, or in
+passes over a table in blocks.
 """
 
 import dataclasses

@@ -324,11 +324,11 @@ def test_rows_without_one_class_are_left_out():
 def test_the_target_of_real_files_is_no_attribute(data_folder, name):
     found, given = targets.load_target(name, 10, data_folder), targets.declared(name)
     assert given.column not in found.domain
-    assert len(found.bins) == data.ENTRIES[name].rows
+    assert len(found.cells) == data.ENTRIES[name].rows
     if isinstance(given.kind, Nominal):
         assert set(found.target) == set(range(len(given.kind.names)))
     else:
-        np.testing.assert_array_equal(found.target, found.bins)  # none is beyond its range
+        np.testing.assert_array_equal(found.target, found.cells)  # none is beyond its range
 
 
 # Pages and figures.

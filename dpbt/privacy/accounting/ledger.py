@@ -488,10 +488,12 @@ ROW_STEP = f"1/{GRID} row"
 _LEGEND = (
     "count: how often the draw is paid for, over all rounds; epsilon and rho (zCDP) add these up",
     "scale: the noise; sensitivity: what one row moves; both are in the unit of their line",
-    f"unit: a row is the largest weight that one row may have in its round; {ROW_STEP} is the step "
-    "in which weights are counted",
-    "inf: the draw has no pure epsilon, like Gaussian noise; rho gives the total",
 )
+_UNITS = (
+    f"unit: a row is the largest weight that one row may have in its round; {ROW_STEP} is the step "
+    "in which weights are counted"
+)
+_NO_PURE = "inf: the draw has no pure epsilon, like Gaussian noise; rho gives the total"
 _HEAD = (
     *("site", "mechanism", "releases", "count", "scale"),
     *("sensitivity", "unit", "epsilon", "rho", "theorem"),
@@ -549,6 +551,8 @@ def _footers(book: Ledger) -> list[str]:
         ),
         *([KEY_WORDS[book.key]] if book.key else []),
         *_LEGEND,
+        *([_UNITS] if {ROW, ROW_STEP} & {line.unit for line in book.lines} else []),
+        *([_NO_PURE] if any(map(math.isinf, (line.epsilon for line in book.lines))) else []),
     ]
 
 

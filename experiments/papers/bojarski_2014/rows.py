@@ -5,6 +5,7 @@ import dataclasses
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 from dpbt.cli.errors import InputError
@@ -68,7 +69,7 @@ def attributes(dataset: data.Dataset, codes: bool) -> np.ndarray:
     domain = dict(dataset.domain)
     for column, kind in domain.items():
         if not isinstance(kind, Nominal):
-            domain[column] = dataclasses.replace(kind, missing=False)
+            domain[column] = msgspec.structs.replace(kind, missing=False)
     return positions(domain, dataset.columns, codes=codes)
 
 

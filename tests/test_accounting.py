@@ -248,3 +248,19 @@ def test_a_program_is_read_without_being_compiled(caplog):
         recipes.auto(epsilon=1, rows=1000, domain={"x": Numeric(0, 1, bins=23)})
     compiled = [each for each in caplog.messages if each.startswith("Finished XLA")]
     assert len(compiled) < 20, compiled
+
+
+def test_costs_that_a_file_states_are_not_believed():
+    """Nor is a scale of 0, which has no noise."""
+    told = dpbt.ledger(dpbt.recipes.bdpe(epsilon=2.0, rows=300, rounds=2, depth=2))
+    content = accounting.to_json(told)
+    for entry in content["lines"]:
+        entry.update(epsilon=1e-4, rho=1e-9, mu=1e-4)
+    lied = accounting.from_json(content)
+    assert lied.epsilon < 0.01
+    assert pricing.priced_anew(lied) == told
+    silent = accounting.to_json(told)
+    silent["lines"][0]["scale"] = 0.0
+    assert pricing.priced_anew(accounting.from_json(silent)).epsilon == math.inf
+    both = accounting.composed([lied, lied])
+    assert pricing.priced_anew(both).epsilon == pytest.approx(2 * told.epsilon)

@@ -421,12 +421,9 @@ def test_a_run_whose_checkpoint_is_cut_off_does_not_go_on_and_another_one_is_pai
     stopped, capsys, where
 ):
     cut(where)(Path("run"))
-    if where:
-        line = refused(capsys, *fit(0.1))
-        assert "its run cannot go on; begin one with a new key and another checkpoint" in line
-        assert run(*fit(0.1, checkpoint="second")) == 0
-    else:  # with new keys
-        assert run(*fit(0.1)) == 0
+    line = refused(capsys, *fit(0.1))
+    assert "its run cannot go on; begin one with a new key and another checkpoint" in line
+    assert run(*fit(0.1, checkpoint="second")) == 0
     assert spent() == 0.2
 
 

@@ -10,8 +10,8 @@ from tests import counts
 ROOT = counts.ROOT
 FILES = [path for folder in counts.FOLDERS for path in counts.files(folder)]
 LIMITS = {
-    "lines of dpbt": 13_610,
-    "lines of tests": 20_510,
+    "lines of dpbt": 13_640,
+    "lines of tests": 20_520,
     "lines of experiments": 9_000,
     "lines of paper_figures": 1_420,
     "files of dpbt": 113,

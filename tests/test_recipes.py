@@ -313,7 +313,7 @@ REFUSED = {
         ({**MIRROR, "weighting": LINK("1")}, "link_alpha must be a number"),
         ({"loss": losses.log}, "needs weighting with link_alpha"),
         ({"loss": "log"}, "a loss or a family"),
-        ({**BUDGET, "params": {}}, "params must be a NamedTuple whose noise"),
+        ({**BUDGET, "params": {}}, "params.noise must map sites to numbers"),
         ({**BUDGET, "params": Noise({"rule": np.nan})}, "noise rule must be a float32 of at least"),
         ({**BUDGET, "params": Noise({"rule": -1.0})}, "noise rule must be a float32 of at least"),
         ({**BUDGET, "params": Noise({"rule": "9"})}, "noise rule must be a number"),

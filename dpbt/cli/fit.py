@@ -73,9 +73,7 @@ def run(options: argparse.Namespace) -> None:
     if in_blocks:
         with contextlib.ExitStack() as stack:
             model, kept = _of_blocks(options, domain, label, recipes[0], budget, stack)
-            _finish(options, path, model, domain, label, budget)
-            if kept is not None:
-                kept.finish()
+            _finish(options, path, model, domain, label, budget, kept)
         return
     check.ask(options.file, domain, label, options.yes, "Learn and pay")
     with output.working(f"reading {options.file}"):
@@ -216,9 +214,12 @@ def _finish(
     domain: Domain,
     label: Label,
     budget: "Filter | None",
+    kept: "Checkpoint | None" = None,
 ) -> None:
-    """Save the model, and print what it cost."""
+    """Save the model, forget the keys of its run, and print what it cost."""
     path = output.keep(path, lambda file: model.save(file, domain=domain, classes=label.classes))
+    if kept is not None:
+        kept.finish()
     lines = str(dpbt.ledger(model)).splitlines()
     print(next(line for line in lines if line.startswith("total:")))
     if budget is not None:

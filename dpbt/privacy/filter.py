@@ -121,6 +121,12 @@ def _naming(path: Path) -> Iterator[None]:
         raise _damaged(path, error) from error
 
 
+def _removed(folder: str, process: int) -> None:
+    """Remove the folder of a filter without a path, in the process that made it alone."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Filter:
     """A budget of privacy for many fits on the same rows: a privacy filter.
 
@@ -195,7 +201,7 @@ class Filter:
         warn_of_delta(delta, bound)
         if path is None:
             folder = tempfile.mkdtemp(prefix="dpbt-filter-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            weakref.finalize(self, _removed, folder, os.getpid())
             path = Path(folder) / "filter.db"
         self._keep(path, terms)
 
@@ -311,7 +317,9 @@ class Filter:
         own: where choices followed from releases, the filter's epsilon is the claim.
         """
         terms = self.terms
-        ledgers = [accounting.from_json(each.ledger) for each in self._releases()]
+        ledgers = [
+            pricing.priced_anew(accounting.from_json(each.ledger)) for each in self._releases()
+        ]
         if ledgers:
             return accounting.composed(ledgers, terms.delta)
         relation, people = to_relation(terms.relation), terms.max_rows_per_user

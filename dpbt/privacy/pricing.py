@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 from dpbt.common.types import (
@@ -533,3 +534,27 @@ def in_one_pass(recipe: Recipe) -> bool:
     except ValueError:
         return False
     return len(stages(recipe, "rounds")) == 1
+
+
+def priced_anew(book: accounting.Ledger) -> accounting.Ledger:
+    """The ledger with the prices of its lines as their sensitivities and scales give them.
+
+    A file may say anything, so costs of the library's mechanisms are not taken from it. Only those
+    of a mechanism of its author's own are. Mechanisms need JAX, so
+    `accounting.from_json` leaves this to those who count on the costs.
+
+    Raises:
+        ValueError: for a choice without a line for its score.
+    """
+    if book.parts:
+        return accounting.composed([priced_anew(part) for part in book.parts], book.delta)
+    if book.choice is not None and len(book.lines) < 2:
+        raise ValueError("the ledger of a choice must have lines of a run and of its score")
+
+    def priced(line: accounting.Line) -> accounting.Line:
+        if line.mechanism not in mechanisms.BY_NAME:
+            return line
+        own = {name: getattr(line, name) for name in accounting.STATED}
+        return accounting.line_of(mechanism=mechanisms.BY_NAME[line.mechanism], **own)
+
+    return msgspec.structs.replace(book, lines=tuple(map(priced, book.lines)))

@@ -81,6 +81,10 @@ def _sampler(mechanism: Mechanism, after: Callable[..., Any], form: Any) -> Call
         with variates.double_precision():
             wholes = [base * variates.double(high) + variates.double(low) for high, low in limbs]
             value = after(jax.tree.unflatten(form, wholes), *told)
+            if not mechanism.selects and value.dtype != np.float64:
+                raise ValueError(
+                    f"the value of a draw from large sums must be float64, got {value.dtype}"
+                )
         output = mechanism.sample(key, value, scale)
         if mechanism.selects:
             return jnp.zeros_like(output), output

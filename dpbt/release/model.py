@@ -415,7 +415,7 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
         return pricing.ledger(model, key)
     kind = model.key if key is None else keys.kind(key)
     if model.kept is not None:
-        book = model.kept.privacy
+        book = pricing.priced_anew(model.kept.privacy)
     else:
         assert model.recipe is not None
         book = pricing.ledger(model.recipe)

@@ -109,8 +109,11 @@ class Checkpoint:
         self.path, self.run = path, None
         self._own: tuple[Array, Array] | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        made = not path.exists()
+        if made:
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        opened = path.stat()
         _check_private(path)
         with self._errors():
             self._database = sqlite3.connect(path, timeout=0, isolation_level=None)
@@ -120,8 +123,12 @@ class Checkpoint:
             self._database.execute("PRAGMA secure_delete = ON")
             self._database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no release
             with self._transaction():
+                if not (path.exists() and os.path.samestat(opened, path.stat())):
+                    raise in_use(path)  # another run gave up its file meanwhile
                 [(version,)] = self._database.execute("PRAGMA user_version")
                 tables = self._database.execute("SELECT name FROM sqlite_schema").fetchall()
+                if not tables and not made:
+                    raise ValueError(f"{path}: cut off, and {AGAIN}")
                 if not tables:
                     for table in TABLES:
                         self._database.execute(table)
@@ -136,9 +143,11 @@ class Checkpoint:
         return self
 
     def __exit__(self, *error: object) -> None:
-        Path(f"{self.path}-journal").unlink(missing_ok=True)  # it is empty
+        journal = Path(f"{self.path}-journal")
+        if journal.exists() and not journal.stat().st_size:
+            journal.unlink(missing_ok=True)
         if not self.begun:
-            self.path.unlink()
+            self.path.unlink(missing_ok=True)
         self._database.close()
 
     def own_keys(self) -> tuple[Array, Array]:

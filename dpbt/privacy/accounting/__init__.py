@@ -46,4 +46,4 @@ from dpbt.privacy.accounting.ledger import (
     people_words,
     to_json,
 )
-from dpbt.privacy.accounting.lines import Line, finite_bits, line_of
+from dpbt.privacy.accounting.lines import STATED, Line, finite_bits, line_of

@@ -25,6 +25,13 @@ _MOST = 1e120
 """The largest finite number of a line, so that squares and sums of many are finite, too."""
 
 
+STATED = (
+    *("site", "releases", "sensitivity", "scale", "theorem"),
+    *("pays", "times", "moved", "unit"),
+)
+"""What a line says beside its mechanism; the costs follow."""
+
+
 class Line(msgspec.Struct, frozen=True):
     """One draw of a program, for all rounds together, and what it costs.
 

@@ -140,7 +140,7 @@ class Filter:
     - What would exceed the budget is refused with a ValueError. A refusal costs nothing. All but
       one follow from public numbers alone, so they tell nothing private.
     - The one is that a table has more rows than `rows`. All recipes must have the `rows` of the
-      filter, so every fit asks the same split. That is one bit, which is outside the guarantee.
+      filter, so every fit asks the same question. That is one bit, which is outside the guarantee.
     - A key pays for one fit. Two fits under one key would share noise, and no finite cost is proved
       of that. The filter keeps a salted hash of each key that it was given, and refuses it later.
     - Costs are rounded up and added exactly, so that no sum exceeds the budget by rounding.

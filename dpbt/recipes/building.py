@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbt.common import validate
 from dpbt.common.types import (
     ADD_REMOVE,
     MAX_ROWS,
@@ -32,7 +33,6 @@ from dpbt.common.types import (
 )
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import floats, one_of, positive, shown, whole, wholes, within
-from dpbt.common.validate import warn_of_delta as warn_of_delta
 from dpbt.data.targets import Target
 from dpbt.losses import as_family, check_loss
 from dpbt.privacy import accounting, boundary, pricing
@@ -185,7 +185,7 @@ def checked_request(
         _ = request.shape
     except ValueError as error:
         raise ValueError(f"epsilon, delta, rows and rounds must broadcast: {error}") from None
-    warn_of_delta(request.delta, request.rows)
+    validate.warn_of_delta(request.delta, request.rows)
     return request
 
 

@@ -109,10 +109,11 @@ class Checkpoint:
         self.path, self.run = path, None
         self._own: tuple[Array, Array] | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = not path.exists()
-        if made:
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            made = True
+        except FileExistsError:
+            made = False
         opened = path.stat()
         _check_private(path)
         with self._errors():

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from experiments.common import commands
 
 SIZES = (64, 448, 4096, 32768)

@@ -18,7 +18,8 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
-from dpbt.cli import inputs, output
+from dpbt.cli import inputs
+from dpbt.cli.shared import working
 from dpbt.data import domains, files
 from dpbt.data.templates import template
 from dpbt.privacy import keys
@@ -131,7 +132,7 @@ def stopped(monkeypatch):
     """The arguments of each fit from now on, of which none is run."""
     seen = []
 
-    def learn(*arguments):
+    def learn(*arguments, **_):
         seen.append(arguments)
         raise KeyboardInterrupt
 
@@ -315,15 +316,19 @@ FORMS = [
     ({}, (*FIT, "--rows", "1_000"), "--rows invalid whole number value: '1_000'"),
     ({}, (*FIT, "--rows", "0"), "--rows must be at least 1, got 0"),
     ({}, (*FIT, "--recipe", "trees"), "--recipe invalid choice: 'trees'"),
-    ({}, (*FIT, "--recipe", "auto"), "--rounds is not an option of the recipe auto"),
-    ({}, (*FIT, "--recipe", "tuned"), "--rounds is not an option of the recipe tuned"),
+    ({}, (*FIT, "--recipe", "auto"), "the recipe 'auto' takes no rounds"),
+    ({}, (*FIT, "--recipe", "tuned"), "the recipe 'tuned' takes no rounds"),
     ({}, (*FIT, "--depth", "99"), "depth"),
     ({}, (*FIT, "--relation", "either"), "--relation invalid choice: 'either'"),
     ({}, (*FIT, "--relation", "replace_one"), "set rows to their number, or choose relation="),
     ({}, (*FIT, "--seed", "-1"), "--seed must be in 0..2147483647, got -1"),
-    ({}, (*FIT, "--monotone", "age=+1"), "--monotone is not an option of the recipe bdpe"),
-    ({}, of("site", "--recipe", "bdpe"), "--recipe bdpe learns two classes alone; auto and obl"),
-    ({}, of("rings", "--recipe", "rf_l"), "--recipe rf_l learns two classes alone"),
+    ({}, (*FIT, "--monotone", "age=+1"), "the recipe 'bdpe' takes no monotone"),
+    (
+        {},
+        of("site", "--recipe", "bdpe"),
+        "'bdpe' takes no target, as these do: ['auto', ",
+    ),
+    ({}, of("rings", "--recipe", "rf_l"), "'rf_l' takes no target"),
     ({}, of("rings", "--monotone", "age"), "--monotone must be NAME=+1 or NAME=-1, got 'age'"),
     ({}, of("rings", "--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
     ({}, of("rings", "--monotone", "job=+1"), "monotone must map columns that have an order"),
@@ -332,10 +337,10 @@ FORMS = [
 FREE = ("--domain", "domain.json", "--rows", "70", "--epsilon", "1", "--out", "new.json")
 TUNED = ("fit", "rows.csv", *FREE, "--recipe", "tuned")
 FORMS += [
-    (only(LABELS["site"]), TUNED, "--recipe tuned learns two classes alone; auto and obl"),
-    (only(LABELS["rings"]), TUNED, "--recipe tuned learns two classes alone; auto and obl"),
-    (only(TWO, **WEIGHT), TUNED, "--recipe tuned scores every row alike"),
-    ({}, (*TUNED, "--monotone", "age=+1"), "--monotone is not an option"),
+    (only(LABELS["site"]), TUNED, "'tuned' takes no target"),
+    (only(LABELS["rings"]), TUNED, "'tuned' takes no target"),
+    (only(TWO, **WEIGHT), TUNED, "--recipe tuned takes no weights"),
+    ({}, (*TUNED, "--monotone", "age=+1"), "takes no monotone"),
     (
         only(TWO, **WEIGHT),
         ("fit", "rows.csv", *FREE, "--recipe", "lazybb_rules"),
@@ -367,7 +372,7 @@ def test_too_many_rows_are_refused_without_their_number(here, capsys):
 
 def test_where_a_model_cannot_be_written_nothing_is_learned(here, capsys, monkeypatch):
     """A fit that is lost has spent its budget."""
-    monkeypatch.setattr(training_fit, "learn", lambda *_: pytest.fail("learned"))
+    monkeypatch.setattr(training_fit, "learn", lambda *_, **__: pytest.fail("learned"))
     kept = Path("model.json").read_text()
     Path("folder").mkdir()
     for out, expected in (
@@ -406,7 +411,7 @@ def test_monotone_columns_reach_the_recipe(here, capsys, monkeypatch):
 
 
 def test_a_bug_keeps_its_traceback(here, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise ValueError("a bug")
 
     monkeypatch.setattr(training_fit, "learn", fail)
@@ -480,7 +485,7 @@ def audited(here, monkeypatch):
     def audit(key, near, recipe, transcripts):
         seen.near.append(near)
         loss = seen.loss
-        return audits.Audit(1.0, loss, {"leaf": loss}, {}, 60, transcripts, {})
+        return audits.Audit(1.0, loss, {"leaf": loss}, 60, transcripts, {})
 
     monkeypatch.setattr(audits, "audit", audit)
     return seen
@@ -535,7 +540,7 @@ def test_progress_is_for_terminals_and_has_no_number_of_what_is_private(here, ca
     """A time would tell how many runs a choice made, and how many rows a file has."""
 
     def shown(seconds):
-        with output.working("learning"):
+        with working("learning"):
             time.sleep(seconds)
         return capsys.readouterr().err
 

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt.cli import output
-from dpbt.cli.errors import BAD_INPUT, status_of
+from dpbt.cli.shared import BAD_INPUT, keep, status_of
 from dpbt.common import storage
 from dpbt.data import convert
 from dpbt.training import fit as training_fit
@@ -186,7 +185,7 @@ def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys,
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         file.write_text("the model")
 
-    kept = output.keep(path, save)
+    kept = keep(path, save)
     assert kept.read_text() == "the model"
     assert kept.is_relative_to(elsewhere)
     warning = f"warning: {path}: {os.strerror(errno.ENOSPC)}; move {kept} there\n"
@@ -197,7 +196,7 @@ def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys,
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
     with pytest.raises(OSError, match=r"model\.json"):
-        output.keep(path, never)
+        keep(path, never)
 
 
 @pytest.mark.slow

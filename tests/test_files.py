@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.data.files import blocks_of_file, names_of, read_columns

@@ -466,7 +466,6 @@ def test_odd_input_of_audits_is_refused_in_one_line():
         (lambda: audit.audit(key, near, several, 1), "one setting"),
         (lambda: audit.audit(key, near, None, 1), "expected a recipe.*got NoneType"),
         (lambda: audit.audit(0, near, recipe, 1), "key must be a typed key"),
-        (lambda: audit.audit(key, near, recipe, 1, memory_mb=0), "memory_mb must be greater"),
         (lambda: audit.pair_loss(key, table, None, recipe, 1), "expected a table"),
         (lambda: audit.pair_loss(key, table, table, several, 1), "one setting"),
         (lambda: audit.pair_loss(key, table, table, recipe, 0), "transcripts must be"),

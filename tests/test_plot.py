@@ -67,20 +67,6 @@ def test_few_of_many_thresholds_are_named():
     assert words == ["1", "10", "100", "1,000", "10,000"]
 
 
-def test_a_pair_is_a_map_of_colours_around_0():
-    ax = plot.shape(MODELS["oblivious"], DOMAIN, ("age", "member"))
-    values = effects.partial_dependence(MODELS["oblivious"], ("age", "member"), DOMAIN).values
-    drawn = ax.collections[0].get_array()
-    assert drawn.mask.any(axis=1).tolist() == [True, True, True, True]
-    np.testing.assert_allclose(np.delete(np.delete(drawn, 2, 0), 4, 1), values.T)
-    assert drawn.mask[2].all()  # between the bins of a column and the one apart
-    assert drawn.mask[:, 4].all()
-    reach = np.abs(values).max()
-    assert ax.collections[0].get_clim() == (-reach, reach)
-    assert ax.get_ylabel() == "member"
-    ax.figure.canvas.draw()
-
-
 def test_bars_are_the_effects_in_their_order():
     found = effects.attribute_effects(MODELS["bdpe"], DOMAIN)
     ax = plot.attributes(MODELS["bdpe"], DOMAIN, most=3)
@@ -110,7 +96,6 @@ def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
         ax = plot.shape(model, domain, "size", class_=name)
         np.testing.assert_allclose(ax.patches[0].get_data().values, scores[:, number], atol=1e-6)
         assert ax.get_ylabel() == f"mean score of {name}"
-    plot.shape(model, domain, ("size", "kind"), of="probability", class_="x")
     plot.attributes(model, domain)
     for wrong in (None, "w", 0):
         with pytest.raises(ValueError, match="class_ must be one of"):
@@ -125,7 +110,6 @@ def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
     with pytest.raises(ValueError, match="class_ is for"):
         plot.shape(model, domain, "size", class_="x")
     plot.attributes(model, domain)
-    plot.shape(model, domain, ("size", "kind"))
 
 
 # What is refused, and what is not needed.
@@ -149,7 +133,7 @@ def test_bad_arguments_are_refused(tmp_path):
         assert draw(bare, DOMAIN) is not None
     for wrong in ((), ("age", "age"), ("age", "job", "rank")):
         with pytest.raises(ValueError, match="the names of one column, or of two"):
-            plot.shape(model, DOMAIN, wrong)
+            effects.partial_dependence(model, wrong, DOMAIN)
     for draw, options, words in (
         (plot.shape, {"attribute": "height"}, "no column 'height', it has"),
         (plot.shape, {"attribute": "age", "of": "odds"}, "of must be one of"),
@@ -193,7 +177,7 @@ def run(capsys, *words):
 
 def test_the_command_writes_pictures(saved, tmp_path, capsys):
     assert saved["bdpe"].about.domain
-    model, drawn = saved.path("bdpe"), (("--attributes",), ("--shape", "age", "job"))
+    model, drawn = saved.path("bdpe"), (("--attributes",), ("--shape", "job"))
     for number, words in enumerate(drawn):
         out = tmp_path / "new" / f"{number}.png"
         assert run(capsys, "plot", model, *words, "--out", out) == (0, f"wrote {out}\n", "")

@@ -143,8 +143,8 @@ def test_public_mistakes_are_refused_by_name(rows):
         (frame, y, "distinct names"),
         (X, y[:-1], "same length"),
         (X, None, "target y is None"),
-        (X, np.ones((50, 2)), "one column of labels"),
-        (X, Frame({"a": y, "b": y}), "one column of labels"),
+        (X, np.ones((50, 2)), "one column"),
+        (X, Frame({"a": y, "b": y}), "one column"),
     ):
         with pytest.raises(ValueError, match=words):
             boosting().fit(given, labels)
@@ -331,9 +331,6 @@ def test_a_pickled_estimator_is_the_same(make, rows):
         assert str(again.ledger_) == str(estimator.ledger_)
         assert again.epsilon == 1.0
     assert not hasattr(pickle.loads(pickle.dumps(make())), "model_")
-    estimator._made["epsilon"] = 19.0
-    with pytest.raises(ValueError, match="make another recipe"):
-        pickle.loads(pickle.dumps(estimator))
 
 
 @pytest.mark.parametrize("make", [boosting, forest])
@@ -342,10 +339,14 @@ def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(make, rows):
     disjoint = {"recipe": functools.partial(TREE_GROUP, disjoint=True)} if make is forest else {}
     estimator = make(**disjoint).fit(X, y)
     state = estimator.__getstate__()
-    axes = {length for leaf in jax.tree.leaves(state["_arrays"]) for length in np.shape(leaf)}
+    axes = {
+        length
+        for leaf in jax.tree.leaves(tuple(state["model_"].hypotheses))
+        for length in np.shape(leaf)
+    }
     assert not axes & {50, 64}
     kept = set(vars(estimator)) - set(estimator.get_params())
-    public = {"_made", "_reading", "classes_", "model_", "n_features_in_"}
+    public = {"_reading", "classes_", "model_", "n_features_in_"}
     assert kept == public | {"owner_report_"}
     assert "owner_report_" not in state
     assert not hasattr(pickle.loads(pickle.dumps(estimator)), "owner_report_")

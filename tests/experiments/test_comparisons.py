@@ -14,7 +14,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.privacy import accounting
 from experiments import __main__ as command_line

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dpbt.cli.errors import STOPPED, InputError, of_input
+from dpbt.cli.shared import STOPPED, InputError, of_input
 from experiments import __main__ as command_line
 from experiments import demo as demos
 from experiments.common import commands, progress

@@ -10,7 +10,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.privacy import keys
 from experiments.common import commands, results, tables, timing
 from experiments.common import peers as rivals

@@ -9,7 +9,7 @@ import argparse
 import json
 import time
 
-from dpbt.cli.errors import of_input
+from dpbt.cli.shared import of_input
 from dpbt.sweeps import plan, runner
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress

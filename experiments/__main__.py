@@ -22,7 +22,6 @@ COMMANDS = {
     "sampling": "experiments.comparisons.sampling",
     "bench": "experiments.bench",
     "splits": "experiments.comparisons.splits",
-    "messages": "experiments.messages",
     "data": "experiments.common.data.command",
     "reproduction": "experiments.reproduction",
     **{name: f"experiments.papers.{name}" for name in PAPERS},

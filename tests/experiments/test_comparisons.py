@@ -3,8 +3,6 @@
 import itertools
 import json
 import math
-import re
-import sys
 from pathlib import Path
 
 import jax
@@ -16,13 +14,11 @@ import dpbt
 from dpbt import recipes
 from dpbt.cli.shared import InputError
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.privacy import accounting
 from experiments import __main__ as command_line
-from experiments.common import data, pages, peers, ranks, results
+from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import targets
 from experiments.comparisons import ablation, binary, measures, splits, study
-from experiments.comparisons import targets as methods
 from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
@@ -82,30 +78,6 @@ def fail(*_):
     raise AssertionError("measured again")
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_run_names_absent_methods_and_a_second_run_measures_nothing(
-    name, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, "diffprivlib", None)
-    chosen = TASKS[name].smoke["methods"][1:]
-    words = ("--smoke", "--json", "--out", tmp_path, "--methods", *chosen)
-    assert run(name, *words) == 0
-    printed = capsys.readouterr()
-    lines = json.loads(printed.out)
-    assert [line["method"] for line in lines] == list(chosen[1:])
-    assert all(tuple(line) == TASKS[name].keys for line in lines)
-    assert re.search("skipped: diffprivlib-[a-z]+: install the extra `peers`", printed.err)
-
-    before = (tmp_path / f"{name}.csv").read_bytes()
-    monkeypatch.setattr("experiments.comparisons.task.Task.line", fail)
-    assert run(name, *words) == 0
-    assert json.loads(capsys.readouterr().out) == lines
-    assert (tmp_path / f"{name}.csv").read_bytes() == before
-    if name != "frontier" or lines:
-        with pytest.raises(AssertionError, match="measured again"):
-            run(name, *words, "--bound", 2)  # other rows, so other numbers
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_the_smallest_run_of_auto_is_resumed_and_shown(name, tmp_path, capsys, monkeypatch):
@@ -154,16 +126,6 @@ def test_the_larger_class_states_the_shares_of_the_training_rows(task):
     assert found["accuracy_sd"] == pytest.approx(np.std(accuracies, ddof=1))
 
 
-def test_the_mean_and_the_median_are_those_of_the_training_rows():
-    given = ours(Numeric(10, 90))
-    taught = np.clip(given.data.cells[~given.tests[0]], 10, 90)
-    for name, expected in (("mean", taught.mean()), ("median", np.median(taught))):
-        found = methods.NUMBERS[name].fit(given, 0, math.inf, 0.0)
-        np.testing.assert_allclose(found.predicted, expected)
-    found = REGRESSION.line(Cell("two columns", "mean", None, None), given)
-    assert -0.2 < found["r2_mean"] <= 0
-
-
 @pytest.mark.parametrize("budget", [(0.1, 0.0), (5.0, 0.0), (1.0, 5e-8), (math.inf, 0.0)])
 def test_the_setting_of_auto_is_what_auto_runs(budget):
     epsilon, delta = budget
@@ -172,35 +134,6 @@ def test_the_setting_of_auto_is_what_auto_runs(budget):
     expected, found = recipes.auto(**common), recipes.oblivious_boost(**common, **numbers)
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
-
-
-def test_each_change_changes_one_part_where_it_has_a_meaning():
-    given, auto = ours(), binary.METHODS["auto"].setting
-    for method in binary.ABLATION.values():
-        pairs = [
-            (method.setting(given, e, d), auto(given, e, d)) for e in (0.1, 500.0) for d in (0, 0.1)
-        ]
-        different = [(a, b) for a, b in pairs if a is not None]
-        assert different
-        assert all(a != b for a, b in different)
-    numbers = ablation.numbers(5000, 2, 1.0, 1e-6)
-    other = ablation.changed(numbers, ablation.CHANGES["zcdp"], 1.0, 1e-6)["epsilon"]
-    assert other < 1
-    rho = float(accounting.gdp_mu(other, 1e-6)) ** 2 / 2
-    assert rho == pytest.approx(float(accounting.zcdp_rho(1.0, 1e-6)), rel=1e-6)
-
-
-def test_peers_read_declared_values_and_bounds():
-    columns = {"age": np.array([-5.0, 20.0, np.nan]), "job": np.array(["cook", "cook", "clerk"])}
-    rows = peers.rows_of(data.Dataset("x", DOMAIN, columns, np.array([True, False, True])))
-    np.testing.assert_array_equal(rows.numbers, [[0, 2], [20, 2], [0, 0]])
-    np.testing.assert_array_equal(rows.bounds, [[0, 100], [0, 3]])
-    assert list(rows.nominal) == [False, True]
-    assert (rows.unit.min(), rows.unit.max()) == (0, 1)
-    assert np.linalg.norm(rows.unit, axis=1).max() <= math.sqrt(2)
-    assert list(rows.where(np.array([False, True, True])).label) == [0, 1]
-    for kind, of in ((Nominal(("x", "y", "never")), np.int64), (Numeric(0, 100), np.float64)):
-        assert ours(kind).numbers.label.dtype == of
 
 
 def test_measures_of_predictions():
@@ -222,46 +155,6 @@ def test_measures_of_predictions():
     assert [found[name] for name in ("rmse", "mae", "r2")] == pytest.approx(
         [math.sqrt(3), 1, 1 - 9 / 8]
     )
-
-
-def test_a_quarter_of_each_class_is_held_out():
-    target = np.repeat([0, 1, 2], [40, 8, 3])
-    found = study.test_rows(target, 0)
-    assert list(np.bincount(target[found], minlength=3)) == [10, 2, 0]
-    assert study.test_rows(np.linspace(0, 1, 50), 0).sum() == 12
-    assert (study.test_rows(target, 0) != study.test_rows(target, 1)).any()
-
-
-class Broken:
-    """A model that never saw class 1, and gives no number in its first row."""
-
-    classes_ = np.array([0, 2])
-
-    def predict_proba(self, rows):
-        return np.where(np.arange(len(rows))[:, None] == 0, np.nan, [[0.25, 0.75]])
-
-    def predict(self, rows):
-        return np.array([-1e9, np.nan, 50.0])[: len(rows)] if len(rows) > 2 else np.full(2, 2)
-
-
-def test_predictions_of_other_libraries_are_put_in_the_declared_classes_and_range():
-    given = ours(Nominal(("x", "y", "z")))
-    predicted, probability = methods._as_classes(given, Broken(), np.zeros((2, 1)))
-    assert list(predicted) == [2, 2]
-    np.testing.assert_allclose(probability, [[1 / 3, 1 / 3, 1 / 3], [0.25, 0, 0.75]])
-    predicted, _ = methods._as_numbers(ours(Numeric(10, 90)), Broken(), np.zeros((3, 1)))
-    np.testing.assert_array_equal(predicted, [10, 50, 50])
-
-
-def test_boosting_without_privacy_learns_both_tasks():
-    given = ours(Nominal(("x", "y", "never")))
-    found = methods.CLASSES["boosting"].fit(given, 0, math.inf, 0.0)
-    assert found.probability is not None
-    np.testing.assert_allclose(found.probability.sum(axis=1), 1)
-    assert not found.probability[:, 2].any()
-    given = ours(Numeric(0, 100))
-    found = methods.NUMBERS["boosting"].fit(given, 0, math.inf, 0.0)
-    assert np.corrcoef(found.predicted, given.target[given.tests[0]])[0, 1] > 0.5
 
 
 @pytest.mark.slow
@@ -310,25 +203,6 @@ def test_data_sets_are_known_and_their_targets_declared():
             assert given.column in layout.names
     with pytest.raises(InputError, match="no target of 'banknote' is declared"):
         targets.load_target("banknote", 10)
-
-
-def test_rows_without_one_class_are_left_out():
-    layout = targets.declared("firmteacher").layout
-    assert layout is not None
-    strokes = "1 0 " * 8
-    words = [layout.split(strokes + flags)[-1] for flags in ("0 1 0 0", "0 0 0 0", "1 0 1 0")]
-    assert words == ["reverse", "none", "none"]
-
-
-@pytest.mark.parametrize("name", ["abalone", "cardiotocography"])
-def test_the_target_of_real_files_is_no_attribute(data_folder, name):
-    found, given = targets.load_target(name, 10, data_folder), targets.declared(name)
-    assert given.column not in found.domain
-    assert len(found.cells) == data.ENTRIES[name].rows
-    if isinstance(given.kind, Nominal):
-        assert set(found.target) == set(range(len(given.kind.names)))
-    else:
-        np.testing.assert_array_equal(found.target, found.cells)  # none is beyond its range
 
 
 # Pages and figures.
@@ -435,10 +309,3 @@ def test_refusals(capsys, tmp_path, monkeypatch):
     assert "magic: no " in message
     assert "yeast: no " in message
     assert not list(tmp_path.glob("*.csv"))
-    assert run("frontier", "--ablation", "--methods", "auto") == 2
-    assert run("regression", "--bound", "0.5") == 2
-    assert run("regression", "--methods", "larger-class") == 2
-    message = capsys.readouterr().err
-    assert "--methods must be left out" in message
-    assert "must be at least 1, got 0.5" in message
-    assert "invalid choice: 'larger-class'" in message

@@ -138,16 +138,6 @@ def test_the_first_model_on_bundled_data(tmp_path):
     assert auroc > 0.85
 
 
-def test_the_readable_model_on_bundled_data(tmp_path):
-    printed = tutorial_page.run(PAGE, tmp_path, cancer_files(tmp_path), without=FIRST)
-    check_the_rules(printed)
-
-    recipe = dpbt.recipes.bdpe(epsilon=1.0, rows=450, rounds=8, depth=3, criterion="gini")
-    assert only(printed, "site") == f"{dpbt.ledger(recipe)}\n"
-    _, auroc = measured(only(printed, "score of a row"))
-    assert auroc > 0.6
-
-
 @pytest.mark.slow
 def test_the_page_runs_on_adult_and_prints_what_it_shows(data_folder, tmp_path):
     tutorial_page.make_files(PAGE, (data_folder / "adult").resolve(), tmp_path)

@@ -16,7 +16,6 @@ COMMANDS = {
     "fit": fit,
     "predict": predict,
     "explain": models.Explain,
-    "plot": models.Plot,
     "statement": models.Statement,
     "audit": audit,
     "domain": rows.Domains,

@@ -416,14 +416,6 @@ def test_a_model_without_a_domain_reads_no_files(here, capsys):
     assert refusal(capsys, "explain", "bare.json")
 
 
-def test_a_template_has_names_alone(here, capsys):
-    names = Path("rows.csv").read_text().splitlines()[0].split(",")
-    found = run(capsys, *TEMPLATE, "rows.csv", "--label", "class")
-    assert found[:2] == (0, template(names, "class"))
-    assert run(capsys, *TEMPLATE, "--columns", "a", "b", "--out", "t.json")[0] == 0
-    assert Path("t.json").read_text() == template(["a", "b"])
-
-
 def test_parquet_is_read_cell_by_cell(here, capsys):
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -64,7 +64,6 @@ def test_what_is_private_is_the_owners_alone(files, model, what, umask):
 
 PUBLIC = {
     "a model": lambda model: dpbt.load(model).save("found"),
-    "a picture": lambda model: run("plot", model, "--attributes", "--out", "found.png"),
     "a template": lambda _: run("domain", "template", "rows.csv", "--out", "found"),
 }
 

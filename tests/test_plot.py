@@ -1,4 +1,4 @@
-"""Pictures of models, and the command that writes them."""
+"""Pictures of models."""
 
 import dataclasses
 import inspect
@@ -10,17 +10,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import __main__ as command_line
 from dpbt import effects, plot
 from dpbt.data.domains import Nominal, Numeric
-from tests.pictured import DOMAIN, MODELS, ROWS, Saved, columns_of, random_model
+from tests.pictured import DOMAIN, MODELS, ROWS, columns_of, random_model
 
 matplotlib.use("Agg")
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    return Saved(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(autouse=True)
@@ -109,16 +103,16 @@ def test_bad_arguments_are_refused(tmp_path):
     bare, exact = dpbt.load(tmp_path / "bare.json"), dataclasses.replace(model, splits=None)
     table = dpbt.table(DOMAIN, columns_of(0), np.arange(ROWS) % 2 == 0)
     other = {**DOMAIN, "age": Numeric(0, 100, bins=9)}
-    for draw in (plot.attributes, lambda m, d: plot.shape(m, d, "age")):
-        for of, domain, words in (
-            (model, other, "other splits"),
-            (exact, DOMAIN, "exact numbers"),
-            (bare, None, "a domain must map column names"),
-            (table, DOMAIN, "expected a model"),
-        ):
-            with pytest.raises(ValueError, match=words):
-                draw(of, domain)
-        assert draw(bare, DOMAIN) is not None
+    for of, domain, words in (
+        (model, other, "other splits"),
+        (exact, DOMAIN, "exact numbers"),
+        (bare, None, "a domain must map column names"),
+        (table, DOMAIN, "expected a model"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            plot.attributes(of, domain)
+        with pytest.raises(ValueError, match=words):
+            plot.shape(of, domain, "age")
     for wrong in ((), ("age", "age"), ("age", "job", "rank")):
         with pytest.raises(ValueError, match="the names of one column, or of two"):
             effects.partial_dependence(model, wrong, DOMAIN)
@@ -138,58 +132,8 @@ def test_no_function_takes_private_rows():
         assert set(inspect.signature(draw).parameters) <= public
 
 
-def test_drawing_without_matplotlib_names_the_extra(saved, monkeypatch, tmp_path, capsys):
-    assert saved["bdpe"].about.domain
+def test_drawing_without_matplotlib_names_the_extra(monkeypatch):
     for name in ("matplotlib", "matplotlib.pyplot"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'dpbt\[figures\]'"):
-        plot.attributes(saved["bdpe"])
-    words = ("plot", saved.path("bdpe"), "--attributes", "--out", tmp_path / "p.png")
-    status, _, err = run(capsys, *words)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "pip install 'dpbt[figures]'" in err
-
-
-# The command.
-
-
-def run(capsys, *words):
-    status = command_line.main(list(map(str, words)))
-    return status, *capsys.readouterr()
-
-
-def test_the_command_writes_pictures(saved, tmp_path, capsys):
-    assert saved["bdpe"].about.domain
-    model, drawn = saved.path("bdpe"), (("--attributes",), ("--shape", "job"))
-    for number, words in enumerate(drawn):
-        out = tmp_path / "new" / f"{number}.png"
-        assert run(capsys, "plot", model, *words, "--out", out) == (0, f"wrote {out}\n", "")
-        assert plt.imread(out).shape[2] == 4
-    assert plt.get_fignums() == []
-    out = tmp_path / "p.svg"
-    assert run(capsys, "plot", model, "--shape", "age", "--of", "probability", "--out", out)[0] == 0
-    assert "<svg" in out.read_text()
-    assert (
-        "must end in .png, .pdf, .svg"
-        in run(capsys, "plot", model, "--attributes", "--out", tmp_path / "p.txt")[2]
-    )
-    assert "the file exists" in run(capsys, "plot", model, "--attributes", "--out", out)[2]
-
-
-@pytest.mark.parametrize(
-    ("name", "words", "expected"),
-    [
-        ("halfspace", ("--shape", "age", "--of", "probability"), "defines no probability"),
-        ("bdpe", (), "one of the arguments --attributes --shape is required"),
-        ("none", ("--attributes",), "No such file"),
-    ],
-)
-def test_a_picture_that_cannot_be_drawn_is_one_line(name, words, expected, saved, tmp_path, capsys):
-    out = tmp_path / "p.png"
-    assert name == "none" or saved[name].about.domain
-    model = saved.path(name)
-    status, printed, err = run(capsys, "plot", model, *words, "--out", out)
-    assert (status, printed) == (2, "")
-    assert expected in err
-    assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+        plot.attributes(MODELS["bdpe"], DOMAIN)

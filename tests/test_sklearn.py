@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import json
 import pickle
 import subprocess
 import sys
@@ -244,20 +243,6 @@ def test_classes_are_declared_and_never_read_off_the_labels(rows):
     third[:5] = ["maybe", None, 3.5, "NO", float("nan")]
     assert boosting(classes=("no", "yes")).fit(X, third).classes_.tolist() == ["no", "yes"]
     assert boosting(classes=(-1, 1)).fit(X, 2 * y - 1).predict(X).min() == -1
-
-
-def test_a_domain_from_a_file(people, tmp_path):
-    X, y = people
-    columns = {
-        "age": {"type": "numeric", "low": 0, "high": 100},
-        "job": {"type": "nominal", "values": ["clerk", "smith"]},
-    }
-    label = {"column": "member", "positive": "yes", "negative": "no"}
-    path = tmp_path / "domain.json"
-    path.write_text(json.dumps({"columns": columns, "label": label}))
-    estimator = boosting(domain=path, classes=None).fit(X, y)
-    assert estimator.classes_.tolist() == ["no", "yes"]
-    assert list(estimator.domain_) == ["age", "job"]
 
 
 def test_votes_have_no_probabilities(rows):

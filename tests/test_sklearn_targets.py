@@ -216,13 +216,9 @@ def test_labels_of_a_file(rows, tmp_path, one_noise):
         return path
 
     sites = {"column": "site", "type": "nominal", "values": ["top", "low", "mid"]}
-    estimator = several(domain=written(sites), classes=None)
     words = np.array(["low", "mid", "top"])[y]
-    assert estimator.fit(X, words).classes_.tolist() == ["low", "mid", "top"]
-    assert estimator.score(X, words) > 0.5
-    with pytest.raises(ValueError, match="target_range must be stated"):
-        number(domain=path, target_range=None).fit(X, numbers)
-
+    estimator = several(domain=written(sites), classes=None).fit(X, words)
+    assert estimator.classes_.tolist() == ["low", "mid", "top"]
     rings = {"column": "rings", "type": "numeric", "low": 0, "high": 40}
     estimator = number(domain=written(rings), target_range=None, random_state=1).fit(X, numbers)
     same = number(random_state=1).fit(X, numbers)

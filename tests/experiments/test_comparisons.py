@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 
 import jax
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -22,18 +21,11 @@ from experiments.comparisons import ablation, binary, measures, splits, study
 from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
-from paper_figures import comparisons as figures
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOMAIN = {"age": Numeric(0, 100, bins=4, missing=True), "job": Nominal(("clerk", "smith", "cook"))}
 TASKS = {task.name: task for task in (FRONTIER, TUNING, CLASSES, REGRESSION)}
 PAGES = {"classes": "classes_and_regression", "regression": "classes_and_regression"}
-RIVALS = {
-    "frontier": "diffprivlib-forest",
-    "classes": "diffprivlib-forest",
-    "regression": "diffprivlib-linear",
-}
-PLAIN = {"frontier": "larger-class", "classes": "larger-class", "regression": "mean"}
 
 
 def ours(kind=None, rows=400):
@@ -57,17 +49,6 @@ def line(task, dataset, method, epsilon, delta, first, **more):
     origin |= {"commit": "c", "jax": "j", "device": "d", "seconds": 0.2}
     cell = {"dataset": dataset, "method": method, "epsilon": epsilon, "delta": delta}
     return {**cell, **found, **origin, **more}
-
-
-def lines_of(task):
-    name = task.name
-    return [
-        *(line(task, "a", "auto", e, d, 0.8 + 0.01 * e) for e in (0.1, 1.0) for d in (0.0, 1e-6)),
-        *(line(task, "a", RIVALS[name], e, 0.0, 0.805) for e in (0.1, 1.0)),
-        line(task, "a", "boosting", None, None, 0.97),
-        line(task, "a", "auto-without-noise", None, None, 0.95),
-        line(task, "a", PLAIN[name], None, None, 0.5),
-    ]
 
 
 def run(command, *words):
@@ -208,81 +189,10 @@ def test_data_sets_are_known_and_their_targets_declared():
 # Pages and figures.
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_pages_hold_what_the_lines_say_and_nothing_else_changes(name, tmp_path, capsys):
-    task, page = TASKS[name], tmp_path / "page.md"
-    made = pages_of(task)
-    marks = "\n".join(f"<!-- {name}: {each} -->\nold\n{made.end}" for each in made.tables)
-    other = "<!-- other: origin -->\nkept\n<!-- other: end -->"
-    page.write_text(f"before\n{marks}\n{other}\nafter\n")
-    more = [
-        line(task, "a", "auto:depth-4", 1.0, 0.0, 0.8),
-        line(task, "a", "auto:clip-1", 1.0, 0.0, 0.9, splits=3),
-    ]
-    results.write_columns(tmp_path / f"{name}.csv", lines_of(task) + more * (name == "frontier"))
-    assert run(name, "--doc", page, "--out", tmp_path) == 0
-    found = page.read_text()
-    assert found.startswith("before\n")
-    assert found.endswith(f"{other}\nafter\n")
-    assert "old" not in found
-    values = {"frontier": ".500 {} .50", "classes": "{} .500 0.5", "regression": "{} 0.5 0.5"}[name]
-    small, large, rival, level = (values.format(at) for at in (".801", ".810", ".805", ".970"))
-    assert f"| `auto` | pure | {small} | **{large}** |" in found
-    assert f"| `{RIVALS[name]}` | pure | **{rival}** | {rival} |" in found
-    assert f"| `boosting` | no privacy | {level} |  |" in found
-    if name == "frontier":
-        assert "| a | 0.970 | 0.950 | -2.0 | -14.9 | -14.0 | -14.9 | -14.0 |" in found
-        assert "| depth 4 | -1.0 / +0.0 (1) |" in found
-        assert "| clip 1 |  |" in found  # it has another number of splits
-    assert str(tmp_path / f"{name}.csv") in capsys.readouterr().out
-    assert run(name, "--doc", page, "--out", tmp_path / "nothing saved") == 0
-    assert page.read_text() == found
-    with pytest.raises(InputError, match="found none"):
-        pages.filled(made, other, [], "page")
-    with pytest.raises(InputError, match="found nothing"):
-        pages.filled(made, f"<!-- {name}: nothing -->\n{made.end}", [], "page")
-
-
-def test_pages_of_tuning_hold_differences_to_auto():
-    made, task = pages_of(TUNING), FRONTIER
-    page = "\n".join(f"<!-- tuning: {name} -->\nold\n{made.end}" for name in made.tables)
-    assert pages.filled(made, page, lines_of(task), "page").count("Not measured yet.") == 3
-    tuned = [
-        line(task, "a", "tuned", 1.0, 0.0, 0.85, log_loss_mean=0.45),
-        line(task, "a", "hindsight", 1.0, 0.0, 0.82),
-    ]
-    found = pages.filled(made, page, [*lines_of(task), *tuned], "page")
-    assert "Not measured yet." not in found
-    assert ".810: +4.0 / - / +1.0 |" in found
-    assert ".500: -0.050 / - / +0.000 |" in found
-    assert "| `tuned` | log loss |  | -0.050 (1/1) |  |  |" in found
-
-
 @pytest.mark.parametrize("name", TASKS)
 def test_the_page_is_made_of_its_summary(name):
     page, lines = DOCS / f"{PAGES.get(name, name)}.md", results.read_csv(DOCS / f"{name}.csv", name)
     assert pages.filled(pages_of(TASKS[name]), page.read_text(), lines, "page") == page.read_text()
-
-
-def test_figures_have_a_line_for_each_method(tmp_path, monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    for name in PLAIN:
-        lines = lines_of(TASKS[name])
-        results.write_columns(tmp_path / f"{name}.csv", lines)
-    curves = figures.curves(tmp_path)["a"].axes
-    auto = next(at for at in curves[0].lines if at.get_label() == "auto")
-    np.testing.assert_allclose(auto.get_xydata(), [[0.1, 0.199], [1.0, 0.19]])
-    labels = {at.get_label() for at in curves[1].lines}
-    assert "diffprivlib-forest" in labels  # pure, so valid at every delta
-    assert figures.ranks(tmp_path).axes
-
-    for name, expected in {"classes": [0.801, 0.81], "regression": [1, 1]}.items():
-        drawn = figures.by_dataset(name, tmp_path)  # the mean has the same error
-        auto = next(at for at in drawn.axes[0].lines if at.get_label() == "auto, pure")
-        np.testing.assert_allclose(auto.get_ydata(), expected)
-        names = {at.get_label() for at in drawn.axes[0].lines}
-        assert {"auto, delta", "boosting, no privacy"} <= names
-    plt.close("all")
 
 
 def test_levels_that_ask_nothing_new_are_counted():

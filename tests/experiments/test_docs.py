@@ -74,11 +74,6 @@ def make_files(page: str, folder: Path) -> None:
         text = (ROOT / "docs" / other).read_text()
         (block,) = [block for block in blocks(text, "sh") if block.startswith(start)]
         pages.run(block, folder)
-    if page == "pictures.md":
-        domain = {"age": dpbt.domains.Numeric(18, 90, bins=4), "income": dpbt.domains.Numeric(0, 9)}
-        table = dpbt.table(domain, {"age": [20, 70], "income": [1, 2]}, [False, True])
-        recipe = dpbt.recipes.bdpe(epsilon=9.0, rows=9, rounds=1, depth=2, criterion="gini")
-        dpbt.fit(dpbt.fresh_key(), table, recipe).save("model.json", domain=domain)
 
 
 @pytest.mark.parametrize(

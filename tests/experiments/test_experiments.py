@@ -9,7 +9,6 @@ import pytest
 from dpbt.common.types import ADD_REMOVE, REPLACE_ONE
 from experiments import __main__ as command_line
 from experiments import demo as demos
-from experiments.common import data
 from paper_figures import __main__ as figures
 
 PAPER = "nock_henecka_2020"
@@ -74,25 +73,6 @@ def test_audit_prints_one_json_object(capsys):
     assert found["neighbours"] == 569
     assert 0 < found["largest_loss"] <= found["claimed_epsilon"] <= 1
     assert set(found["by_mechanism"]) == {"exponential", "discrete laplace"}
-
-
-def test_no_row_of_a_persons_file_is_an_error(person):
-    """A row whose label is neither class is left out; every other row stays as it is."""
-    lines = person[0].read_text()
-    expected = data.from_csv(*person)
-    person[0].write_text(lines + "\n\n".join(["p,1,2,yes,2", "p,1,2", 'p,"1,2,yes,1', ",,,,"]))
-    found = data.from_csv(*person)
-    np.testing.assert_array_equal(found.splits, expected.splits)
-    np.testing.assert_array_equal(found.label, expected.label)
-
-    person[0].write_text(lines + "p,old,-inf,maybe,1.0\n")
-    more = data.from_csv(*person)
-    np.testing.assert_array_equal(more.splits[:60], expected.splits)
-    assert more.label[60]
-    assert more.splits[60].sum() == 0
-    for only in ("", "p,1,2,yes,1\n"):
-        person[0].write_text("name,age,weight,smoker,ill\n" + only)
-        assert len(data.from_csv(*person).label) == len(only.split())
 
 
 def test_the_private_number_of_rows_is_no_bound():

@@ -5,8 +5,6 @@ them.
 import dataclasses
 import hashlib
 import http.server
-import io
-import tarfile
 import threading
 from pathlib import Path
 
@@ -14,9 +12,6 @@ import pytest
 
 from experiments import __main__ as command_line
 from experiments.common import data
-from experiments.common.data.entry import File
-from experiments.common.data.fetch import fetch
-from experiments.common.data.unpack import uncompress, untar
 
 TEXT = b"republican,y\ndemocrat,n\n" * 3
 
@@ -144,57 +139,3 @@ def test_what_goes_wrong_is_one_line_and_leaves_nothing(
     assert message.startswith(f"error: {address}{where}/voting/{voting.files[0].name}: ")
     assert words in message
     assert not (tmp_path / "mine").exists()
-
-
-def compressed(content: bytes) -> bytes:
-    """What `compress` could write: codes of nine bits, one for each byte."""
-    assert len(content) < 255
-    bits = "".join(f"{byte:09b}"[::-1] for byte in content)
-    bits += "0" * (-len(bits) % 8)
-    return b"\x1f\x9d\x90" + bytes(int(bits[k : k + 8][::-1], 2) for k in range(0, len(bits), 8))
-
-
-def archived(content: bytes) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        member = tarfile.TarInfo("contest/rows.data")
-        member.size = len(content)
-        archive.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
-
-
-UNPACK = {
-    "rows.data.Z": (compressed(TEXT), uncompress),
-    "rows.tar.gz": (
-        archived(TEXT),
-        lambda download, file: untar(download, file, member="rows.data"),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNPACK)
-def test_archives_are_unpacked(tmp_path, serve, voting, name):
-    packed, unpacker = UNPACK[name]
-    put(tmp_path / "served" / name, packed)
-    address, asked = serve(tmp_path / "served")
-    file = File("rows.data", digest(TEXT), f"{address}/{name}", True, unpacker, digest(packed))
-
-    def entry(**changes):
-        return dataclasses.replace(voting, files=(dataclasses.replace(file, **changes),))
-
-    fetch(entry(), tmp_path / "mine")
-    assert (tmp_path / "mine" / "voting" / "rows.data").read_bytes() == TEXT
-    assert files(tmp_path / "mine") == ["voting", "voting/rows.data"]
-    put(tmp_path / "byhand" / "voting" / name, packed)  # a download by hand spares the connection
-    fetch(entry(), tmp_path / "byhand")
-    assert asked == [f"/{name}"]
-
-    third = tmp_path / "third"
-    with pytest.raises(ValueError, match="its sha256 is"):
-        fetch(entry(sha256=digest(b"other")), third)
-    put(tmp_path / "served" / name, b"nonsense")
-    with pytest.raises(ValueError, match=r"rows\..*its sha256 is"):
-        fetch(entry(), third)
-    with pytest.raises(ValueError, match=r"^rows\."):
-        fetch(entry(download_sha256=""), third)
-    assert not third.exists()

@@ -1,9 +1,13 @@
 """Errors in options, files and domains are one line; bugs keep their traceback."""
 
+import contextlib
+import io
+
 import pytest
 
 from experiments import __main__ as command_line
 from experiments import demo as demos
+from experiments.common import cache, results, tables
 from paper_figures import __main__ as figures
 
 RUN = "nock_henecka_2020 run"
@@ -73,3 +77,31 @@ def test_figures_that_are_left_out_are_named(tmp_path, capsys, monkeypatch):
     assert message.endswith("2 of 2 figures were left out\n")
     assert figures.main(["privacy_audit"]) == 2
     assert capsys.readouterr().err.startswith("error: privacy_audit: results/audit holds no audits")
+
+
+def said(*words):
+    """What a command prints before it ends."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        command_line.main(list(words))
+    return text.getvalue()
+
+
+def test_every_command_is_listed_on_one_line_and_names_the_cache():
+    listed = said()
+    for name in command_line.COMMANDS:
+        assert sum(line.strip().startswith(f"{name} ") for line in listed.splitlines()) == 1
+        assert cache.VARIABLE in said(name, "--help")
+    for name in command_line.PAPERS:
+        for program in ("run", "table"):
+            assert cache.VARIABLE in said(name, program, "--help")
+    assert max(map(len, listed.splitlines())) <= 100
+
+
+def test_results_are_read_as_they_were_written(tmp_path):
+    lines = [{"a": 1, "b": 0.1, "c": True, "d": None, "e": "tight", "f": float("inf")}]
+    results.write_csv(tmp_path / "x.csv", lines, {"seed": 0})
+    [found] = results.read_csv(tmp_path / "x.csv", "demo")
+    assert {name: found[name] for name in lines[0]} == lines[0]
+    assert (found["seed"], type(found["a"]), type(found["c"])) == (0, int, bool)
+    assert tables.of_lines([found], ["a", "b", "d", "e"]) == "a  b    d  e\n1  0.1     tight"

@@ -72,22 +72,6 @@ def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha):
     np.testing.assert_allclose(boosted.scores, score, atol=1e-5)
 
 
-def test_noise_is_where_the_reading_has_it():
-    def scales(**changed):
-        budget = recipe(ALL_NOISE._replace(**changed), depth=3, rounds=4, epsilon=8.0).params
-        return budget, float(budget.leaf_scale)
-
-    published, whole = scales(), scales(each_leaf=False)
-    assert published[1] == pytest.approx(2 * 10 * 4 * 8 / (0.5 * 8.0), rel=1e-6)
-    assert published[1] == pytest.approx(8 * whole[1], rel=1e-6)
-    of_nodes = [1 / float(published[0].noise[f"split_{level}"]) for level in range(3)]
-    np.testing.assert_allclose(of_nodes, 1 / 3 / 2.0 ** np.arange(3), rtol=1e-6)
-    assert not any(scales(splits=False)[0].noise.values())
-    assert scales(leaves=False)[1] == 0
-    assert float(scales(before=False)[0].inner) == pytest.approx(99.98, abs=0.02)
-    assert float(published[0].inner) == 10
-
-
 def fits(seed=0, better=0.0):
     """Fits of a domain under two readings, with errors that are made up."""
     rng = np.random.default_rng(seed)
@@ -103,29 +87,6 @@ def fits(seed=0, better=0.0):
     }
     forests = {name: rng.uniform(0.45, 0.55, (5, 3, 10)) for name in ("RF-L", "RF-E")}
     return reading_fits.Fits(errors, axes, forests, np.array([2, 4, 6]), ("0" * 40,))
-
-
-def test_tables_follow_from_the_errors():
-    found = {"banknote": fits(), "page-blocks": fits(1)}
-    lines = reading_tables.lines(found, {"banknote": 0.445, "page-blocks": 0.102})
-
-    def of(kind, **given):
-        return results.where([line for line in lines if line["kind"] == kind], **given)
-
-    errors = found["banknote"].errors["printed"]
-    (accurate,) = of("accurate", reading="printed", alpha="0.1")
-    assert accurate["share"] == np.mean(errors[1].mean(-1) <= 0.2)
-    assert accurate["settings"] == 360
-    for line in of("table 1", reading="second option"):
-        assert line["count 0.1"] == 2
-        assert line["count 1.0"] == 0
-    # The planted best is deep and large: banknote agrees with Table 3, and page-blocks does not.
-    (third,) = of("table 3", reading="second option")
-    assert (third["domains"], third["both"], third["depth"], third["rounds"]) == (2, 1, 1, 1)
-    (flat,) = of("flatness", reading="second option", axis="rounds")
-    assert flat["last"] < -0.05
-    assert len(of("table 4")) == 8
-    assert {line["domain"] for line in of("larger class")} == set(found)
 
 
 def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():

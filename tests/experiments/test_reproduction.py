@@ -1,6 +1,5 @@
 """What the papers print beside our results: the page, the claims, the rule, and the commands."""
 
-import argparse
 import functools
 import json
 import re
@@ -11,7 +10,6 @@ import pytest
 
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data
-from experiments.papers.bojarski_2014 import words as bojarski_words
 from experiments.papers.nock_henecka_2020 import derived, saved, settings
 from experiments.reproduction import claims, doc_tables, page, results
 from paper_figures import __main__ as figures
@@ -106,23 +104,6 @@ def test_more_or_less_is_undecided_within_twice_the_standard_error(relation):
     assert claims.agree(claims.Ours(12.0, 0.0), ["10"], both) == claims.UNDECIDED
 
 
-def test_standard_errors_follow_the_rules_of_a_row():
-    """Of a column, of trials that a line counts, and of a standard deviation."""
-
-    def error(rule, line, value):
-        return claims._error(line, {"error": rule}, "tight", value)
-
-    assert error({"column": "own"}, {"own": 0.5}, 3.0) == 0.5
-    assert error({"column": "own"}, {"own": None}, 3.0) == 0.0
-    line = {"wins": 3, "losses": 9}
-    assert error({"binomial": ["wins", "losses"], "of": 100}, line, 25.0) == pytest.approx(
-        100 * np.sqrt(5 / 16 * 11 / 16 / 16)
-    )
-    assert error({"of_sd": True, "count": "keys"}, {"keys": 9}, 2.0) == pytest.approx(0.5)
-    printed = {"printed_error": {"count": 4, "percent_of": 50}}
-    assert claims._printed_error(10.0, ["10", "3"], printed) == pytest.approx(3.0)
-
-
 def test_what_is_kept_is_small_and_says_what_made_it():
     files = [path for path in (ROOT / "reproduction").rglob("*") if path.is_file()]
     files += list((ROOT / "docs" / "gallery").glob("*.png"))
@@ -140,17 +121,6 @@ def test_the_gallery_shows_all_pictures_there_are():
     assert len(shown) == len(there) > 10
 
 
-def test_a_result_is_read_as_it_was_written(tmp_path):
-    options = argparse.Namespace(out=str(tmp_path), reduced="ten rows")
-    lines = [{"a": 1.0, "b": 0.123456789, "c": None, "d": "x", "e": float("inf")}]
-    aggregated.write(options, "paper", "name", lines, {"seed": 0})
-    [found] = aggregated.read("paper", "name", tmp_path)
-    assert found == {
-        **{"a": 1, "b": 0.12346, "c": None, "d": "x", "e": float("inf")},
-        **{"seed": 0, "reduced": "ten rows"},
-    }
-
-
 def fits(errors):
     """Fits of one calibration: (epsilon, alpha, rounds, depth) -> a constant error of ten folds."""
     wobble = np.linspace(-1e-3, 1e-3, settings.FOLDS)
@@ -159,36 +129,6 @@ def fits(errors):
         for (epsilon, alpha, rounds, depth), error in errors.items()
     }
     return saved.Fits.of(by_setting)
-
-
-def test_tables_of_a_grid_are_those_of_its_errors():
-    """On errors that are known: who is best, at which size, and who beats a forest."""
-    known = {
-        (epsilon, alpha, rounds, depth): 0.3 - 0.01 * (alpha == "0.1") - 0.001 * depth
-        for epsilon in settings.EPSILONS
-        for alpha in derived.WAYS
-        for rounds in (2, 20)
-        for depth in (2, 4, 6)
-    }
-    grid = saved.Grid({"banknote": {"tight": fits(known)}}, {}, (len(known), 0))
-    first = derived.table_1(grid)
-    assert [line["count"] for line in first[:3]] == [0, 1, 0]
-    assert first[1]["best_error_mean"] == pytest.approx(0.3 - 0.01 - 0.006)
-    [third] = derived.table_3(grid)
-    assert (third["depth"], third["rounds"], third["place"]) == (6, 2, "big d, small T")
-
-    noise = np.linspace(-1e-3, 1e-3, settings.FOLDS)[::-1]
-    forests = {
-        (kind, epsilon, depth, "tight"): noise + (0.5 if kind == "rf_l" else 0.0)
-        for kind in settings.FORESTS
-        for epsilon in settings.EPSILONS
-        for depth in settings.FOREST_DEPTHS
-    }
-    cells = derived.table_4(grid, {"banknote": forests})
-    assert len(cells) == 3 * 2 * 3 * 2
-    assert {line["percent"] for line in cells if line["forest"] == "rf_l"} == {100.0}
-    assert {line["percent"] for line in cells if line["forest"] == "rf_e"} == {0.0}
-    assert {line["undecided"] for line in derived.overall(cells)} == {0.0}
 
 
 def known_errors(change=0.0):
@@ -224,28 +164,6 @@ def test_claims_in_words_are_those_of_known_errors():
 
     alone = grids[0]._replace(fits={"banknote": own["banknote"]})
     assert {line["error"] for line in derived.measures(alone)} == {None}
-
-
-def test_claims_about_voting_are_those_of_the_errors():
-    """Majority is 1 point worse than threshold averaging and varies least; coins are last."""
-    errors = {"majority": (0.21, 0.22), "threshold": (0.20, 0.30), "probabilistic": (0.40, 0.50)}
-    lines = [
-        {"private": private, "voting": voting, "eta": 1.0, "height": height, "bound": None}
-        | {"test_error": error, "validation_error": error, "trees": 7 - 6 * height}
-        for private in (False, True)
-        for voting, pair in errors.items()
-        for height, error in enumerate(pair)
-    ]
-    made = bojarski_words.measures({"a": lines}, {"a": lines}, {"a": 100})
-    found = {line["name"]: line["value"] for line in made}
-    assert found["data sets where majority varies least over k and h, percent"] == 100
-    assert found["majority above threshold averaging, points"] == pytest.approx(1.0)
-    assert found["data sets where probabilistic averaging is last, percent"] == 100
-    name = "settings of Figure 2a where threshold averaging is best, percent"
-    assert found[name] == pytest.approx(50)
-    assert found["data sets where majority has the least mean, percent"] == 100
-    assert found["at most log2 n trees above all, without privacy, points"] == pytest.approx(5.5)
-    assert found["at most 5 trees above all, with privacy, points"] == pytest.approx(5.5)
 
 
 def test_the_steps_are_commands_that_exist(capsys):

@@ -1,6 +1,5 @@
 """`python -m experiments asadi_2022`: its features, its settings, and its JSON."""
 
-import argparse
 import json
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import of_splits
-from dpbt.sweeps.storage import load_columns
 from experiments import __main__ as command_line
 from experiments.papers.asadi_2022 import features, jobs, sparsity
 from paper_figures import __main__ as figures
@@ -59,36 +57,6 @@ def small(monkeypatch):
 
 def run(program, *words):
     return command_line.main(["asadi_2022", program, *words, "--json"])
-
-
-@pytest.mark.slow
-def test_keys_differ_and_folds_of_one_key_are_averaged(small, tmp_path):
-    del small
-    options = argparse.Namespace(
-        features="intervals", folds=2, keys=3, seed=0, data=None, out=str(tmp_path)
-    )
-    setting = {"density": 0.5, "learning_rate": 0.4, "rounds": 3}
-
-    def block(epsilon, calibration):
-        return jobs.block(epsilon, 0.0, "one_rule", calibration, setting)
-
-    for dataset, shape in (("adult", (1, 3)), ("mushroom", (6, 1))):
-        work = jobs.job(dataset, [block(0.5, c) for c in ("published", "tight")], options)
-        assert (len(work.task.train), work.sweep.repeats) == shape
-        assert work.task.arguments == {"rows": work.task.train.sum(axis=1).max()}
-        accuracy, report = jobs.fit_all(work, quiet=True)
-        assert accuracy.shape == (2, 3)
-        assert report.fits == 2 * shape[0] * shape[1]
-        columns, _ = load_columns(work.folder / f"{dataset}.jsonl")
-        own = 1 - columns["test_error"].reshape(2, -1, work.folds, work.sweep.repeats).astype(
-            np.float64
-        )
-        assert accuracy[1, 2] == pytest.approx(own[1, -1, :, -1].mean())
-        again, report = jobs.fit_all(work, quiet=True)
-        np.testing.assert_array_equal(accuracy, again)
-        assert report.fits == 0
-    other = jobs.job("adult", [block(0.6, "tight")], options)
-    assert other.folder.name not in {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.slow

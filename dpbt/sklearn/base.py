@@ -120,9 +120,8 @@ class PrivateEstimator(BaseEstimator):
         answers = self._answers(label, labels)
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
-        candidates = recipes.build(self.recipe, made, self._recipes)
-        if not isinstance(candidates, list):
-            candidates = [candidates]
+        found = recipes.build(self.recipe, made, self._recipes)
+        candidates = found if isinstance(self.recipe, str) and self.recipe == TUNED else [found]
         recipe = candidates[0]
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
             raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")

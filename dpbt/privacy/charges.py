@@ -21,8 +21,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from dpbt.common.formats import Fraction as Share
-from dpbt.common.formats import Number, Rows, RowsOfPerson
+from dpbt.common import formats
 from dpbt.common.types import relation_name
 from dpbt.common.validate import one_of
 from dpbt.privacy import accounting
@@ -57,37 +56,6 @@ class Limits(NamedTuple):
     order: float = 0.0
 
 
-@functools.cache
-def limits(measure: str, epsilon: float, delta: float) -> Limits:
-    """The limits of a budget that keep all releases together (epsilon, delta)-DP.
-
-    Args:
-        measure: one of `MEASURES`.
-        epsilon: above 0, finite.
-        delta: 0 for "epsilon", else in (0, 1).
-
-    Raises:
-        ValueError: for a delta that is not of the measure.
-    """
-    one_of("measure", measure, MEASURES)
-    if (measure == "epsilon") != (delta == 0):
-        raise ValueError(
-            f"a budget of {MEASURES[measure]} needs a delta "
-            f"{'of 0' if measure == 'epsilon' else 'above 0'}, got {delta:g}"
-        )
-    if measure == "epsilon":
-        return Limits(Fraction(epsilon), math.inf, PURE_TAIL)
-    tail = delta * TAIL_SHARE
-    if measure == "rho":
-        rho, order = map(float, accounting.best_order(epsilon, delta - tail))
-        if not rho > 0:
-            raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
-        return Limits(Fraction(rho), math.inf, tail, order)
-    gap = epsilon * BITS_SHARE / 2
-    mu = float(accounting.gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
-    return Limits(Fraction(mu) ** 2, gap, tail)
-
-
 class Charge(msgspec.Struct, frozen=True):
     """What one release costs, each number rounded up; a record of the filter's file.
 
@@ -97,9 +65,9 @@ class Charge(msgspec.Struct, frozen=True):
         tail: t of its draws.
     """
 
-    cost: Number
-    gap: Number
-    tail: Number
+    cost: formats.Number
+    gap: formats.Number
+    tail: formats.Number
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -114,11 +82,11 @@ class Terms(msgspec.Struct, frozen=True):
         measure: one of `MEASURES`.
     """
 
-    epsilon: Number
-    delta: Share
-    rows: Rows
+    epsilon: formats.Number
+    delta: formats.Fraction
+    rows: formats.Rows
     relation: Literal["add_remove", "replace_one"]
-    max_rows_per_user: RowsOfPerson
+    max_rows_per_user: formats.RowsOfPerson
     measure: Literal["epsilon", "rho", "mu"]
 
     @property
@@ -128,8 +96,12 @@ class Terms(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> Limits:
-        """What all releases together may cost; ValueError as `limits`."""
-        return limits(self.measure, self.epsilon, self.delta)
+        """What keeps all releases together (epsilon, delta)-DP.
+
+        Raises:
+            ValueError: for another measure than those of `MEASURES`, or a delta that is not its.
+        """
+        return _limits(self.measure, self.epsilon, self.delta)
 
     def charge(self, ledger: Ledger) -> Charge:
         """What a release with this ledger costs.
@@ -163,34 +135,46 @@ class Terms(msgspec.Struct, frozen=True):
         return Charge(float_above(cost), float_above(gap), float_above(tail))
 
 
+@functools.cache
+def _limits(measure: str, epsilon: float, delta: float) -> Limits:
+    """The limits of a filter, as `Terms.limits`."""
+    one_of("measure", measure, MEASURES)
+    if (measure == "epsilon") != (delta == 0):
+        raise ValueError(
+            f"a budget of {MEASURES[measure]} needs a delta "
+            f"{'of 0' if measure == 'epsilon' else 'above 0'}, got {delta:g}"
+        )
+    if measure == "epsilon":
+        return Limits(Fraction(epsilon), math.inf, PURE_TAIL)
+    tail = delta * TAIL_SHARE
+    if measure == "rho":
+        rho, order = map(float, accounting.best_order(epsilon, delta - tail))
+        if not rho > 0:
+            raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
+        return Limits(Fraction(rho), math.inf, tail, order)
+    gap = epsilon * BITS_SHARE / 2
+    mu = float(accounting.gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
+    return Limits(Fraction(mu) ** 2, gap, tail)
+
+
 def _check_countable(measure: str, ledger: Ledger) -> None:
     """Refuse a ledger that has no proved and finite cost in the measure, in words."""
     if ledger.choice is not None:
-        raise ValueError(
-            "a budget adds up what single releases cost, and the best of several runs has an "
-            "epsilon at a delta alone"
-        )
+        raise ValueError("a filter adds up single releases, and no best of several runs")
     if ledger.unprotected:
+        raise ValueError(f"the release is UNPROTECTED, so no filter pays: {ledger.unprotected}")
+    bad = [
+        line.site
+        for line in ledger.lines
+        if not (line.exact and math.isfinite(getattr(line, measure)))
+        or (measure == "mu" and not (line.gaussian or line.mu == 0))
+    ]
+    if bad:
         raise ValueError(
-            "the release is UNPROTECTED, so its epsilon is a paper's claim and no budget can "
-            f"count it: {'; '.join(ledger.unprotected)}"
+            f"the draws {bad} have no proved and finite cost in {MEASURES[measure]}: no filter "
+            "pays for draws without noise, or with samplers that state no distance from their laws "
+            "(FLOAT); one of epsilon takes pure draws, one of mu Gaussian draws, one of rho both"
         )
-    lines = ledger.lines
-    refused = {
-        "have samplers that state no distance from their laws (FLOAT), so no budget can count "
-        "them": [line for line in lines if not line.exact],
-        "have no noise, which no budget covers": [line for line in lines if math.isinf(line.rho)],
-        "have no pure epsilon; ask for the recipe without a delta, or open a filter with one": [
-            line for line in lines if measure == "epsilon" and math.isinf(line.epsilon)
-        ],
-        "are not Gaussian, and a filter of mu adds up Gaussian draws alone; open a filter with "
-        "measure='rho', which takes all recipes": [
-            line for line in lines if measure == "mu" and not (line.gaussian or line.mu == 0)
-        ],
-    }
-    for words, bad in refused.items():
-        if bad:
-            raise ValueError(f"the draws {', '.join(repr(line.site) for line in bad)} {words}")
 
 
 def float_above(number: Fraction) -> float:

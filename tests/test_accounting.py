@@ -109,16 +109,6 @@ def test_approximate_budgets_add_up_to_the_request(epsilon, delta):
         assert words in str(ledger)
 
 
-def test_shares_of_rho():
-    ledger = dpbt.ledger(
-        recipes.bdpe(epsilon=2, delta=1e-6, rows=500, depth=4, beta_tree=0.6, error_fraction=0.25)
-    )
-    cost = {event.site: event.count * event.rho / ledger.rho for event in ledger.lines}
-    assert cost["leaf"] == pytest.approx(0.4, rel=1e-5)
-    assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.15, rel=1e-5)
-    assert cost["split_0"] == pytest.approx(0.45 / 4, rel=1e-5)
-
-
 def test_approximate_budgets_buy_less_noise_for_many_rounds():
     pure = recipes.bdpe(epsilon=1.0, rows=500, rounds=50)
     approximate = recipes.bdpe(epsilon=1.0, delta=1e-6, rows=500, rounds=50)

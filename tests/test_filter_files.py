@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import itertools
 import json
 import multiprocessing
 import os
@@ -118,55 +117,6 @@ def test_a_full_disk_refuses_before_anything_is_paid(path):
     assert budget.spent == 0
     assert not path.with_name("another.db").exists()
     budget.take(pooled(0, 0.1))
-
-
-def die_paying(path, last):
-    """Pay, and be killed before a statement; pages of the database are written before the end."""
-    connect, seen = filters._connect, itertools.count()
-
-    def traced(database):
-        connection = connect(database)
-        connection.execute("PRAGMA cache_size = 1")
-        connection.set_trace_callback(
-            lambda _: next(seen) == last and os.kill(os.getpid(), signal.SIGKILL)
-        )
-        return connection
-
-    filters._connect = traced
-    quiet = book(*(line(0.05, site=f"site {number}") for number in range(200)))
-    dpbt.Filter.open(path)._pay("x", charges.Charge(0.05, 0.0, 0.0), quiet)
-    os._exit(0)
-
-
-@pytest.mark.slow
-def test_a_charge_that_is_killed_is_in_the_file_or_not(path):
-    budget, journal, journals = opened(path), path.with_name(f"{path.name}-journal"), 0
-    context = multiprocessing.get_context("spawn")
-    for last in range(20):
-        child = context.Process(target=die_paying, args=(path, last))
-        child.start()
-        child.join()
-        journals += journal.exists()
-        if child.exitcode == 0:
-            break
-        assert child.exitcode == -signal.SIGKILL
-        assert budget.spent == 0
-    assert journals  # SQLite undid what was half written
-    assert budget.spent == 0.05
-
-
-def test_a_file_that_is_not_to_be_written_refuses_and_can_be_shown(path, monkeypatch):
-    budget, connect = opened(path), filters._connect
-
-    def read_only(path):  # root may write all files
-        connection = connect(path)
-        connection.execute("PRAGMA query_only = ON")
-        return connection
-
-    monkeypatch.setattr(filters, "_connect", read_only)
-    with pytest.raises(OSError, match=re.escape(str(path))):
-        pay(budget)
-    assert dpbt.Filter.open(path).spent == 0
 
 
 def test_a_file_knows_the_keys_of_its_releases_and_the_runs_they_paid_for(path):

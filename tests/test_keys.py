@@ -143,15 +143,6 @@ def test_first_children_and_numbers_do_not_depend_on_how_many():
     assert jax.random.split(key, 0).shape == (0,)
 
 
-def test_partitionable_threefry_changes_nothing():
-    draws = []
-    for flag in (False, True):
-        with jax.threefry_partitionable(flag):
-            draws.append([jax.jit(draw)(release_key()) for draw in DRAWS.values()])
-    for one, other in zip(*draws, strict=True):
-        same(one, other)
-
-
 def test_one_key_gives_no_more_blocks_than_its_counter_counts():
     raw = jax.random.key_data(release_key())
     for draw, most in (

@@ -36,8 +36,8 @@ TAIL_SHARE = 1e-4
 BITS_SHARE = 2e-3
 """The share of epsilon that a budget of mu keeps for the finite bits of samplers."""
 
-_ROUNDING = 1 + Fraction(1, 2**50)
-"""More than the few roundings to float64 of the cost of a line."""
+_ABOVE = 1 + 2.0**-49
+"""More than the roundings to float64 of a cost, at most 12 of 2^-53 each."""
 
 
 class Limits(NamedTuple):
@@ -119,20 +119,16 @@ class Terms(msgspec.Struct, frozen=True):
                     f"filter have its {name}"
                 )
         _check_countable(self.measure, ledger)
-        cost, gap, tail = Fraction(0), Fraction(0), Fraction(0)
-        for line in ledger.lines:
-            unit = Fraction(getattr(line, self.measure))
-            cost += line.count * (unit**2 if self.measure == "mu" else unit)
-            gap += Fraction(line.gap)
-            tail += Fraction(line.tail)
-
-        cost *= _ROUNDING
+        power = 2 if self.measure == "mu" else 1
+        cost = math.fsum(line.count * getattr(line, self.measure) ** power for line in ledger.lines)
+        gap = math.fsum(line.gap for line in ledger.lines)
+        tail = math.fsum(line.tail for line in ledger.lines)
         if self.measure == "epsilon":
             cost += 2 * gap
         if self.measure == "rho":  # at the one order: docs/composition.md, point 4
-            order = Fraction(self.limits.order)
+            order = self.limits.order
             cost += gap * (2 * order - 1) / (order * (order - 1))
-        return Charge(float_above(cost), float_above(gap), float_above(tail))
+        return Charge(cost * _ABOVE, gap * _ABOVE, tail * _ABOVE)
 
 
 @functools.cache

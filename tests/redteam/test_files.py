@@ -53,7 +53,7 @@ def test_no_line_raises_and_no_line_changes_another(seed, exact):
 @functools.cache
 def recipe():
     rows = filerows.CAPACITY
-    return recipes.bdpe(epsilon=1.0, rows=rows, rounds=1, depth=2)
+    return recipes.bdpe(epsilon=1.0, rows=rows, rounds=1, depth=1, alpha=1.0)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -267,10 +267,14 @@ def test_recipes_that_are_tampered_with_are_refused(name):
 
 
 @pytest.mark.parametrize(
-    "make", [recipes.bdpe, recipes.lazybb_rules, recipes.rf_e, recipes.halfspace_boost]
+    ("make", "delta"),
+    [
+        *((recipes.bdpe, {}), (recipes.bdpe, {"delta": 1e-6}), (recipes.lazybb_rules, {})),
+        *((recipes.random_forest, {}), (recipes.rf_e, {}), (recipes.halfspace_boost, {})),
+    ],
 )
-def test_no_noise_has_an_infinite_epsilon_by_every_accountant(make):
-    book = dpbt.ledger(make(epsilon=np.inf, rows=80, delta=1e-6))
+def test_no_noise_has_an_infinite_epsilon_by_every_accountant(make, delta):
+    book = dpbt.ledger(make(epsilon=np.inf, rows=80, **delta))
     for accountant in ("pure", "advanced", "zcdp", "gdp"):
         assert book.epsilon_at(1e-6, accountant) == math.inf
 

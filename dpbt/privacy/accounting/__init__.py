@@ -428,7 +428,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         first = 0.0 if self.choice is None else self._epsilon(_SLACK * delta, accountant)
         both = self.sampler_epsilon
         left = (delta - self._sampler_delta(first)) * math.exp(-both / 2)
-        if math.isinf(self.run()[1]) or math.isinf(both) or left <= share * delta:
+        if math.isinf(both) or left <= share * delta:
             return math.inf
         return self._epsilon(left, accountant) + both
 

@@ -134,7 +134,7 @@ def _best_of_all(
     (docs/privacy.md).
     """
     count_key, candidate_key, runs_key = jax.random.split(root, 3)
-    number = drawn_count(count_key, made.choice.count)
+    number = drawn_count(count_key, made.choice.law)
     best: _Run | None = None
     for first in range(0, number, AHEAD):
         some = range(first, min(first + AHEAD, number))

@@ -26,11 +26,10 @@ from jax.stages import Compiled, Wrapped
 
 from dpbt.common.storage import held
 from dpbt.common.types import Array, Recipe
-from dpbt.common.validate import as_path, positive, shown, within
+from dpbt.common.validate import as_path, positive, shown
 from dpbt.privacy.keys import pair
 from dpbt.sweeps import storage
 from dpbt.sweeps.plan import (
-    PADDING,
     Group,
     Sweep,
     Task,
@@ -38,13 +37,13 @@ from dpbt.sweeps.plan import (
     groups,
     id_words,
     lane_bytes,
-    padded_tasks,
     setting_id,
+    shape_of,
     word,
 )
-from dpbt.training import compiling
 from dpbt.training.boosting import boost
 from dpbt.training.checks import check_precision
+from dpbt.training.fit import OLDER_EMITTER, may_choose
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
@@ -60,7 +59,7 @@ MIN_LANES = 64
 QUICK_BYTES = 2.0**34
 """Programs that pass over less memory than this in a run are compiled quickly; see `options`."""
 
-_QUICKLY = compiling.OLDER_EMITTER | {"xla_backend_optimization_level": 1}
+_QUICKLY = OLDER_EMITTER | {"xla_backend_optimization_level": 1}
 
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
 """(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
@@ -106,7 +105,6 @@ def run(
     measure: Measure = error_rates,
     devices: Sequence[Any] | None = None,
     memory_mb: float = MEMORY_MB,
-    padding: float = PADDING,
     progress: Callable[[int], object] = lambda fits: None,
     about: Mapping[str, Any] | None = None,
 ) -> Report:
@@ -130,7 +128,6 @@ def run(
         devices: the devices that settings are spread over; all of this process by default.
         memory_mb: working memory of the lanes of one program on each device. On a single device two
             programs run side by side.
-        padding: see `plan.shared_shapes`.
         progress: called with the number of fits that a batch finished, by one thread at a time. It
             may not be the caller's.
         about: provenance of the results; versions, commit and device by default. It must not change
@@ -153,7 +150,6 @@ def run(
     if not hasattr(measure, "__qualname__"):
         raise ValueError(f"measure must be a function, got {shown(measure)}")
     positive("memory_mb", memory_mb)
-    within("padding", padding, "[0, inf]")
     about = storage.provenance() if about is None else about
     content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
     mesh = Mesh(np.asarray(jax.local_devices() if devices is None else devices), "lanes")
@@ -165,11 +161,11 @@ def run(
         reused = sum(int(result.done.sum()) for result in results.values())
         progress(reused)
 
-        # Tables of one padded shape share programs.
+        # Tables of one shape share programs.
         programs: dict[Any, _Program] = {}
-        for (shape, task), own in zip(padded_tasks(tasks, padding), groups_of, strict=True):
+        for task, own in zip(tasks, groups_of, strict=True):
             for group in own:
-                place = shape, group.structure
+                place = shape_of(task.table), jax.tree.structure(task.table), group.structure
                 if place not in programs:
                     programs[place] = _Program(sweep, measure, mesh)
                 programs[place].pieces.append((task, group, results[task.name].done))
@@ -234,7 +230,7 @@ class _Batch(NamedTuple):
     """Fits of one dispatch, of one number of rounds.
 
     Attributes:
-        task: the padded task.
+        task: the task.
         group: the settings.
         fits: i64[B, 3]: the place of its setting in the group, the evaluation and the repeat.
         lanes: how many fits its program takes; the first fit fills up the rest.
@@ -257,7 +253,7 @@ class _Program:
 
     Attributes:
         mesh: the devices, on one axis.
-        pieces: (padded task, group, the task's fits that are done).
+        pieces: (task, group, the task's fits that are done).
         compiling: (seconds, MB) for each signature.
     """
 
@@ -385,5 +381,5 @@ def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
         platform: the platform of the devices, such as "cpu".
         passed_bytes: the bytes of a lane times the rounds of all fits of the program.
     """
-    quick = passed_bytes < QUICK_BYTES and compiling.may_choose(platform)
+    quick = passed_bytes < QUICK_BYTES and may_choose(platform)
     return _QUICKLY if quick else None

@@ -21,7 +21,7 @@ import numpy as np
 import dpbt
 from dpbt.common.storage import naming, remove_all_left, write_whole
 from dpbt.common.validate import as_path
-from dpbt.sweeps.plan import Sweep, Task, setting_id, settings_of
+from dpbt.sweeps.plan import Sweep, Task, setting_id, settings_of, shape_of
 
 FIT = ("setting", "evaluation", "repeat")
 """The columns that number a fit."""
@@ -118,7 +118,7 @@ class Results:
 
     def __init__(self, folder: Path, sweep: Sweep, task: Task, about: Mapping[str, Any]):
         self._part, self._whole = folder / f"{task.name}.part", folder / f"{task.name}.jsonl"
-        lengths = {"shape": task.shape, "masks": np.shape(task.train)}
+        lengths = {"shape": shape_of(task.table), "masks": np.shape(task.train)}
         own = {"task": task.name, "arguments": dict(task.arguments), **lengths}
         self._first = _line({**sweep.definition(), **about, **own})
         self.done = np.zeros((len(sweep.settings), len(task.train), sweep.repeats), bool)

@@ -33,14 +33,10 @@ from dpbt.common.storage import in_use
 from dpbt.common.types import Array, Recipe, relation_name
 from dpbt.privacy import keys
 
-VERSION = 5
-"""Of the tables, in `PRAGMA user_version`."""
-
 TABLES = (
     "CREATE TABLE run (name TEXT PRIMARY KEY, words TEXT NOT NULL)",
     "CREATE TABLE release (part TEXT PRIMARY KEY, arrays BLOB NOT NULL)",
     "CREATE TABLE keys (words BLOB NOT NULL)",
-    f"PRAGMA user_version = {VERSION}",
 )
 
 AGAIN = "its run cannot go on; begin one with a new key and another checkpoint; pay for it"
@@ -126,18 +122,11 @@ class Checkpoint:
             with self._transaction():
                 if not (path.exists() and os.path.samestat(opened, path.stat())):
                     raise in_use(path)  # another run gave up its file meanwhile
-                [(version,)] = self._database.execute("PRAGMA user_version")
                 tables = self._database.execute("SELECT name FROM sqlite_schema").fetchall()
                 if not tables and not made:
                     raise ValueError(f"{path}: cut off, and {AGAIN}")
-                if not tables:
-                    for table in TABLES:
-                        self._database.execute(table)
-                elif version != VERSION:
-                    raise ValueError(
-                        f"{path}: no checkpoint that this dpbt reads; go on with the dpbt that its "
-                        "run began with"
-                    )
+                for table in () if tables else TABLES:
+                    self._database.execute(table)
                 self.begun = bool(self._names())
 
     def __enter__(self) -> Self:

@@ -27,11 +27,9 @@ import numpy as np
 
 from dpbt.common.storage import naming
 from dpbt.common.types import (
-    AnyArray,
     Array,
     Given,
     Prepared,
-    Public,
     Recipe,
     Release,
     Splits,
@@ -144,16 +142,7 @@ def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
 
 def _pass_numbers(table: BlockTable, recipe: Recipe) -> int:
     """How many numbers a round sums up and draws in its largest pass."""
-    once = {}
-    if recipe.learner.prologue is not None:
-        once = {spec.site: spec.output for spec in pricing.sites(recipe, "prologue")}
-
-    def asked(prologue: Release) -> Any:
-        public, _ = step.opened(recipe, prologue)
-        context = step.begun(recipe, public, jnp.float32(0), jnp.int32(0))
-        return step.specs("rounds", recipe, step.dummy_row(table), context, {})
-
-    found = jax.eval_shape(asked, once)
+    found = jax.eval_shape(lambda: step.of_a_round(recipe, step.dummy_row(table))[1])
     stages = pricing.stages(recipe, "rounds")
     public = sum(draw.output.size for draw in found.values() if draw.mechanism.public)
 
@@ -189,20 +178,14 @@ class Batch(NamedTuple):
     """What is public in the B rounds of a pass; a prologue and an epilogue are one of one.
 
     Attributes:
-        public: what is public in all rounds.
-        bound: f32[], an upper bound on the scores of all rows.
-        numbers: i32[B], the numbers of the rounds; as other arrays of B rounds, of JAX or NumPy.
-        structures: of the rounds, with a leading axis; None where the learner has none.
+        context: of all rounds; their numbers and structures have a leading axis.
         sites: the public randomness of the rounds, and what earlier stages of them released, with a
             leading axis.
         pending: (structures, hypotheses) that the scores do not have yet, with a leading axis; None
             in a later stage, where the scores have them, and where no scores are read.
     """
 
-    public: Public
-    bound: Array
-    numbers: AnyArray
-    structures: Any
+    context: Context
     sites: Release
     pending: Any
 
@@ -226,7 +209,7 @@ def _sums_of_slice(
     wanted: tuple[str, ...],
 ) -> Any:
     """(new scores or None, sums, cap); compiled once for a shape."""
-    learner = recipe.learner
+    learner, context = recipe.learner, batch.context
     rows = rows_of(block, splits, recipe)
 
     def add(number: Any, scores: Array) -> Array:
@@ -240,7 +223,6 @@ def _sums_of_slice(
     if read is None:
         axes = learner.hypotheses.response.axes
         read = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-    context = Context(batch.public, batch.bound, batch.public.round)
     weighed = step.weigh(part, recipe, rows, read, context)
 
     def one(entry: tuple[Array, Any, Release, Array]) -> Any:
@@ -250,8 +232,8 @@ def _sums_of_slice(
         given = Given(sites, key, place)
         return boundary.sums(pricing.program_of(learner, part), wanted, given, view)
 
-    entries = batch.numbers, batch.structures, batch.sites, noise
-    if len(batch.numbers) > 1:
+    entries = context.number, context.structure, batch.sites, noise
+    if len(noise) > 1:
         sums = jax.lax.map(one, entries)
     else:  # a single one needs no loop
         sums = one(jax.tree.map(lambda array: array[0], entries))
@@ -370,7 +352,7 @@ class Passes:
         if reads is None:
             return None
         asked = []
-        for structures in (batch.structures, *(batch.pending or ())[:1]):
+        for structures in (batch.context.structure, *(batch.pending or ())[:1]):
             rounds = jax.tree.leaves(structures)[0].shape[0] if structures is not None else 0
             asked += [reads(jax.tree.map(lambda a, k=k: a[k], structures)) for k in range(rounds)]
         return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()

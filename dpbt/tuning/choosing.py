@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.types import Array, Noise, Program, Recipe, Release, Table, Transcript, View
-from dpbt.data import shapes
+from dpbt.data import tables
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.release.model import Model
@@ -41,11 +41,11 @@ class Tuned(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """One run: the place of its recipe, its score, and what its model and its score follow from."""
+    """One run: the place of its recipe, its score, its fit without scores, and its last draw."""
 
     candidate: int
     value: float
-    transcript: Transcript
+    fit: boosting.Ran
     release: Release
 
 
@@ -91,24 +91,19 @@ def tune(
             "a choice scores every row alike, so its table takes no weights of rows or of classes"
         )
     table = checks.on_device(table)
+    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], single[0])
     roomy = _with_room(single)
     for recipe in {jax.tree.structure(each): each for each in roomy}.values():
         checks.check(key, table, recipe, public_key)
 
     root = keys.fold_words(key, keys.text_words(_described(single, selection, made)))
     best = _best_of_all(root, _parts(table, selection), roomy, made, public_key)
-
-    bare = boosting.without_rows(table)
-    hypotheses, intercept = _rebuilt(best.transcript, bare, roomy[best.candidate])
-    recipe, kind = single[best.candidate], keys.kind(key)
-    transcript = boosting.without_withheld(best.transcript, recipe.learner)
-    model = boosting.model_of(transcript, hypotheses, intercept, recipe, table, kind)
+    recipe, transcript = single[best.candidate], Transcript(*best.fit.kept)
+    hypotheses, intercept = best.fit.hypotheses, best.fit.intercept
+    model = boosting.model_of(transcript, hypotheses, intercept, recipe, table, keys.kind(key))
     model = dataclasses.replace(model, choice=(made.choice, made.line))
     keys.warn_of_research(key)
     return Tuned(model, best.candidate, best.value, best.release)
-
-
-_rebuilt = jax.jit(boosting.rebuilt)
 
 
 def _with_room(single: Sequence[Recipe]) -> list[Recipe]:
@@ -150,12 +145,13 @@ def _best_of_all(
             )
             for run, place in zip(some, chosen, strict=True)
         ]
-        for place, (transcript, release) in zip(chosen, jax.device_get(started), strict=True):
+        for place, (fit, release) in zip(chosen, jax.device_get(started), strict=True):
             value = made.score.value(release[SITE])
             if best is None or value > best.value:
-                best = _Run(place, value, transcript, release)
+                best = _Run(place, value, fit, release)
     assert best is not None  # there is at least one run
-    return best._replace(release=jax.tree.map(jnp.asarray, best.release))
+    fit, release = jax.tree.map(jnp.asarray, (best.fit, best.release))
+    return best._replace(fit=fit, release=release)
 
 
 def _candidate(key: Array, run: int, candidates: int) -> int:
@@ -185,20 +181,21 @@ def one_run(
     params: Noise,
     public_key: Array | None,
     program: Program,
-) -> tuple[Transcript, Release]:
+) -> tuple[boosting.Ran, Release]:
     """One run: fit a model, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
-    two mechanisms, and each reads its own part of the rows. The model is left out, as it follows
-    from the transcript.
+    two mechanisms, and each reads its own part of the rows. The scores of the rows do not leave.
     """
     fit_key, score_key = jax.random.split(key)
-    boosted = boosting.boost(fit_key, parts.taught, recipe, public_key)
+    rows = step.prepared_table(parts.taught, recipe)
+    fit = boosting.sampled(fit_key, rows, recipe, public_key)
+    assert fit.scores is not None
     present = step.admitted(parts.scored.present, recipe)
     read = parts.scored._replace(present=present)
-    view = View(read, boosted.scores, params, recipe.public())
+    view = View(read, fit.scores[0], params, recipe.public())
     release = boundary.sample(program, score_key, None, view)
-    return boosted.transcript, release
+    return fit._replace(scores=None), release
 
 
 _run = jax.jit(one_run, static_argnames="program")
@@ -209,14 +206,11 @@ _run = jax.jit(one_run, static_argnames="program")
 
 def _parts(table: Table, selection: Selection) -> _Parts:
     """The rows that are learned from and those that are scored, padded."""
-    if selection.held_out is None:
-        padded = shapes.padded(table)
-        return _Parts(padded, padded)
-    scored = jnp.asarray(held_out(table, selection.held_out, selection.seed))
-    taught, held = table.present & ~scored, table.present & scored
-    return _Parts(
-        shapes.padded(table._replace(present=taught)), shapes.padded(table._replace(present=held))
-    )
+    taught = held = table.present
+    if selection.held_out is not None:
+        scored = jnp.asarray(held_out(table, selection.held_out, selection.seed))
+        taught, held = table.present & ~scored, table.present & scored
+    return _Parts(*(tables.padded(table._replace(present=rows)) for rows in (taught, held)))
 
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)

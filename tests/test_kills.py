@@ -13,7 +13,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -156,22 +155,3 @@ def held_keys():
     with contextlib.closing(sqlite3.connect("run")) as database:
         tables = database.execute("SELECT name FROM sqlite_schema WHERE name = 'keys'").fetchall()
         return bool(tables and database.execute("SELECT * FROM keys").fetchall())
-
-
-@pytest.mark.slow
-def test_a_sweep_that_was_killed_as_it_compiled_ends_with_the_same_files(killed, monkeypatch):
-    """Its cache has half a program then, which JAX finds and compiles again."""
-    run, cache = killed("sweep"), killed("sweep").folder.parent / "programs"
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(cache))
-    run.put(run.begun)
-    with run.start(-1) as process:
-        while not (programs := list(cache.glob("*/*-cache"))) and process.poll() is None:
-            time.sleep(0.001)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    assert not list(run.folder.glob("results/*.jsonl"))
-    for program in cache.glob("*/*-cache"):
-        program.write_bytes(program.read_bytes()[: program.stat().st_size // 2])
-    assert programs
-    assert run.run(-1) == 0
-    assert content(run.folder) == content(run.whole)

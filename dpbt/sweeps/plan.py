@@ -121,14 +121,12 @@ def _check_task(task: Task) -> None:
     _check_file_name("a task", task.name)
     if not isinstance(task.table, Table) or not isinstance(task.arguments, Mapping):
         raise ValueError(f"task {task.name!r} must have a table and a dict of arguments")
-
-    # The masks and the table have the same rows.
+    check_same_rows(task.table)
     if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
         raise ValueError(
             f"task {task.name!r}: sweeps evaluate two classes, and rows without weights; "
             "vmap dpbt.boost for anything else"
         )
-    check_same_rows(task.table)
     masks = [np.asarray(task.train), np.asarray(task.test)]
     expected = (len(masks[0]), *np.shape(task.table.target)) if masks[0].ndim else ()
     if any(mask.dtype != bool or mask.shape != expected for mask in masks) or not len(masks[0]):

@@ -1,4 +1,4 @@
-"""Running a sweep: few programs, batches in a memory budget, all devices, and safe results.
+"""Running a sweep: few programs, batches in a memory budget, and safe results.
 
 Results lie in one folder, in a file for each task (`storage`). A run that is killed loses at most
 the batches it was in, and its resumption ends in the same bytes. A line that is cut off or damaged
@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.stages import Compiled, Wrapped
 
 from dpbt.common.storage import held
@@ -49,8 +48,8 @@ MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
 
 THREADS = 2
-"""How many structures are compiled and run side by side on one device, or batches of the only one.
-Tracing holds one core and compiling not quite two. Several devices have the caller's thread alone.
+"""How many structures are compiled and run side by side, or batches of the only one.
+Tracing holds one core and compiling not quite two.
 """
 
 MIN_LANES = 64
@@ -85,8 +84,7 @@ class Report(NamedTuple):
         compile_seconds: seconds spent tracing and compiling, or reading the compilation cache, of
             all threads together.
         run_seconds: seconds spent fitting, of all threads together.
-        memory_mb: the working memory of the largest program on one device, as its compiler plans
-            it.
+        memory_mb: the working memory of the largest program, as its compiler plans it.
     """
 
     fits: int
@@ -103,7 +101,6 @@ def run(
     folder: str | Path,
     *,
     measure: Measure = error_rates,
-    devices: Sequence[Any] | None = None,
     memory_mb: float = MEMORY_MB,
     progress: Callable[[int], object] = lambda fits: None,
     about: Mapping[str, Any] | None = None,
@@ -125,9 +122,7 @@ def run(
             evaluations may differ.
         folder: the folder of the results; a path or its text.
         measure: makes the columns of the result from scores.
-        devices: the devices that settings are spread over; all of this process by default.
-        memory_mb: working memory of the lanes of one program on each device. On a single device two
-            programs run side by side.
+        memory_mb: working memory of the lanes of one program; two programs run side by side.
         progress: called with the number of fits that a batch finished, by one thread at a time. It
             may not be the caller's.
         about: provenance of the results; versions, commit and device by default. It must not change
@@ -152,7 +147,6 @@ def run(
     positive("memory_mb", memory_mb)
     about = storage.provenance() if about is None else about
     content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
-    mesh = Mesh(np.asarray(jax.local_devices() if devices is None else devices), "lanes")
     groups_of = [groups(sweep, task) for task in tasks]
     seconds: list[float] = []
 
@@ -167,7 +161,7 @@ def run(
             for group in own:
                 place = shape_of(task.table), jax.tree.structure(task.table), group.structure
                 if place not in programs:
-                    programs[place] = _Program(sweep, measure, mesh)
+                    programs[place] = _Program(sweep, measure)
                 programs[place].pieces.append((task, group, results[task.name].done))
 
         def save(task: str, columns: Mapping[str, np.ndarray], taken: float) -> None:
@@ -198,7 +192,7 @@ def _run_programs(
 
     Args:
         programs: what is run.
-        memory_mb: working memory of the lanes on each device.
+        memory_mb: working memory of the lanes.
         save: called with what a program returns, by one thread at a time.
     """
     lock, stopped = threading.Lock(), threading.Event()
@@ -212,11 +206,10 @@ def _run_programs(
             with lock:
                 save(*found)
 
-    first, threads = programs[0], THREADS if programs[0].mesh.size == 1 else 1
     parts = [(program, program.batches(memory_mb, 1)) for program in programs]
     if len(programs) == 1:
-        parts = [(first, [batch]) for batch in first.batches(memory_mb, threads)]
-    with ThreadPoolExecutor(threads) as pool:
+        parts = [(programs[0], [batch]) for batch in programs[0].batches(memory_mb, THREADS)]
+    with ThreadPoolExecutor(THREADS) as pool:
         calls = [pool.submit(work, *part) for part in parts]
         try:
             for call in as_completed(calls):
@@ -252,16 +245,14 @@ class _Program:
     """The settings of one structure on tables of one shape, which share a program.
 
     Attributes:
-        mesh: the devices, on one axis.
         pieces: (task, group, the task's fits that are done).
         compiling: (seconds, MB) for each signature.
     """
 
-    def __init__(self, sweep: Sweep, measure: Measure, mesh: Mesh):
-        self.mesh = mesh
+    def __init__(self, sweep: Sweep, measure: Measure):
         self.pieces: list[tuple[Task, Group, np.ndarray]] = []
         self.compiling: list[tuple[float, float]] = []
-        self._sweep, self._evaluate = sweep, _evaluator(measure, mesh)
+        self._sweep, self._evaluate = sweep, _evaluator(measure)
         self._ids = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
         self._compiled: dict[Any, Compiled] = {}
         self._lock = threading.Lock()
@@ -293,15 +284,14 @@ class _Program:
     def _lanes(self, largest: int, memory_mb: float, threads: int) -> int:
         """How many lanes a batch has, if the most fits of one number of rounds are `largest`.
 
-        As many as the memory holds, and a multiple of the devices. Batches are of equal length, so
-        that few lanes of the last one are empty.
+        As many as the memory holds. Batches are of equal length, so that few lanes of the last one
+        are empty.
         """
-        devices = self.mesh.size
-        most = memory_mb * 2**20 * devices // self._lane
-        batches = -(-largest // int(np.clip(most, devices, largest + devices)))
+        most = memory_mb * 2**20 // self._lane
+        batches = -(-largest // int(np.clip(most, 1, largest)))
         if largest >= threads * MIN_LANES:
             batches = max(batches, threads)
-        return -(-largest // (batches * devices)) * devices
+        return -(-largest // batches)
 
     def __call__(self, batch: _Batch) -> tuple[str, dict[str, np.ndarray], float]:
         """The name of the task, the columns of the batch, and the seconds that it took."""
@@ -312,10 +302,7 @@ class _Program:
         key = jax.random.fold_in(jax.random.key(self._sweep.seed), word(task.name))
         rounds = np.int32(group.recipe.rounds[fits[0, 0]])
         shared = task.table, task.train, task.test, jax.random.key_data(key), rounds
-        arguments = [
-            jax.device_put(own, NamedSharding(self.mesh, PartitionSpec(*axes)))
-            for own, axes in ((shared, ()), (recipes, ("lanes",)), (words, ("lanes",)))
-        ]
+        arguments = [jax.device_put(own) for own in (shared, recipes, words)]
 
         signature = group.recipe.capacity, lanes, task.train.shape
         with self._lock:
@@ -332,7 +319,7 @@ class _Program:
         start = time.perf_counter()
         rounds = sum(len(task.train) * np.sum(own.recipe.rounds) for task, own, _ in self.pieces)
         passed_bytes = float(self._lane) * float(rounds) * self._sweep.repeats
-        asked = options(self.mesh.devices.flat[0].platform, passed_bytes)
+        asked = options(jax.default_backend(), passed_bytes)
         program = self._evaluate.lower(*arguments).compile(asked)
         planned: Any = program.memory_analysis()
         memory = planned.temp_size_in_bytes / 2**20
@@ -340,10 +327,10 @@ class _Program:
         return program
 
 
-def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
-    """The program of one batch: its lanes side by side, spread over the devices."""
+def _evaluator(measure: Measure) -> Wrapped:
+    """The program of one batch: its lanes side by side."""
 
-    def local(shared: tuple, recipes: Recipe, words: Array) -> dict[str, Array]:
+    def batch(shared: tuple, recipes: Recipe, words: Array) -> dict[str, Array]:
         table, train, test, key, rounds = shared
 
         def evaluate(recipe: Recipe, words: Array) -> dict[str, Array]:
@@ -360,11 +347,7 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
 
         return jax.vmap(evaluate)(recipes, words)
 
-    by_lane = PartitionSpec("lanes")
-    specs = PartitionSpec(), by_lane, by_lane
-    return jax.jit(
-        jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=by_lane, check_vma=False)
-    )
+    return jax.jit(batch)
 
 
 def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:

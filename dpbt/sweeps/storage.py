@@ -128,8 +128,8 @@ class Results:
         begun, *lines = found.splitlines(keepends=True) or [b""]
         if begun not in (b"", self._first):
             raise ValueError(
-                f"{path} was begun otherwise{_difference(begun, self._first)}; finish it as it was "
-                "begun, or use another folder"
+                f"{path} was begun otherwise, with another sweep, measure, `about` or task; finish "
+                "it as it was begun, or use another folder"
             )
         self._lines = [line for line in lines if _intact(line)]
         for columns in (json.loads(line[9:]) for line in self._lines):
@@ -162,11 +162,3 @@ class Results:
         if self._part.exists():
             self._write(self._whole)
             self._part.unlink()
-
-
-def _difference(begun: bytes, first: bytes) -> str:
-    """In words, which entries differ; nothing if the line is damaged."""
-    if not _intact(begun):
-        return ""
-    old, new = (json.loads(line[9:]) for line in (begun, first))
-    return f", with other {' and '.join(key for key in new if old.get(key) != new[key])}"

@@ -12,7 +12,6 @@ the same noise under the same key, and all end with the same model.
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,22 +78,17 @@ def learn(
     plan = plan_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
     report = progress or (lambda state: None)
 
-    def checking(done: int, every: int) -> None:
-        report(Progress("checking", done, every))
-
     with contextlib.ExitStack() as stack:
-        kept, scratch = None, Path(tempfile.gettempdir())
-        if isinstance(checkpoint, Checkpoint):
-            kept = checkpoint
-        elif checkpoint is not None:
+        kept = checkpoint if isinstance(checkpoint, Checkpoint) else None
+        if kept is None and checkpoint is not None:
             kept = stack.enter_context(Checkpoint(as_path("checkpoint", checkpoint)))
         if kept is not None:
-            scratch = kept.path.absolute().parent
             identities = processes.digests(table.identity)
             kept.begin(key, recipe, identities, jax.process_index(), public_key)
         try:
-            made = Passes(table, recipe, plan, scratch, checking, place.first)
-            passes = stack.enter_context(made)
+            passes = stack.enter_context(Passes(table, recipe, plan, place.first))
+            for done in passes.verified():
+                report(Progress("checking", done, len(table.blocks)))
             if pay is not None:
                 pay(None if kept is None else kept.run)
         except ValueError:

@@ -69,8 +69,8 @@ def fit(
         checkpoint: a file that keeps what was released so far, of a table in blocks. A run that was
             stopped goes on from there. What it holds may be published.
         memory: bytes that the process may take, Python and JAX among them. A table in memory has a
-            sixteenth of them for rounds side by side; one in blocks has blocks that fit, and scores
-            in memory or else in an unnamed file.
+            sixteenth of them for rounds side by side; one in blocks has blocks that fit beside the
+            scores of all rows.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
         progress: called with a `blocks.Progress` before the rounds of each pass over blocks.
 

@@ -82,6 +82,7 @@ def idle(monkeypatch):
         return Boosted(Transcript({}, {}, {}), (jnp.zeros((recipe.capacity, 2)),), score)
 
     monkeypatch.setattr(runner, "boost", boost)
+    monkeypatch.setattr(runner, "lane_bytes", lambda table, recipe: 2500)
 
 
 SLOW = {

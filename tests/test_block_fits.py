@@ -12,7 +12,6 @@ from dpbt.common.types import ADD_REMOVE, MAX_ROWS, MAX_ROWS_IN_BLOCKS
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import greedy_tree, lazybb
-from dpbt.release import scoring
 from dpbt.training import blocks as in_blocks
 from dpbt.training.passes import MemoryPlan, plan_for
 
@@ -243,19 +242,6 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
     assert "rows" in dpbt.statement(large)
 
 
-def test_a_table_in_blocks_is_predicted_a_block_at_a_time(tmp_path, monkeypatch):
-    table, found = pair(tmp_path / "t", "two", 700, 730)
-    recipe = recipes.random_forest(epsilon=1, rows=700, rounds=3, depth=2)
-    model = dpbt.fit(KEY, table, recipe, jax.random.key(6))
-    model.save(tmp_path / "model.json", domain=DOMAIN)
-    for each in (model, dpbt.load(tmp_path / "model.json")):
-        expected = dpbt.decision_function(each, table)
-        with monkeypatch.context() as patched:
-            patched.setattr(scoring, "BLOCK_ROWS", 100)
-            np.testing.assert_array_equal(dpbt.decision_function(each, found), expected)
-        np.testing.assert_array_equal(dpbt.predict(each, found), np.asarray(expected) > 0)
-
-
 # Memory.
 
 
@@ -282,26 +268,22 @@ def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
 # What is refused.
 
 
-def test_what_a_fit_in_blocks_refuses(tmp_path, monkeypatch):
+def test_what_a_fit_in_blocks_refuses(tmp_path):
     table, found = pair(tmp_path / "t", "two")
-    recipe = recipe_for("two", 700)
-    with pytest.raises(ValueError, match=r"learned from by dpbt\.fit"):
-        dpbt.boost(KEY, found, recipe)
-    with pytest.raises(ValueError, match="checkpoint is for tables in blocks"):
-        dpbt.fit(KEY, table, recipe, checkpoint=tmp_path / "kept")
+    recipe, kept = recipe_for("two", 700), tmp_path / "kept"
     published = recipes.bdpe(epsilon=1, rows=700, calibration="published")
-    with pytest.raises(ValueError, match="bdpe of the published calibration reads all rows"):
-        dpbt.fit(KEY, found, published)
-    with pytest.raises(ValueError, match="more rows present") as told:
-        dpbt.fit(KEY, found, recipe_for("two", 600))
-    present = sum(block.present for block in found.blocks)
-    assert str(present) not in str(told.value)
-    with pytest.raises(ValueError, match="must be uint8"):
-        dpbt.fit(KEY, found, recipe_for("classes", 700))
-    with pytest.raises(ValueError, match="'attribute' is public randomness: give public_key"):
-        dpbt.fit(KEY, found, forest())
-    with pytest.raises(ValueError, match="public_key must be independent of key"):
-        dpbt.fit(KEY, found, forest(), KEY)
+    for words, run in {
+        r"learned from by dpbt\.fit": lambda: dpbt.boost(KEY, found, recipe),
+        "checkpoint is for": lambda: dpbt.fit(KEY, table, recipe, checkpoint=kept),
+        "bdpe of the published calibration reads": lambda: dpbt.fit(KEY, found, published),
+        "must be uint8": lambda: dpbt.fit(KEY, found, recipe_for("classes", 700)),
+        "'attribute' is public randomness: give": lambda: dpbt.fit(KEY, found, forest()),
+        "public_key must be independent": lambda: dpbt.fit(KEY, found, forest(), KEY),
+        "more rows present": lambda: dpbt.fit(KEY, found, recipe_for("two", 600)),
+    }.items():
+        with pytest.raises(ValueError, match=words) as told:
+            run()
+        assert str(sum(block.present for block in found.blocks)) not in str(told.value)
 
     # A weight update that reads scores: rounds side by side would follow from other scores.
     numbers = weighting.MirrorNumbers(np.float32(0))

@@ -124,20 +124,18 @@ def test_what_a_conversion_refuses(tmp_path):
         rows = [convert.RawRows(bins, given)] if rows is None else rows
         return convert.convert(rows, DOMAIN, tmp_path / folder, **{**DECLARED["two"], **more})
 
-    with pytest.raises(ValueError, match="more rows than the capacity of 50") as told:
-        made(capacity=50)
-    assert "51" not in str(told.value)
-    with pytest.raises(ValueError, match="rows_per_block must be at most"):
-        made(rows_per_block=MAX_ROWS + 1)
-    with pytest.raises(ValueError, match="capacity must be"):
-        made(capacity=0)
-    with pytest.raises(ValueError, match="needs a row, or a capacity"):
-        made(rows=[])
     mixed = [convert.RawRows(bins, given), convert.RawRows(bins, given, [1.0] * 51)]
-    with pytest.raises(ValueError, match="must have weights, or none"):
-        made(rows=mixed, max_weight=2)
-    with pytest.raises(ValueError, match="must have the same length"):
-        convert.convert_columns(DOMAIN, bins, given[:50], tmp_path / "t", **DECLARED["two"])
+    for words, changes in (
+        ("more rows than the capacity of 50", {"capacity": 50}),
+        ("rows_per_block must be at most", {"rows_per_block": MAX_ROWS + 1}),
+        ("capacity must be", {"capacity": 0}),
+        ("needs a row, or a capacity", {"rows": []}),
+        ("must have weights, or none", {"rows": mixed, "max_weight": 2}),
+        ("must have the same length", {"rows": [convert.RawRows(bins, given[:50])]}),
+    ):
+        with pytest.raises(ValueError, match=words) as told:
+            made(**changes)
+        assert "51" not in str(told.value)
     assert made(rows=[], capacity=3).capacity == 3
 
 

@@ -255,17 +255,12 @@ def test_bad_keys_and_batched_recipes_are_refused(small_table):
 def test_models_and_recipes_say_what_to_keep_instead_of_a_pickle(small_table):
     recipe = recipes.bdpe(epsilon=1, rows=90, rounds=3, depth=2)
     model = dpbt.fit(jax.random.key(0), small_table, recipe)
-    for held, words in (
-        (model, "a model holds functions .*; keep model.hypotheses and model.transcript"),
-        (recipe, "a recipe holds functions .*; keep the arguments that made it"),
-    ):
-        with pytest.raises(TypeError, match=words):
+    for held in (model, recipe):
+        with pytest.raises(TypeError, match=r"holds functions .*; keep"):
             pickle.dumps(held)
         assert copy.deepcopy(held) is copy.copy(held) is held
-    book = dpbt.ledger(recipe)
-    assert pickle.loads(pickle.dumps(book)) == book
-    kept = pickle.loads(pickle.dumps(model.hypotheses))
-    jax.tree.map(np.testing.assert_array_equal, kept, model.hypotheses)
+    for held in (dpbt.ledger(recipe), jax.tree.map(np.asarray, model.hypotheses)):
+        jax.tree.map(np.testing.assert_array_equal, pickle.loads(pickle.dumps(held)), held)
 
 
 @pytest.mark.parametrize("calibration", ["tight", "published"])

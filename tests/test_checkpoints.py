@@ -1,5 +1,6 @@
 """Checkpoints: a run that was stopped goes on to the same model, and is paid for once."""
 
+import contextlib
 import os
 import sqlite3
 import stat
@@ -348,7 +349,9 @@ def test_the_keys_make_noise_for_one_run(stopped, capsys):
     assert run(*fit(0.1, "--seed", 3)) == 2
     assert "another key" in capsys.readouterr().err
     held = Path("run").read_bytes()
-    changed("run", "UPDATE keys SET words = substr(words, 1, 32) || zeroblob(32)")
+    with contextlib.closing(sqlite3.connect("run")) as database, database:
+        [(words,)] = database.execute("SELECT words FROM keys")
+        database.execute("UPDATE keys SET words = ?", [words[:32] + bytes(32)])
     assert "another public key" in refused(capsys, *fit(0.1))
     assert spent() == 0.1
 

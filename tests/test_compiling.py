@@ -1,8 +1,4 @@
-"""Few shapes are compiled for, some sooner; and nothing that is learned depends on either."""
-
-import contextlib
-import dataclasses
-from collections.abc import Iterator
+"""Few shapes are compiled for, and nothing that is learned depends on them."""
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +9,6 @@ import dpbt
 from dpbt import boosting, recipes
 from dpbt.common.types import MAX_ROWS
 from dpbt.data import tables
-from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import of_splits
 from dpbt.release import scoring as prediction
 from dpbt.training import fit as training_fit
@@ -85,105 +80,3 @@ def test_padding_leaves_a_full_table_as_it_is():
     more = tables.padded(bits_of(95))
     assert more.bins.shape[0] == 96
     assert int(jnp.sum(more.present)) == 95
-
-
-# Which fits are compiled sooner, and that it changes no release.
-
-DOMAIN = {"size": Numeric(0, 1, bins=12), "age": Numeric(0, 1, bins=64), "on": Boolean()}
-TARGETS = {
-    "two classes": None,
-    "three classes": Nominal(("a", "b", "c")),
-    "four classes": Nominal(("a", "b", "c", "d")),
-    "numbers": Numeric(0, 2),
-}
-
-
-@contextlib.contextmanager
-def optimizations() -> Iterator[None]:
-    """The compiler as a user has it, which these tests otherwise run without optimizations."""
-    asked = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", False)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_disable_most_optimizations", asked)
-
-
-def table_of(rows: int, target) -> dpbt.Table:
-    rng = np.random.default_rng(rows)
-    columns = {"size": rng.random(rows), "age": rng.random(rows), "on": rng.random(rows) < 0.5}
-    labels = columns["size"] + columns["age"] * columns["on"]
-    if target is None:
-        labels = labels > 0.6
-    elif isinstance(target, Nominal):
-        labels = np.array(target.values)[(labels * len(target.values) / 2).astype(int)]
-    return dpbt.table(DOMAIN, columns, labels, target=target)
-
-
-def test_who_chooses_how_programs_are_compiled(monkeypatch):
-    with optimizations():
-        assert training_fit.may_choose("cpu")
-        assert not training_fit.may_choose("gpu")
-        monkeypatch.setattr(training_fit, "_KNOWN_VERSIONS", ((0, 1), (0, 2)))
-        assert not training_fit.may_choose("cpu")
-        monkeypatch.undo()
-        jax.config.update("jax_disable_most_optimizations", True)  # the user's choice goes first
-        assert not training_fit.may_choose("cpu")
-
-
-def test_what_is_compiled_sooner(small_table):
-    """Of greedy trees another emitter gives other releases, so they are compiled in full."""
-    common = {"epsilon": 1.0, "rows": 90, "rounds": 2}
-    sums = recipes.oblivious_boost(depth=2, domain=DOMAIN, **common)
-    numbers = recipes.oblivious_boost(domain=DOMAIN, target=TARGETS["numbers"], **common)
-    table, sooner = table_of(90, TARGETS["numbers"]), training_fit._compiled_sooner
-    with optimizations():
-        for rows, recipe, expected in (
-            (small_table, sums, True),
-            (small_table, recipes.random_forest(depth=2, **common), True),
-            (small_table, dataclasses.replace(sums, capacity=2**20), False),
-            (small_table, recipes.bdpe(depth=2, **common), False),
-            (small_table, recipes.lazybb_rules(density=0.3, learning_rate=0.1, **common), False),
-            (table, numbers, False),
-        ):
-            assert (training_fit._compiled_for(rows, recipe) is sooner) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("kind", [kind for kind in TARGETS if kind != "numbers"])
-def test_both_ways_have_the_same_releases(kind, delta):
-    """Bit for bit, as fits and replays may be compiled in different ways."""
-    target = TARGETS[kind]
-    table = table_of(3_000, target)
-    for shares in ({}, {"marginals_fraction": 0.3}, {"scores_fraction": 0.2}):
-        recipe = recipes.oblivious_boost(
-            epsilon=2.0,
-            delta=delta,
-            rows=3_000,
-            rounds=60,
-            domain=DOMAIN,
-            target=target,
-            **shares,
-        )
-        assert_same_both_ways(table, recipe)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("disjoint", [False, True])
-@pytest.mark.parametrize("negative", ["zero", "uniform"])
-def test_both_ways_have_the_same_forest(disjoint, negative):
-    recipe = recipes.random_forest(
-        epsilon=2.0, rows=3_000, rounds=20, depth=6, disjoint=disjoint, negative=negative
-    )
-    assert_same_both_ways(table_of(3_000, None), recipe)
-
-
-def assert_same_both_ways(table, recipe):
-    with optimizations():
-        first, again = (
-            run(jax.random.key(7), table, recipe, jax.random.key(8))
-            for run in (training_fit._compiled, training_fit._compiled_sooner)
-        )
-    for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=True):
-        np.testing.assert_array_equal(one, other)

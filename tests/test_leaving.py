@@ -92,7 +92,7 @@ def guessed(folder):
     return [row for row in rows if any(mark in text for mark in unkeyed(private_task(row), keys))]
 
 
-def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path):
+def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path, idle):
     """And they find it, in 64 guesses, where a file holds a digest without a key."""
     task = private_task()
     runner.run(SWEEP, [task], tmp_path / "results")

@@ -46,14 +46,6 @@ def started(folder, count, seconds=0.0, name="oblivious"):
     return [spawn("blocks", number, count, port, folder, seconds, name) for number in range(count)]
 
 
-def test_one_process_sends_nothing():
-    totals = {"a": np.arange(3, dtype=np.int64), "b": np.full((2, 2), 2**40)}
-    assert processes.summed(totals) is totals
-    assert processes.place_of(7, 9) == (7, 9, 0)
-    assert processes.least(5) == 5
-    processes.check_same(recipe="ab" * 32)
-
-
 def test_sums_of_64_bits_travel_as_words(monkeypatch):
     """Three processes, whose messages are made here."""
     parts = [np.array([2**40 + 1, -5]), np.array([-(2**50), 7]), np.array([3, 2**33])]
@@ -75,7 +67,7 @@ def test_sums_of_64_bits_travel_as_words(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "name"),
-    [(4, "oblivious"), (2, "forest"), (2, "trees")],
+    [(4, "oblivious"), (2, "forest")],
 )
 def test_processes_release_what_one_does(tmp_path, count, name):
     expected = shared_out(tmp_path, count, name)

@@ -107,7 +107,7 @@ def test_the_pure_bound_holds_and_is_attained_nearly(eta):
 
 
 def test_planted_numbers_of_runs_are_caught():
-    """K fixed, K truncated, and every candidate once instead of a random number of runs."""
+    """K fixed, K truncated, and K in full batches instead of a random number of runs."""
     epsilon, count = 0.5, RunCount(1e-3, 0.0)
     bound = accounting.best_pure_epsilon(epsilon, count)
     pmf = probabilities(count)
@@ -116,7 +116,12 @@ def test_planted_numbers_of_runs_are_caught():
     def truncated(x):
         return np.sum(pmf[:, None] * np.atleast_1d(x) ** np.minimum(k, 10), axis=0)
 
+    def in_full_batches(x, lanes=16):
+        rounded = np.bincount(-(-k[:, 0] // lanes) * lanes, pmf)
+        return np.polynomial.polynomial.polyval(np.asarray(x), rounded)
+
     assert largest_loss(lambda x: tuned.generating(count, x), epsilon) <= bound
+    assert largest_loss(in_full_batches, epsilon) > 1.5 * bound
     assert largest_loss(lambda x: np.asarray(x) ** 10, epsilon) > 1.5 * bound
     assert largest_loss(truncated, epsilon) > 1.2 * bound
 

@@ -21,7 +21,6 @@ import dpbt
 from dpbt import recipes, sweeps
 from dpbt.sweeps import plan, runner, storage
 from tests import worker
-from tests.test_compiling import optimizations
 
 AXES = {
     "rounds": (2, 5),
@@ -356,10 +355,16 @@ def test_batches_of_a_structure_that_is_alone_run_side_by_side(tmp_path, monkeyp
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
-def test_short_programs_are_compiled_quickly():
-    with optimizations():
-        quick = runner.options("cpu", 1e9)
-        assert quick is not None
-        assert not quick["xla_cpu_use_fusion_emitters"]
-        assert runner.options("cpu", 1e11) is None
-        assert runner.options("gpu", 1e9) is None
+def test_short_programs_are_compiled_quickly(monkeypatch):
+    asked = jax.config.read("jax_disable_most_optimizations")
+    try:
+        jax.config.update("jax_disable_most_optimizations", False)
+        assert runner.options("cpu", 1e9) == runner._QUICKLY
+        assert runner.options("cpu", 1e11) is runner.options("gpu", 1e9) is None
+        monkeypatch.setattr(runner, "_KNOWN_VERSIONS", ((0, 1), (0, 2)))
+        assert runner.options("cpu", 1e9) is None
+        monkeypatch.undo()
+        jax.config.update("jax_disable_most_optimizations", True)  # the user's choice goes first
+        assert runner.options("cpu", 1e9) is None
+    finally:
+        jax.config.update("jax_disable_most_optimizations", asked)

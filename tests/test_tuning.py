@@ -114,37 +114,6 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught():
     assert max(losses) > 1.9 * cheaper.run()[0]
 
 
-def in_full_batches(count, lanes, most=800):
-    """E[x^K] if K is rounded up to full batches."""
-    k = np.arange(1, most + 1)
-    probability = [1.0]
-    for number in k[:-1]:
-        probability.append(
-            probability[-1] * (1 - count.gamma) * (number + count.eta) / (number + 1)
-        )
-    rounded = np.bincount(-(-k // lanes) * lanes, probability) / np.sum(probability)
-    return lambda x: np.polynomial.polynomial.polyval(x, rounded)
-
-
-def test_runs_beyond_the_number_that_was_drawn_are_caught():
-    """The best of all candidates, and the best of full batches, lose more than the ledger says."""
-    table, single = tuned.ballots(7, 9), tuned.voters(0.6)
-    selection = tuning.selection("errors", mean=6, eta=0.0, held_out=0.5)
-    plan, held = selections.plan(single, selection), tuning.held_out(table, 0.5, 0)
-    claimed = tuning.planned_ledger(single, selection).epsilon
-
-    def loss(of_count):
-        runs = [run_law(without(table, left), 0.6, plan, held) for left in range(-1, 16)]
-        laws = [tuned.best_law(law, value, of_count) for law, value in runs]
-        seen = np.min(laws, axis=0) > 1e-12
-        return max(tuned.worst(laws[0][seen], law[seen]) for law in laws[1:])
-
-    assert 0.7 * claimed < loss(lambda x: tuned.generating(selection.count, x)) <= claimed
-    assert loss(lambda x: np.asarray(x) ** 18) > 5 * claimed
-    assert loss(in_full_batches(selection.count, 4)) > 1.5 * claimed
-    assert loss(in_full_batches(selection.count, 16)) > 5 * claimed
-
-
 def test_runs_have_the_law_that_is_audited():
     """20,000 runs against the exact law; a false alarm has probability 1e-6."""
     table, (voter,) = tuned.ballots(7, 9), tuned.voters(0.6)

@@ -80,12 +80,7 @@ def forest_of(domain):
     return recipes.random_forest(epsilon=3.0, rows=1200, depth=4, rounds=3, disjoint=True)
 
 
-def trees_of(domain):
-    del domain
-    return recipes.bdpe(epsilon=3.0, rows=1200, depth=2, rounds=3)
-
-
-IN_BLOCKS = {"oblivious": rounds_of, "forest": forest_of, "trees": trees_of}
+IN_BLOCKS = {"oblivious": rounds_of, "forest": forest_of}
 """What processes learn together."""
 
 

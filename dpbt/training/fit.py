@@ -6,15 +6,13 @@ passes over a table in blocks.
 """
 
 import dataclasses
-import importlib.metadata
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from dpbt.common.types import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
+from dpbt.common.types import Array, Hypotheses, Recipe, Table, Transcript
 from dpbt.common.validate import is_traced, positive
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
@@ -146,8 +144,7 @@ def learn(
     batch = 0
     if recipe.independent:
         batch = int(np.clip(limit / 16 / _side_by_side_bytes(table, recipe), 1, 64))
-    run = _compiled_for(padded, room)
-    transcript, hypotheses, intercept = run(key, padded, room, public_key, batch=batch)
+    transcript, hypotheses, intercept = _compiled(key, padded, room, public_key, batch=batch)
     return model_of(transcript, hypotheses, intercept, recipe, table, keys.kind(key))
 
 
@@ -169,51 +166,4 @@ def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None, bat
     return transcript, ran.hypotheses, ran.intercept
 
 
-# How programs are compiled: in full, or sooner for a run that is short.
-
-OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
-"""XLA's former way to turn loops into code for a processor: it compiles sooner and runs longer.
-
-With it a fit of oblivious trees compiles in about two thirds of the processor time, and takes 1.3
-to 1.8 times as long to run. That is at most 50 ms more for each fit, and about a second less for
-the first one. Random trees gain about a second, and take 1.1 times as long to run.
-"""
-
-_KNOWN_VERSIONS = (0, 8), (0, 10)
-"""The versions of jaxlib whose compiler is known to take the options."""
-
-SHORT_RUN = 2**23
-"""A fit of at most so many rows (by their public bound) times rounds is short."""
-
 _compiled = jax.jit(_run, static_argnames="batch")
-_compiled_sooner = jax.jit(_run, static_argnames="batch", compiler_options=OLDER_EMITTER)
-
-
-def may_choose(platform: str) -> bool:
-    """Whether programs may be compiled in a way of our choice.
-
-    They may not where the user set `JAX_DISABLE_MOST_OPTIMIZATIONS`, or on other versions.
-
-    Args:
-        platform: the platform of the devices, such as "cpu".
-    """
-    version = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
-    known = _KNOWN_VERSIONS[0] <= version <= _KNOWN_VERSIONS[1]
-    return platform == "cpu" and known and not jax.config.read("jax_disable_most_optimizations")
-
-
-def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Ran]:
-    """The program that runs a recipe on a table, compiled sooner where the run is short.
-
-    Only oblivious and random trees are compiled sooner, and 1-rules on weights of their own row.
-    Their releases are the same, bit for bit, as they are draws from exact sums. Those of a number
-    are not, as the start and the unit that follow from its histogram round in another way. So do
-    scores of greedy trees, and programs of LazyBB take longer to compile. The choice follows from
-    what is public.
-    """
-    device = next(iter(table.bins.devices()))
-    short = int(recipe.rows) * recipe.capacity <= SHORT_RUN
-    exact = pricing.in_one_pass(recipe)
-    same_bits = exact and recipe.learner.hypotheses.response != NUMBER
-    sooner = short and same_bits and may_choose(device.platform)
-    return _compiled_sooner if sooner else _compiled

@@ -321,11 +321,12 @@ def spent(budget="filter.db"):
 
 
 def held_keys():
-    """Whether the checkpoint has keys."""
-    database = sqlite3.connect("run")
-    found = database.execute("SELECT * FROM keys").fetchall()
-    database.close()
-    return len(found) == 1
+    """Whether the checkpoint has keys; one that a kill left may have none yet."""
+    if not Path("run").exists():
+        return False
+    with contextlib.closing(sqlite3.connect("run")) as database:
+        tables = database.execute("SELECT name FROM sqlite_schema WHERE name = 'keys'").fetchall()
+        return bool(tables and database.execute("SELECT * FROM keys").fetchall())
 
 
 def test_the_keys_are_kept_until_the_model_is_written_and_the_run_is_paid_for_once(stopped, capsys):

@@ -17,7 +17,7 @@ from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.keys import ResearchKeyWarning
-from dpbt.tuning import choosing, selections
+from dpbt.tuning import selections
 from tests import tuned
 
 # Runs and choices.
@@ -120,11 +120,9 @@ def test_runs_have_the_law_that_is_audited():
     selection = tuning.selection("errors", held_out=0.5)
     plan = selections.plan([voter], selection)
     held = tuning.held_out(table, 0.5, 0)
-    parts, number = choosing._parts(table, selection), 20_000
+    parts, number = tuning._parts(table, selection), 20_000
     run = jax.jit(
-        jax.vmap(
-            lambda key: choosing.one_run(key, parts, voter, plan.params, None, plan.programs[0])
-        )
+        jax.vmap(lambda key: tuning.one_run(key, parts, voter, plan.params, None, plan.programs[0]))
     )
     fit, release = run(jax.random.split(jax.random.key(1), number))
     votes = np.asarray(fit.kept.rounds["n"])[:, 0, 0]
@@ -249,7 +247,7 @@ def test_one_key_gives_one_choice_and_other_numbers_another():
     assert first.candidate == again.candidate
     assert first.score == again.score
     described = [
-        choosing._described(single, each, selections.plan(single, each))
+        tuning._described(single, each, selections.plan(single, each))
         for single, each in (
             (made, selection),
             (made[:2], selection),
@@ -269,30 +267,30 @@ def test_every_run_has_a_key_of_its_own(monkeypatch):
     """Equal runs would make their number worth nothing; no test of the result would see it."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3)
     selection = tuning.selection("errors")
-    plan, parts, seen = selections.plan(single, selection), choosing._parts(table, selection), []
+    plan, parts, seen = selections.plan(single, selection), tuning._parts(table, selection), []
 
     def spied(key, *rest):
         seen.append(np.asarray(jax.random.key_data(key)))
         return {"n": np.asarray(len(seen))}, {"score": np.zeros(())}
 
-    monkeypatch.setattr(choosing, "_run", spied)
-    monkeypatch.setattr(choosing, "drawn_count", lambda *_: 21)
-    best = choosing._best_of_all(KEY, parts, single, plan, None)
+    monkeypatch.setattr(tuning, "_run", spied)
+    monkeypatch.setattr(tuning, "drawn_count", lambda *_: 21)
+    best = tuning._best_of_all(KEY, parts, single, plan, None)
     assert best.fit["n"] == 1  # ties go to the first run
     assert len(np.unique(seen, axis=0)) == len(seen) == 21
     for key in jax.random.split(KEY, 4):
-        assert {choosing._candidate(key, run, 5) for run in range(64)} == set(range(5))
+        assert {tuning._candidate(key, run, 5) for run in range(64)} == set(range(5))
 
 
 def test_the_best_is_of_as_many_runs_as_were_drawn(monkeypatch):
     """Every number of runs, with every run as the only good one: it wins if it is one of them."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3, 0.2)
     selection = tuning.selection("errors")
-    plan, parts = selections.plan(single, selection), choosing._parts(table, selection)
-    monkeypatch.setattr(choosing, "_folded", lambda key, run: run)
-    monkeypatch.setattr(choosing, "_candidate", lambda key, run, _: run % 3)
+    plan, parts = selections.plan(single, selection), tuning._parts(table, selection)
+    monkeypatch.setattr(tuning, "_folded", lambda key, run: run)
+    monkeypatch.setattr(tuning, "_candidate", lambda key, run, _: run % 3)
     for number in (1, 3, 4, 5, 10):
-        monkeypatch.setattr(choosing, "drawn_count", lambda key, count, k=number: k)
+        monkeypatch.setattr(tuning, "drawn_count", lambda key, count, k=number: k)
         won = []
         for good in range(12):
 
@@ -300,8 +298,8 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(monkeypatch):
                 score = -50 if number == good else 50
                 return {"n": np.asarray(number)}, {"score": np.asarray(score)}
 
-            monkeypatch.setattr(choosing, "_run", run)
-            best = choosing._best_of_all(KEY, parts, single, plan, None)
+            monkeypatch.setattr(tuning, "_run", run)
+            best = tuning._best_of_all(KEY, parts, single, plan, None)
             won.append(int(best.fit["n"]) == good)
         assert won == [good < number for good in range(12)]
 
@@ -323,11 +321,11 @@ def test_a_row_is_held_out_by_itself():
 
 def test_fits_and_scores_read_disjoint_rows():
     table, selection = people(), tuning.selection("errors")
-    taught, scored = choosing._parts(table, selection)
+    taught, scored = tuning._parts(table, selection)
     assert not np.any(taught.present & scored.present)
     both = np.asarray(taught.present | scored.present)[:300]
     np.testing.assert_array_equal(both, table.present)
-    taught, scored = choosing._parts(table, tuning.selection("errors", held_out=None))
+    taught, scored = tuning._parts(table, tuning.selection("errors", held_out=None))
     np.testing.assert_array_equal(taught.present, scored.present)
 
 

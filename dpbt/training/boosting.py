@@ -404,14 +404,24 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     Raises:
         ValueError: for what is no transcript, and as `prepared_table`.
     """
+    ran = _judged(transcript, [table], recipe, boundary.log_prob)
+    return Replayed(_by_site(ran.kept), ran.hypotheses)
+
+
+def _judged(
+    transcript: Transcript, tables: Sequence[Table], recipe: Recipe, judge: Callable[..., Any]
+) -> Ran:
+    """`run` with recorded draws, of which it keeps what `judge` says of (program, release, *views).
+
+    Raises:
+        ValueError: as `replay`.
+    """
     check_transcript(transcript)
 
-    def judged(part: str, release: Release, views: Sequence[View]) -> Any:
-        program = pricing.program_of(recipe.learner, part)
-        return release, boundary.log_prob(program, release, views[0])
+    def answer(part: str, release: Release, views: Sequence[View]) -> Any:
+        return release, judge(pricing.program_of(recipe.learner, part), release, *views)
 
-    ran = run(recipe, [prepared_table(table, recipe)], judged, transcript)
-    return Replayed(_by_site(ran.kept), ran.hypotheses)
+    return run(recipe, [prepared_table(table, recipe) for table in tables], answer, transcript)
 
 
 def _by_site(kept: Parts) -> dict[str, Any]:
@@ -437,14 +447,7 @@ def step_divergences(
     Raises:
         ValueError: as `replay`.
     """
-    check_transcript(transcript)
-
-    def compared(part: str, release: Release, views: Sequence[View]) -> Any:
-        program = pricing.program_of(recipe.learner, part)
-        return release, boundary.divergence(program, release, *views)
-
-    tables = [prepared_table(each, recipe) for each in (table, neighbour)]
-    return _by_site(run(recipe, tables, compared, transcript).kept)
+    return _by_site(_judged(transcript, [table, neighbour], recipe, boundary.divergence).kept)
 
 
 def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:

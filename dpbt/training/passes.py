@@ -11,7 +11,6 @@ How it fits into memory is a plan from public numbers, and not a limit that the 
 """
 
 import collections
-import dataclasses
 import math
 import queue
 from collections.abc import Callable, Iterator, Sequence
@@ -62,8 +61,7 @@ _OUTPUT_BYTES = 36
 the end, one by one, stacked, and filled up and scaled."""
 
 
-@dataclasses.dataclass(frozen=True)
-class MemoryPlan:
+class MemoryPlan(NamedTuple):
     """How a run fits into memory.
 
     Attributes:

@@ -168,7 +168,7 @@ def test_releases_are_those_of_a_fit_in_memory(tmp_path, monkeypatch, case):
 def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, make):
     table, found = pair(tmp_path / "t", "two", 60_000, 70_000, 9_999, weights=True)
     recipe, keys = make(), (dpbt.fresh_key(), dpbt.fresh_key())
-    in_memory = dpbt.fit(keys[0], dpbt.checks.on_device(table), recipe, keys[1])
+    in_memory = dpbt.fit(keys[0], table, recipe, keys[1])
     in_parts = dpbt.fit(keys[0], found, recipe, keys[1], threads=3, memory=2 * GIB)
     assert_same(in_memory, in_parts)
 

@@ -305,7 +305,7 @@ class _Program:
         key = jax.random.fold_in(jax.random.key(self._sweep.seed), word(task.name))
         rounds = np.int32(group.recipe.rounds[fits[0, 0]])
         shared = task.table, task.train, task.test, jax.random.key_data(key), rounds
-        arguments = [jax.device_put(own) for own in (shared, recipes, words)]
+        arguments = shared, recipes, words
 
         signature = group.recipe.capacity, lanes, task.train.shape
         with self._lock:

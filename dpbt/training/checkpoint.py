@@ -112,24 +112,33 @@ class Checkpoint:
             made = False
         opened = path.stat()
         _check_private(path)
-        with self._errors():
-            self._database = sqlite3.connect(path, timeout=0, isolation_level=None)
-            # One process has the file until it closes it, and nothing is left of deleted keys.
-            # A crash undoes no release.
-            for pragma in (
-                *("locking_mode = EXCLUSIVE", "journal_mode = TRUNCATE"),
-                *("secure_delete = ON", "synchronous = EXTRA"),
-            ):
-                self._database.execute(f"PRAGMA {pragma}")
-            with self._transaction():
-                if not (path.exists() and os.path.samestat(opened, path.stat())):
-                    raise in_use(path)  # another run gave up its file meanwhile
-                tables = self._execute("SELECT name FROM sqlite_schema")
-                if not tables and not made:
-                    raise ValueError(f"{path}: cut off, and {AGAIN}")
-                for table in () if tables else TABLES:
-                    self._database.execute(table)
-                self.begun = bool(self._names())
+        self.begun = False
+        self._database = sqlite3.connect(path, timeout=0, isolation_level=None)
+        try:
+            self._open(opened, made)
+        except OSError:
+            if made:  # a full disk leaves no file that looks cut off
+                self.__exit__()
+            raise
+
+    def _open(self, opened: os.stat_result, made: bool) -> None:
+        """Take the file, and make its tables if it is new."""
+        # One process has the file until it closes it, nothing is left of deleted keys, and a crash
+        # undoes no release.
+        for pragma in (
+            *("locking_mode = EXCLUSIVE", "journal_mode = TRUNCATE"),
+            *("secure_delete = ON", "synchronous = EXTRA"),
+        ):
+            self._execute(f"PRAGMA {pragma}")
+        with self._errors(), self._transaction():
+            if not (self.path.exists() and os.path.samestat(opened, self.path.stat())):
+                raise in_use(self.path)  # another run gave up its file meanwhile
+            tables = self._execute("SELECT name FROM sqlite_schema")
+            if not tables and not made:
+                raise ValueError(f"{self.path}: cut off, and {AGAIN}")
+            for table in () if tables else TABLES:
+                self._execute(table)
+            self.begun = bool(self._names())
 
     def __enter__(self) -> Self:
         return self

@@ -93,7 +93,7 @@ def fit(
         keys.check(key)
         filter.check(recipe, None if checkpoint is None else key)
         pay = filter.paying(recipe, key)
-    in_blocks = {"checkpoint": checkpoint, "threads": threads, "progress": progress}
+    in_blocks: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
     model = learn(key, table, recipe, public_key, pay=pay, memory=memory, **in_blocks)
     keys.warn_of_research(key)
     return model

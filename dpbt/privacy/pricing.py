@@ -472,15 +472,6 @@ def check_in_parts(recipe: Recipe) -> None:
             raise ValueError(f"the {part} has sums that follow from its own draws: {found}")
 
 
-def in_one_pass(recipe: Recipe) -> bool:
-    """Whether a table could be read in parts, with one pass for each round."""
-    try:
-        check_in_parts(recipe)
-    except ValueError:
-        return False
-    return len(stages(recipe, "rounds")) == 1
-
-
 def priced_anew(book: accounting.Ledger) -> accounting.Ledger:
     """The ledger with the prices of its lines as their sensitivities and scales give them.
 

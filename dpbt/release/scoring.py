@@ -82,11 +82,11 @@ def _with_jax(what: What, arrays: tuple[Kind, Any, Any], rows: Rows) -> Array:
     import jax
     from jax.core import Tracer
 
-    from dpbt.data import shapes
+    from dpbt.data import tables
 
     bins, count = rows.bins, rows.bins.shape[0]
     if not isinstance(bins, Tracer):
-        padding = max(shapes.row_bucket(count) - count, 0)
+        padding = max(tables.row_bucket(count) - count, 0)
         bins = np.pad(np.asarray(bins), [(0, padding), (0, 0)])
     found = compiled(what)(*arrays, rows._replace(bins=bins))
     if isinstance(found, Tracer):

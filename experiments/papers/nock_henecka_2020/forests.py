@@ -56,5 +56,4 @@ def sweep(smoke: bool = False) -> plan.Sweep:
 def run(options: argparse.Namespace) -> None:
     """Fit the forests that are missing."""
     with of_input():
-        # Random trees ask for every attribute alike, so no table may be padded with more of them.
-        fit_and_say(sweep(options.smoke), options.bins, options, padding=0)
+        fit_and_say(sweep(options.smoke), options.bins, options)

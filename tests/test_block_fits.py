@@ -124,7 +124,7 @@ def assert_same(one, other):
 def assert_same_predictions(folder, large, small):
     """The models of a large table and of a small one are one, also when the first was saved."""
     jax.tree.map(np.testing.assert_array_equal, large.hypotheses, small.hypotheses)
-    large.save(folder / "model.json", domain=DOMAIN)
+    dpbt.save(large, folder / "model.json", domain=DOMAIN)
     rows = columns(50, seed=4)
     np.testing.assert_array_equal(
         dpbt.load(folder / "model.json").predict(rows),
@@ -298,7 +298,7 @@ def test_a_table_in_blocks_is_predicted_a_block_at_a_time(tmp_path, monkeypatch)
     table, found = pair(tmp_path / "t", "two", 700, 730)
     recipe = recipes.random_forest(epsilon=1, rows=700, rounds=3, depth=2)
     model = dpbt.fit(KEY, table, recipe, jax.random.key(6))
-    model.save(tmp_path / "model.json", domain=DOMAIN)
+    dpbt.save(model, tmp_path / "model.json", domain=DOMAIN)
     for each in (model, dpbt.load(tmp_path / "model.json")):
         expected = dpbt.decision_function(each, table)
         with monkeypatch.context() as patched:

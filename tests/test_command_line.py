@@ -20,7 +20,7 @@ from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
 from dpbt.cli import inputs, output
 from dpbt.data import domains, files
-from dpbt.data.templates import template
+from dpbt.data.domains import template
 from dpbt.privacy import keys
 from dpbt.training import fit as training_fit
 from tests import pages

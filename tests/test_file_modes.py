@@ -34,7 +34,7 @@ def stopped(model):
     """Chunks, and a run on them that was stopped, with its releases and its key."""
     assert run("convert", "domain.json", "rows.csv", "chunks", "--capacity", 400) == 0
     with pytest.MonkeyPatch.context() as stop:
-        stop.setattr(dpbt.Model, "save", interrupted)
+        stop.setattr(dpbt, "save", interrupted)
         words = ("fit", "chunks", *FIT, *FOREST, "--checkpoint", "run", "--out", "m.json")
         assert run(*words) == 130
 

@@ -1,8 +1,6 @@
 """Odd cells and rows are read as missing by every entry, and nothing says that they are there."""
 
-import csv
 import functools
-import itertools
 import json
 import tracemalloc
 
@@ -12,8 +10,8 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.data import convert, owner
+from dpbt.data.declarations import rows_of
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, encode, positions
-from dpbt.data.frames import rows_of
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
@@ -60,10 +58,6 @@ def rows(pairs, hold=list, plain=False):
     return columns, labels, target, hold(odd.mixed(WEIGHTS, numbers, 6))
 
 
-def as_mappings(columns):
-    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-
-
 def from_columns(model, columns, labels, numbers, weights, folder):
     options = {**TWO, "sample_weight": weights, "max_weight": 3.0, "rows_per_block": 500}
     return rows_in_chunks(convert.convert_columns(DOMAIN, columns, labels, folder, **options))
@@ -98,7 +92,6 @@ ENTRIES = {
     "convert": from_blocks,
     "saved, columns": lambda model, columns, *_: model.predict_proba(columns),
     "saved, frame": lambda model, columns, *_: model.decision_function(odd.Frame(columns)),
-    "saved, mappings": lambda model, columns, *_: model.predict(as_mappings(columns)),
 }
 
 
@@ -304,16 +297,6 @@ def test_estimators_predict_odd_rows(watch):
     np.testing.assert_array_equal(np.delete(found, at), np.full(N - len(at), plain))
 
 
-def test_a_mapping_without_a_cell_lacks_it(model, watch):
-    """A saved model reads rows that are mappings."""
-    usual = as_mappings(rows([])[0])
-    hidden = [odd.Hidden(usual[0]), {}, None, "zqxcell", object.__new__(odd.Anything)]
-    plain = odd.mixed(usual, [dict.fromkeys(DOMAIN)] * len(hidden))
-    found = watch(lambda: model.decision_function(odd.mixed(usual, hidden)))
-    assert_silent(watch)
-    np.testing.assert_array_equal(found, model.decision_function(plain))
-
-
 # Files.
 
 DECLARED = {
@@ -328,26 +311,10 @@ DECLARED = {
 }
 
 
-def readable(text):
-    """Whether a line with this cell is a row with values."""
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in text and len(text) <= csv.field_size_limit()
-
-
 def lines_of(plain):
-    """Lines of a file: odd ones, or the blank ones and the empty cells that they are read as."""
+    """Lines of a file, of which the last are malformed ones, or blank as these are read."""
     columns = [*rows([])[0].values(), LABELS, WEIGHTS]
     lines = [",".join(map(str, cells)).encode() for cells in zip(*columns, strict=True)]
-    cells = [cell for cell, _ in odd.CELLS if type(cell) is str or type(cell) is bytes]
-    texts = [c if type(c) is bytes else c.encode("utf-8", "surrogatepass") for c in cells]
-    for place, (column, text) in enumerate(itertools.product(range(6), texts)):
-        found = lines[7 * place].split(b",")
-        number = text.isdigit() and column in (0, 5)
-        found[column] = (b"inf" if number else b"") if plain else text
-        lines[7 * place] = b",".join(found) if readable(text) or not plain else b""
     lines[-12:] = [b""] * 12 if plain else filerows.ODD_LINES[:12]
     return b"\n".join([b"n,c,o,b,y,w", *lines, b""])
 

@@ -10,7 +10,7 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes
 from dpbt.common.types import Given, Weighted
-from dpbt.data import blocks, cells, convert, frames
+from dpbt.data import blocks, convert, declarations
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import halfspace, hypotheses, oblivious_splits, random_tree, trees
 from dpbt.learners.hypotheses import Rows
@@ -64,8 +64,7 @@ def objects():
         "chunk": blocks.Block(BOUND, N, "zqxcell"),
         "rows of a chunk": rows,
         "scored": Rows(np.full((N, 2), 31337.7719), None),
-        "coded": cells.Coded(["zqxcell"], np.zeros(N, int)),
-        "frame": frames.rows_of(list(zip(*CELLS.values(), strict=True))),
+        "frame": declarations.rows_of(list(zip(*CELLS.values(), strict=True))),
         "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }
 

@@ -8,7 +8,7 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes
 from dpbt.common.types import MAX_ROWS
-from dpbt.data import shapes
+from dpbt.data import tables
 from dpbt.data.splits import of_splits
 from dpbt.release import scoring as prediction
 from dpbt.training import fit as training_fit
@@ -22,17 +22,17 @@ def table_of(rows, splits=4, seed=0):
 
 def test_buckets_are_few_and_waste_at_most_a_quarter():
     counts = np.arange(1, 100_000)
-    sizes = np.array([shapes.bucket(int(count)) for count in counts])
+    sizes = np.array([tables.bucket(int(count)) for count in counts])
     assert np.all(sizes >= counts)
     assert np.all(sizes <= 1.25 * counts)
     assert np.all(np.diff(sizes) >= 0)
     assert len(set(sizes.tolist())) <= 4 * 15 + 8
-    assert [shapes.bucket(count) for count in range(1, 12)] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 10, 12]
-    assert shapes.row_bucket(1) == shapes.MIN_ROWS
-    most = shapes.MAX_PADDED_ROWS
-    assert shapes.row_bucket(most) == shapes.row_bucket(most - 1) == most
-    assert shapes.row_bucket(most + 1) == most + 1
-    assert shapes.row_bucket(MAX_ROWS - 1) == MAX_ROWS - 1
+    assert [tables.bucket(count) for count in range(1, 12)] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 10, 12]
+    assert tables.row_bucket(1) == tables.MIN_ROWS
+    most = tables.MAX_PADDED_ROWS
+    assert tables.row_bucket(most) == tables.row_bucket(most - 1) == most
+    assert tables.row_bucket(most + 1) == most + 1
+    assert tables.row_bucket(MAX_ROWS - 1) == MAX_ROWS - 1
 
 
 MAKERS = {
@@ -84,7 +84,7 @@ def test_batches_of_one_bucket_share_a_program_of_prediction():
 
 def test_padding_leaves_a_full_table_as_it_is():
     table = table_of(96)
-    assert shapes.padded(table) is table
-    more = shapes.padded(table_of(95))
+    assert tables.padded(table) is table
+    more = tables.padded(table_of(95))
     assert more.bins.shape[0] == 96
     assert int(jnp.sum(more.present)) == 95

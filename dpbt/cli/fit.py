@@ -217,7 +217,9 @@ def _finish(
     kept: "Checkpoint | None" = None,
 ) -> None:
     """Save the model, forget the keys of its run, and print what it cost."""
-    path = output.keep(path, lambda file: model.save(file, domain=domain, classes=label.classes))
+    path = output.keep(
+        path, lambda file: dpbt.save(model, file, domain=domain, classes=label.classes)
+    )
     if kept is not None:
         kept.finish()
     lines = str(dpbt.ledger(model)).splitlines()

@@ -5,15 +5,13 @@ rows are in memory at a time. A conversion that fails leaves nothing, and one th
 a folder without a manifest, which is no table.
 """
 
-import collections
 import contextlib
 import hashlib
 import itertools
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,9 +188,8 @@ def convert(
         ) from None
     with contextlib.ExitStack() as failed:
         failed.callback(shutil.rmtree, folder)
-        parts = _bounded(_ahead(encode, rows), nothing, capacity)
         files, weighted = [], False
-        for block in _in_blocks(parts, each):
+        for block in _in_blocks(map(encode, rows), nothing, capacity, each):
             files.append(_write(folder, len(files), block))
             weighted = block.weight is not None
         if not files:
@@ -221,26 +218,16 @@ def convert(
     return blocks.open_folder(folder)
 
 
-def _ahead(encode: Callable[[RawRows], Rows], rows: Iterable[RawRows]) -> Iterator[Rows]:
-    """The encoded rows in their order; some are encoded while others are read or written."""
-    threads = os.cpu_count() or 1
-    waiting: collections.deque[Future[Rows]] = collections.deque()
-    with ThreadPoolExecutor(threads) as pool:
-        for part in rows:
-            waiting.append(pool.submit(encode, part))
-            if len(waiting) > threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-def _bounded(parts: Iterator[Rows], nothing: Rows, capacity: int | None) -> Iterator[Rows]:
-    """The rows, and after them absent rows up to the capacity.
+def _in_blocks(
+    parts: Iterator[Rows], nothing: Rows, capacity: int | None, each: int
+) -> Iterator[Rows]:
+    """The rows in blocks of `each`, but for the last, with absent rows up to the capacity.
 
     Args:
         parts: the rows.
         nothing: no rows of the same kind, where there is no part.
         capacity: how many rows all have; None for as many as there are.
+        each: how many rows a block has.
 
     Raises:
         ValueError: for more rows than the capacity, or than a table may have, and if some parts
@@ -248,40 +235,36 @@ def _bounded(parts: Iterator[Rows], nothing: Rows, capacity: int | None) -> Iter
     """
     most, total = capacity or MAX_ROWS_IN_BLOCKS, 0
     first = next(parts, nothing)
+    dtype, weighted = str(first.target.dtype), first.weight is not None
+
+    def absent() -> Rows:
+        return blocks.room(len(first.bins), min(each, most), dtype, weighted)
+
+    block = absent()
     for part in itertools.chain([first], parts):
-        total += len(part.present)
-        if total > most:
+        count = len(part.present)
+        if total + count > most:
             raise ValueError(
                 f"there are more rows than the capacity of {most}; convert them again with a "
                 "larger one"
             )
-        if (part.weight is None) != (first.weight is None):
+        if (part.weight is not None) != weighted:
             raise ValueError("all parts of the rows must have weights, or none")
-        yield part
-    for start in range(total, capacity or 0, READ_ROWS):
-        count, dtype = min(READ_ROWS, most - start), str(first.target.dtype)
-        yield blocks.room(len(first.bins), count, dtype, first.weight is not None)
+        while count:
+            place = total % each
+            taken = min(each - place, count)
+            for into, array in zip(block.slice(place), part.slice(-count), strict=True):
+                if into is not None and array is not None:
+                    into[..., :taken] = array[..., :taken]
+            total, count = total + taken, count - taken
+            if total % each == 0:
+                yield block
+                block = absent()
 
-
-def _in_blocks(parts: Iterable[Rows], each: int) -> Iterator[Rows]:
-    """The rows in blocks of `each`, but for the last."""
-    held: list[Rows] = []
-    count = 0
-    for part in parts:
-        while count + len(part.present) >= each:
-            yield _joined([*held, part.slice(0, each - count)])
-            part, held, count = part.slice(each - count), [], 0
-        if len(part.present):
-            held.append(part)
-            count += len(part.present)
-    if held:
-        yield _joined(held)
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    """All rows of some parts."""
-    fields = (list(field) for field in zip(*parts, strict=True))
-    return Rows._make(None if f[0] is None else np.concatenate(f, axis=-1) for f in fields)
+    rows = capacity or total
+    for start in range(total - total % each, rows, each):
+        yield block.slice(0, rows - start)
+        block = absent()
 
 
 def _write(folder: Path, number: int, rows: Rows) -> Block:

@@ -1,16 +1,18 @@
 """From raw rows to the table that learners read.
 
 `table` encodes rows, tells their classes apart, and adds absent rows up to a public capacity.
+`padded` adds more of them, so that most fits find their program compiled. They change nothing that
+is learned or predicted.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import MAX_ROWS, AnyArray, Table, dtype_and_rank
+from dpbt.common.types import MAX_ROWS, AnyArray, Array, Table, dtype_and_rank
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, splits
@@ -127,3 +129,55 @@ def take(table: Table, rows: AnyArray) -> Table:
     bins, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
     weight = None if table.weight is None else jnp.asarray(table.weight)[chosen]
     return Table(bins, target, present, table.splits, weight, table.declared)
+
+
+MIN_ROWS = 64
+"""Fewest rows that a table is padded to."""
+
+MAX_PADDED_ROWS = 2**20
+"""Larger tables are not padded: a copy costs more there than compiling does."""
+
+Arrays = TypeVar("Arrays")
+"""A pytree of arrays."""
+
+
+def bucket(count: int) -> int:
+    """The smallest size that is at least `count`, with four sizes in each octave.
+
+    The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
+    """
+    step = 2 ** max(int(count - 1).bit_length() - 3, 0)
+    return -(-count // step) * step
+
+
+def row_bucket(rows: int) -> int:
+    """How many rows a table of `rows` rows is padded to."""
+    return rows if rows > MAX_PADDED_ROWS else max(bucket(rows), MIN_ROWS)
+
+
+def padded(table: Table) -> Table:
+    """The table with absent rows added, up to the size that programs are compiled for."""
+    rows = table.bins.shape[0]
+    padding = row_bucket(rows) - rows
+    if padding <= 0:
+        return table
+
+    def pad(array: Array) -> Array:
+        host = np.asarray(array)
+        return jax.device_put(np.pad(host, [(0, padding)] + [(0, 0)] * (host.ndim - 1)))
+
+    return table._replace(
+        bins=pad(table.bins),
+        target=pad(table.target),
+        present=pad(table.present),
+        weight=None if table.weight is None else pad(table.weight),
+    )
+
+
+def first_of(tree: Arrays, count: int) -> Arrays:
+    """The first `count` entries on the leading axis of every array; it compiles no program."""
+
+    def cut(array: Array) -> Array:
+        return array if array.shape[0] == count else jax.device_put(np.asarray(array)[:count])
+
+    return jax.tree.map(cut, tree)

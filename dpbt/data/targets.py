@@ -60,7 +60,7 @@ def fingerprint(target: Target) -> np.ndarray:
     if isinstance(target, Numeric):
         words = repr((float(target.low), float(target.high)))
     else:
-        words = repr((target.values, target.other, sorted(target.groups.items())))
+        words = repr((target.values, target.other))
     return np.frombuffer(hashlib.sha256(words.encode()).digest()[:8], np.uint32)
 
 

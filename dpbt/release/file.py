@@ -25,8 +25,7 @@ from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, check, response_of
 from dpbt.learners.hypotheses import KINDS, check_within
 from dpbt.privacy import accounting
-from dpbt.release.about import About
-from dpbt.release.scoring import PROBABILITIES, ask_the_same
+from dpbt.release.scoring import PROBABILITIES, About, ask_the_same
 
 FORMAT, VERSION = "dpbt model", 4
 """Files of any other version are refused."""

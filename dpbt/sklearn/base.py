@@ -15,11 +15,10 @@ import dpbt
 from dpbt import tuning
 from dpbt.common.types import Recipe, Transcript
 from dpbt.data import domains
-from dpbt.data.declarations import Answers, Reading, declared
+from dpbt.data.declarations import Answers, Reading, declared, rows_of
 from dpbt.data.domains import Domain, Label
-from dpbt.data.frames import rows_of
 from dpbt.privacy import accounting, keys
-from dpbt.release.model import Model, explain, ledger, statement
+from dpbt.release.model import Model, explain, ledger, save, statement
 from dpbt.sklearn.inputs import (
     candidates_of,
     column_of,
@@ -184,7 +183,7 @@ class PrivateEstimator(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         classes = getattr(self, "classes_", None)
-        self.model_.save(path, domain=self.domain_, classes=classes)
+        save(self.model_, path, domain=self.domain_, classes=classes)
 
     def explain(self) -> str:
         """The model in words (`dpbt.explain`)."""

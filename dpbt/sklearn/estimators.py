@@ -13,7 +13,7 @@ from dpbt.data.declarations import Answers, answers_of, range_of
 from dpbt.data.domains import Label
 from dpbt.data.targets import in_units
 from dpbt.release import model as models
-from dpbt.release.about import about
+from dpbt.release.scoring import about
 from dpbt.sklearn.base import PrivateEstimator
 from dpbt.sklearn.inputs import BOOSTING
 

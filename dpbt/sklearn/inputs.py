@@ -16,9 +16,8 @@ from dpbt.common.public import BOOSTED
 from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
 from dpbt.common.validate import shown
 from dpbt.data import owner, tables
-from dpbt.data.declarations import Answers, Reading
+from dpbt.data.declarations import Answers, Reading, Rows, names_of
 from dpbt.data.domains import Label, WeightColumn
-from dpbt.data.frames import Rows, names_of
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import keys
 

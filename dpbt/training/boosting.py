@@ -25,7 +25,7 @@ from dpbt.common.types import (
     View,
     WeakLearner,
 )
-from dpbt.data import shapes
+from dpbt.data.tables import first_of
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.release.model import Model
@@ -332,9 +332,9 @@ def model_of(
     """
     capacity = recipe.capacity
     return Model(
-        shapes.first(hypotheses, capacity),
+        first_of(hypotheses, capacity),
         intercept,
-        transcript._replace(rounds=shapes.first(transcript.rounds, capacity)),
+        transcript._replace(rounds=first_of(transcript.rounds, capacity)),
         recipe,
         table.splits,
         features=table.bins.shape[1],

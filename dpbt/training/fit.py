@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbt.common.types import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
 from dpbt.common.validate import is_traced, positive
-from dpbt.data import shapes
+from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing
 from dpbt.privacy.filter import Filter
@@ -150,8 +150,8 @@ def learn(
     if pay is not None:
         pay(None)
 
-    padded = shapes.padded(table)
-    room = dataclasses.replace(recipe, capacity=shapes.bucket(recipe.capacity))
+    padded = tables.padded(table)
+    room = dataclasses.replace(recipe, capacity=tables.bucket(recipe.capacity))
     batch = 0
     if recipe.independent:
         batch = int(np.clip(limit / 16 / _side_by_side_bytes(table, recipe), 1, 64))

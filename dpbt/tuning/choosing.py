@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.types import Array, Noise, Program, Recipe, Release, Table, Transcript, View
-from dpbt.data import shapes
+from dpbt.data import tables
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.release.model import Model
@@ -210,12 +210,12 @@ _run = jax.jit(one_run, static_argnames="program")
 def _parts(table: Table, selection: Selection) -> _Parts:
     """The rows that are learned from and those that are scored, padded."""
     if selection.held_out is None:
-        padded = shapes.padded(table)
+        padded = tables.padded(table)
         return _Parts(padded, padded)
     scored = jnp.asarray(held_out(table, selection.held_out, selection.seed))
     taught, held = table.present & ~scored, table.present & scored
     return _Parts(
-        shapes.padded(table._replace(present=taught)), shapes.padded(table._replace(present=held))
+        tables.padded(table._replace(present=taught)), tables.padded(table._replace(present=held))
     )
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.types import Table
-from dpbt.data import shapes
+from dpbt.data import tables
 from dpbt.data.domains import Nominal, Numeric
 from experiments.common import data, peers
 from experiments.common.data import targets
@@ -54,7 +54,7 @@ class Study:
     def _padded(self) -> Table:
         if not isinstance(self.data, data.Dataset):
             raise TypeError(f"{self.data.name} has a declared target")
-        return shapes.padded(self.data.table)
+        return tables.padded(self.data.table)
 
     def taught(self, split: int) -> Table:
         """The table of two classes, of the split's training rows; test rows are absent."""

@@ -2,20 +2,16 @@
 
 import csv
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import recipes
-from dpbt.analysis import audit
 from dpbt.common.types import ADD_REMOVE, REPLACE_ONE
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Numeric
 from dpbt.data.files import blocks_of_file, names_of, read_columns
-from dpbt.data.splits import of_splits
 from tests import filerows
 
 SMALL = {"age": Numeric(0, 100, bins=2, missing=True), "member": Boolean("yes", "no")}
@@ -176,34 +172,3 @@ def test_one_line_is_one_row(relation, exact):
         changed.append(int(unlike.sum()))
     assert set(changed) <= {0, 1}
     assert sum(changed) >= len(changed) / 2
-
-
-def by_the_columns_type(values):
-    """A Boolean column as the type of the whole column has it: text if some cell is no number."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "bifu":
-        array = np.asarray([str(value) == "1" for value in values])
-    return array.astype(bool)[:, None]
-
-
-def one_none(encode):
-    """The tables of 200 Boolean rows without and with a row [None]."""
-    rng = np.random.default_rng(0)
-    values = rng.random(200) < 0.5
-    label = np.append(values ^ (rng.random(200) < 0.1), False)
-    without, more = encode(values.tolist()), encode([*values.tolist(), None])
-    tables = []
-    for splits, last in ((np.pad(without, ((0, 1), (0, 0))), False), (more, True)):
-        present = np.append(np.ones(200, bool), last)
-        tables.append(of_splits(splits.astype(bool), label, present))
-    return tables
-
-
-def test_one_none_costs_one_row():
-    """Where a column's type decides how its cells are read, it costs far more than the claim."""
-    recipe = recipes.bdpe(epsilon=1.0, rows=201, rounds=1, depth=1)
-    read = one_none(lambda values: domains.encode({"x": Boolean()}, {"x": values}))
-    guessed = one_none(by_the_columns_type)
-    key = jax.random.key(0)
-    assert audit.pair_loss(key, *read, recipe, 10) <= dpbt.ledger(recipe).epsilon + 2e-3
-    assert audit.pair_loss(key, *guessed, recipe, 10) > 10 * dpbt.ledger(recipe).epsilon

@@ -47,7 +47,7 @@ MODELS = {
 
 def written(name, path):
     """The content of the file of a model. A tuned one has the columns of another table."""
-    MODELS[name]().save(path, domain=None if name == "tuned" else DOMAIN)
+    dpbt.save(MODELS[name](), path, domain=None if name == "tuned" else DOMAIN)
     return json.loads(path.read_text())
 
 

@@ -419,7 +419,7 @@ def test_a_model_without_a_domain_reads_no_files(here, capsys):
     domain, _ = domains.read_domain("domain.json")
     table = dpbt.table(domain, {name: [None] * BOUND for name in domain}, [True] * BOUND)
     recipe = dpbt.recipes.bdpe(epsilon=5, rows=BOUND, rounds=2, depth=2, criterion="gini")
-    dpbt.fit(dpbt.fresh_key(), table, recipe).save("bare.json")
+    dpbt.save(dpbt.fit(dpbt.fresh_key(), table, recipe), "bare.json")
     err = refusal(capsys, "predict", "bare.json", "odd.csv")
     assert "bare.json: saved without a domain, so it reads no files" in err
     assert refusal(capsys, "explain", "bare.json")

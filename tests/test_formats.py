@@ -26,20 +26,13 @@ def outer(**fields):
 
 WRONG = {
     "no number": (outer(cost="SECRET"), "Expected float, got str at $.inner[0].cost"),
-    "a truth value": (outer(cost=True), "got bool at $.inner[0].cost"),
     "below": (outer(cost=-41), "Expected float >= 0.0 at $.inner[0].cost"),
     "above": (outer(cost=1e308), "at $.inner[0].cost"),
-    "beyond floats": (outer(cost=41**1000), "Invalid value at $.inner[0].cost"),
-    "not finite": (outer(cost=float("nan")), "at $.inner[0].cost"),
     "not whole": (outer(cost=1, count=41.0), "Expected int, got float at $.inner[0].count"),
-    "zero": (outer(cost=1, count=0), "Expected int >= 1 at $.inner[0].count"),
-    "beyond integers": (outer(cost=1, count=41**100), "at $.inner[0].count"),
     "another word": (outer(cost=1, word="SECRET"), "Invalid value at $.inner[0].word"),
     "nothing": (outer(), "missing required field cost at $.inner[0]"),
-    "no list": ({"inner": {"SECRET": 41}}, "Expected array, got object at $.inner"),
     "in a mapping": ({"inner": [], "named": {"SECRET": 41}}, "<= 1.0 at $.named[...]"),
     "no digits": ({"inner": [], "digits": "SECRET"}, "at $.digits"),
-    "a line end": ({"inner": [], "digits": "0" * 64 + "\n"}, "at $.digits"),
     "text alone": ("SECRET", "Expected object, got str"),
 }
 
@@ -67,7 +60,6 @@ def test_what_is_named_is_read_and_the_rest_is_not():
         (b'{"inner": [{"cost": NaN}]}', "NaN is no JSON number"),
         (b'{"inner": [', "no JSON, or cut off: line 1"),
         (b'{"inner": ["\xff"]}', "no text"),
-        (b"", "no JSON"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"inner": ' + b"9" * 5000 + b"}", "4300 digits"),
         (b'{"inner": [{"cost": 1e999}]}', "cost"),

@@ -47,7 +47,6 @@ def objects():
         "table": table,
         "table of numbers": numbers,
         "table of a domain": dpbt.table(DOMAIN, CELLS, LABELS, positive="1", negative="0"),
-        "task": task,
         "rows for trees": trees.prepare(table),
         "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
         "rows for forests": random_tree.Positions(*(jnp.full((N,), N) for _ in range(3))),

@@ -75,7 +75,7 @@ def make_files(page: str, folder: Path) -> None:
         domain = {"age": dpbt.domains.Numeric(18, 90, bins=4), "income": dpbt.domains.Numeric(0, 9)}
         table = dpbt.table(domain, {"age": [20, 70], "income": [1, 2]}, [False, True])
         recipe = dpbt.recipes.bdpe(epsilon=9.0, rows=9, rounds=1, depth=2, criterion="gini")
-        dpbt.fit(dpbt.fresh_key(), table, recipe).save("model.json", domain=domain)
+        dpbt.save(dpbt.fit(dpbt.fresh_key(), table, recipe), "model.json", domain=domain)
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,6 @@ def test_commands_are_read_by_their_programs(page):
         for words in pages.commands(block):
             if pages.is_known(words):
                 pages.check(words)
-    for part in pages.inline(text):
-        assert pages.is_command(part) is not False, part
-    for cell in re.findall(r"(?<=\|)[^|\n]+", text):
-        assert pages.has_no_stranger(cell), cell
 
 
 TUTORIAL = ("income.py", "read_model.py")

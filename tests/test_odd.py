@@ -11,7 +11,7 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt.data import convert, owner
 from dpbt.data.declarations import rows_of
-from dpbt.data.domains import Boolean, Label, Nominal, Numeric, encode, positions
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric, column_to_json, encode, positions
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
@@ -236,26 +236,6 @@ def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
     alike(found, expected)
 
 
-def test_arrow_tables_of_any_type_are_read(watch):
-    arrow = pytest.importorskip("pyarrow", reason="no pyarrow; its tables are not tested")
-    kinds = {
-        "n": arrow.array([[1.0, 2.0]] * N),
-        "c": arrow.array([{"zqxcell": 1}] * N),
-        "o": arrow.array([b"\xff"] * N),
-        "b": arrow.array([10**15] * N, arrow.timestamp("s")),
-    }
-    nothing = odd.Frame({name: [None] * N for name in DOMAIN})
-    found = []
-    for X, y in ((arrow.table(kinds), arrow.array(LABELS)), (nothing, LABELS)):
-        made = estimator(PrivateBoostingClassifier)
-        watch(lambda X=X, y=y, made=made: made.fit(X, y, sample_weight=arrow.array([[1]] * N)))
-        assert_silent(watch)
-        found.append((made.explain(), made.decision_function(X)))
-        watch(lambda X=X, made=made: made.fit(X, arrow.array([[1]] * N)))
-        assert_silent(watch)
-    alike(*found)
-
-
 # Rows of a list.
 
 
@@ -300,13 +280,8 @@ def test_estimators_predict_odd_rows(watch):
 # Files.
 
 DECLARED = {
-    "columns": {
-        "n": {"type": "numeric", "low": 0, "high": 4, "bins": 4, "missing": True},
-        "c": {"type": "nominal", "values": ["a", "b"]},
-        "o": {"type": "nominal", "values": ["a", "rest"], "other": "rest"},
-        "b": {"type": "boolean", "true": "yes", "false": "no", "missing": True},
-    },
-    "label": {"column": "y", "positive": "yes", "negative": "no"},
+    "columns": {name: column_to_json(kind) for name, kind in DOMAIN.items()},
+    "label": {"column": "y", **TWO},
     "weight": {"column": "w", "most": 3},
 }
 

@@ -3,7 +3,7 @@
 import copy
 import json
 
-from dpbt.common.formats import checksum
+from dpbt.common.storage import checksum
 
 HUGE = 10**400
 """An integer that no float holds."""

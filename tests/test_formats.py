@@ -3,20 +3,20 @@ from typing import Literal
 import msgspec
 import pytest
 
-from dpbt.common import formats
-from dpbt.common.formats import decode
+from dpbt.common import storage
+from dpbt.common.storage import decode
 
 
 class Inner(msgspec.Struct):
-    cost: formats.Number
-    count: formats.Count = 1
+    cost: storage.Number
+    count: storage.Count = 1
     word: Literal["a", "b"] = "a"
 
 
 class Outer(msgspec.Struct):
     inner: list[Inner]
-    named: dict[str, formats.Fraction] = {}
-    digits: formats.Digits | None = None
+    named: dict[str, storage.Fraction] = {}
+    digits: storage.Digits | None = None
     parts: list["Outer"] = []
 
 

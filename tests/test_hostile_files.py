@@ -134,17 +134,10 @@ LINE = ("privacy", "lines", 0)
 OF_MODELS = [
     ((*LINE, "theorem"), 0),
     ((*LINE, "scale"), HUGE),
-    ((*LINE, "times"), 0),
-    ((*LINE, "pays"), True),
     ((*LINE, "moved"), 2**63),
     (("privacy", "key"), "another"),
-    (("privacy", "rows"), [60]),
-    (("privacy", "max_rows_per_user"), "3"),
     (("privacy", "delta"), 2),
-    (("privacy", "unprotected"), [1]),
-    (("privacy", "parts"), 3),
     (("privacy", "choice"), {"mu": 1.0}),
-    (("privacy",), []),
     (("versions", "dpbt"), 3),
 ]
 """An entry of each kind; `test_formats.py` has what each kind refuses."""

@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import __main__ as command_line
-from dpbt.data import convert, owner
+from dpbt.data import convert
 from dpbt.data.declarations import rows_of
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, column_to_json, encode, positions
 from dpbt.sklearn import (
@@ -80,12 +80,6 @@ def table(model, columns, labels, numbers, weights, folder, **options):
 ENTRIES = {
     "encode": lambda model, columns, *_: encode(DOMAIN, columns),
     "positions": lambda model, columns, *_: positions(DOMAIN, columns, codes=True),
-    "owner": lambda model, columns, labels, numbers, *_: [
-        owner.report(DOMAIN, Label("y", target=Numeric(0, 4)), [{**columns, "y": numbers}]).unread[
-            name
-        ]
-        for name in ("n", "b", "y")
-    ],
     "table": table,
     "exact table": functools.partial(table, exact=True, class_weight={"yes": 1, "no": 2}),
     "convert_columns": from_columns,
@@ -135,13 +129,11 @@ def test_odd_cells_are_missing_in_every_container(entry, hold, model, watch, tmp
 
 
 @pytest.mark.parametrize("case", range(len(odd.CELLS)))
-@pytest.mark.parametrize("entry", ["table", "convert_columns"])
-def test_an_odd_cell_alone_is_missing(entry, case, watch, tmp_path):
+def test_an_odd_cell_alone_is_missing(case, watch):
     """NumPy makes other arrays of one odd cell than of several."""
     pairs = odd.CELLS[case : case + 1]
-    expected = ENTRIES[entry](None, *rows(pairs, plain=True), tmp_path / "plain")
-    given = rows(pairs)
-    found = watch(lambda: ENTRIES[entry](None, *given, tmp_path / "odd"))
+    expected, given = table(None, *rows(pairs, plain=True), None), rows(pairs)
+    found = watch(lambda: table(None, *given, None))
     assert_silent(watch)
     alike(found, expected)
 
@@ -253,13 +245,11 @@ def test_an_odd_row_has_no_values(name, watch):
     assert found_in(watch.said) == []
 
 
-@pytest.mark.parametrize("pandas", [False, True])
-def test_rows_are_read_by_position_whatever_their_labels(watch, pandas):
-    given = [odd.of_pandas([0.5, 0.25])] * 3 if pandas else odd.GOOD
+def test_rows_are_read_by_position_whatever_their_labels(watch):
     for width in (2, None):
-        found = watch(lambda width=width: rows_of(given, width))
+        found = watch(lambda width=width: rows_of(odd.GOOD, width))
         assert_silent(watch)
-        assert [found.column(j) for j in (0, 1)] == [[0.5] * len(given), [0.25] * len(given)]
+        assert [found.column(j) for j in (0, 1)] == [[0.5] * 4, [0.25] * 4]
 
 
 def test_estimators_predict_odd_rows(watch):

@@ -27,8 +27,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.formats import Digits, decode, own
 from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Splits, without_values
+from dpbt.common.storage import Digits, decode, own
 from dpbt.common.validate import as_path
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain

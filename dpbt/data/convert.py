@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from dpbt.common.formats import checksum
 from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
-from dpbt.common.storage import naming, write_whole
+from dpbt.common.storage import checksum, naming, write_whole
 from dpbt.common.validate import as_path, whole
 from dpbt.data import blocks, domains
 from dpbt.data.blocks import Block, BlockTable, Manifest, Rows

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dpbt.common import formats
+from dpbt.common import storage
 from dpbt.common.public import Splits
 from dpbt.common.validate import as_path, one_of
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
@@ -228,7 +228,7 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
     path = as_path("path", path)
     text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
-        return _declaration(formats.parse(text, "the domain"))
+        return _declaration(storage.parse(text, "the domain"))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -21,8 +21,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from dpbt.common.formats import Fraction as Share
-from dpbt.common.formats import Number, Rows, RowsOfPerson
+from dpbt.common.storage import Fraction as Share
+from dpbt.common.storage import Number, Rows, RowsOfPerson
 from dpbt.common.types import relation_name
 from dpbt.common.validate import one_of
 from dpbt.privacy import accounting

@@ -34,7 +34,7 @@ import jax
 import msgspec
 import numpy as np
 
-from dpbt.common.formats import Digits, decode
+from dpbt.common.storage import Digits, decode
 from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import as_path, positive, warn_of_delta, whole, within

@@ -15,9 +15,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.formats import checksum, decode, own
 from dpbt.common.public import MAX_BINS, Splits
-from dpbt.common.storage import write_whole
+from dpbt.common.storage import checksum, decode, own, write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain

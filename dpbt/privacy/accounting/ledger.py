@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.formats import Count, Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
+from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.common.validate import positive, shown
 from dpbt.privacy.accounting.conversions import (
     RunCount,

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.formats import Count
+from dpbt.common.storage import Count
 from dpbt.common.validate import shown
 
 if TYPE_CHECKING:

@@ -306,8 +306,7 @@ FORMS = [
     ({}, (*TEMPLATE, "--columns", "a", "--label", "b"), "label must be one of"),
     ({}, (*TEMPLATE, "--columns", "a", "--out", "t.json"), "t.json: the file exists; --force"),
     ({}, (*TEMPLATE, "none.csv"), "none.csv: No such file"),
-    ({}, (*TEMPLATE, "none.parquet"), "none.parquet: No such file"),
-    ({}, (*TEMPLATE, "a.arrow"), "pip install 'dpbt[parquet]'"),
+    ({}, (*TEMPLATE, "a.parquet"), "pip install 'dpbt[parquet]'"),
     ({}, ("nothing",), "COMMAND invalid choice: 'nothing'"),
     ({}, (*FIT, "--epsilon", "0"), "--epsilon must be greater than 0 and finite, got 0"),
     ({}, (*FIT, "--epsilon", "inf"), "--epsilon must be greater than 0 and finite, got inf"),
@@ -349,7 +348,7 @@ def test_what_is_refused_is_one_line_and_leaves_nothing(case, here, capsys, monk
     changed, words, expected = FORMS[case]
     for module in ("pyarrow", "pyarrow.parquet", "pyarrow.dataset"):
         monkeypatch.setitem(sys.modules, module, None)
-    held = {"a.arrow": "", "a.parquet": "", "t.json": template(["a"])}
+    held = {"a.parquet": "", "t.json": template(["a"])}
     held["cut.json"] = Path("model.json").read_text()[:-40]
     for name, text in {**held, **changed}.items():
         Path(name).unlink() if text is None else Path(name).write_text(text)

@@ -7,14 +7,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbt import (
-        learners,
-        losses,
-        recipes,
-        sweeps,
-        tuning,
-        weighting,
-    )
+    from dpbt import learners, losses, recipes, sweeps, tuning, weighting
     from dpbt.analysis import audit, effects, plot
     from dpbt.common.types import Recipe, Splits, Table, Transcript, Tree
     from dpbt.data import blocks, cells, convert, domains, files, owner, splits

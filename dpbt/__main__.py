@@ -7,23 +7,19 @@ import os
 import sys
 from pathlib import Path
 
-from dpbt.cli.errors import INTERRUPTED, status_of
-from dpbt.cli.options import Parser, add_commands
+from dpbt.cli import audit, filter, fit, models, predict, rows
+from dpbt.cli.shared import INTERRUPTED, Parser, add_commands, status_of
 
 COMMANDS = {
-    name: f"dpbt.cli.{name}"
-    for name in (
-        "check",
-        "convert",
-        "fit",
-        "predict",
-        "explain",
-        "plot",
-        "statement",
-        "audit",
-        "domain",
-        "filter",
-    )
+    "check": rows.Check,
+    "convert": rows.Convert,
+    "fit": fit,
+    "predict": predict,
+    "explain": models.Explain,
+    "statement": models.Statement,
+    "audit": audit,
+    "domain": rows.Domains,
+    "filter": filter,
 }
 
 

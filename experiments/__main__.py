@@ -7,7 +7,7 @@ bad input, and 130 an interruption.
 
 import sys
 
-from dpbt.cli.errors import status_of
+from dpbt.cli.shared import status_of
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser, add_commands
 
@@ -22,7 +22,6 @@ COMMANDS = {
     "sampling": "experiments.comparisons.sampling",
     "bench": "experiments.bench",
     "splits": "experiments.comparisons.splits",
-    "messages": "experiments.messages",
     "data": "experiments.common.data.command",
     "reproduction": "experiments.reproduction",
     **{name: f"experiments.papers.{name}" for name in PAPERS},

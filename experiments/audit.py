@@ -14,9 +14,10 @@ from pathlib import Path
 
 import jax
 
+import dpbt
 from dpbt import recipes
 from dpbt.analysis import audit as audits
-from dpbt.cli.errors import of_input
+from dpbt.cli.shared import of_input
 from dpbt.common.types import ADD_REMOVE, Recipe, relation, relation_name
 from experiments.common import commands, data, results, tables
 from experiments.common.criteria import CRITERIA
@@ -93,6 +94,10 @@ def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, step
         near = audits.neighbours(table, ADD_REMOVE)
     key, start = jax.random.key(options.seed), time.perf_counter()
     found = audits.audit(key, near, recipe, options.transcripts, steps=steps)
+    by_mechanism: dict[str, float] = {}
+    for line in dpbt.ledger(recipe).lines:
+        sums = by_mechanism.get(line.mechanism, 0.0) + found.by_site[line.site]
+        by_mechanism[line.mechanism] = sums
     return {
         "algorithm": recipe.name,
         "calibration": recipe.calibration,
@@ -101,7 +106,7 @@ def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, step
         "largest_loss": found.largest_loss,
         "neighbours": found.neighbours,
         "transcripts": found.transcripts,
-        "by_mechanism": found.by_mechanism,
+        "by_mechanism": by_mechanism,
         "seconds": time.perf_counter() - start,
         "criterion": recipe.setting,
         "dataset": dataset.name,

@@ -3,7 +3,6 @@
 import argparse
 import functools
 import json
-import math
 import os
 import resource
 import sys
@@ -24,11 +23,9 @@ from dpbt.privacy import mechanisms
 from dpbt.sweeps import plan, runner
 from experiments.common import (
     commands,
-    compiling,
     data,
     oblivious_speed,
     peers,
-    rooflines,
     tables,
     timing,
 )
@@ -40,14 +37,8 @@ SHAPES = {"banknote": (1372, 36), "adult": (48842, 156), "synthetic 1M x 50": (1
 """Table -> (rows, splits)."""
 
 QUICK = {"banknote": (256, 5, 2)}
-SMALL = ("banknote", "adult")
-"""The tables of a sweep of 600 fits, which may take less time than compiling it."""
-
 PEER_SETTING, PEER_FITS = {"trees": 10, "depth": 5}, {"banknote": 1000, "adult": 1000}
 DRAWS, CLOCK = (65_536, 256_000), time.process_time
-BASE = {"N": 4096, "S": 64, "T": 4, "D": 3, "G": 16}
-GROWTH = {axis: (size, 2 * size, 4 * size) for axis, size in BASE.items()} | {"D": (3, 4, 5)}
-QUICK_GROWTH = {axis: (size, 4 * size) for axis, size in BASE.items()} | {"D": (2, 4)}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,8 +101,8 @@ def random_forests(models: int, rows: int, rounds: int, depth: int) -> Recipe:
     )
 
 
-def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> rooflines.Layout:
-    """How the settings of a recipe run, as `dpbt.sweeps.run` runs one structure on one device.
+def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> tuple[int, int]:
+    """(lanes, threads) of a recipe's settings, as `dpbt.sweeps.run` runs them on one device.
 
     Two calls have half of the settings each and run side by side, if these are many or more than
     the working memory holds at a time. An odd number of settings is not cut here. A call trains as
@@ -123,7 +114,7 @@ def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> rooflines.Layou
     threads = runner.THREADS if several and settings % runner.THREADS == 0 else 1
     models = settings // threads
     lanes = int(np.clip(held, 1, models))
-    return rooflines.Layout(-(-models // -(-models // lanes)), threads)
+    return -(-models // -(-models // lanes)), threads
 
 
 def time_sweep(
@@ -169,8 +160,7 @@ def measure_sweep(
         table, greedy(models, rows, rounds, depth), repeats, memory_mb, release=True
     )
     gflops = models * products(rows, splits, depth, rounds) / seconds / 1e9
-    layout = layout_of(table, greedy(models, rows, rounds, depth), memory_mb)
-    floors = rooflines.of_greedy_trees((rows, splits), depth, rounds, models, layout, repeats)
+    lanes, threads = layout_of(table, greedy(models, rows, rounds, depth), memory_mb)
     return {
         "name": name,
         "rows": rows,
@@ -183,12 +173,8 @@ def measure_sweep(
         "models_per_second": models / seconds,
         "gflops": gflops,
         "fraction_of_peak": gflops / peak,
-        "lanes": layout.lanes,
-        "threads": layout.threads,
-        "floor_seconds": floors._asdict(),
-        "bound": floors.bound,
-        "share_of_bound": floors.share(seconds),
-        "share_of_floors": floors.all(seconds),
+        "lanes": lanes,
+        "threads": threads,
         "compiles": compiles,
         "release_keys": released / seconds,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -234,26 +220,6 @@ def _tables(names: Iterable[str]) -> Iterator[tuple[str, Table]]:
             yield name, data.load(name).table
         else:
             yield f"synthetic, of {name}'s shape", synthetic(*SHAPES[name])
-
-
-def growth(axes: dict, repeats: int, memory_mb: float) -> dict[str, float]:
-    """Axis -> slope of log seconds by log size, with the other axes at BASE; 1 is linear.
-
-    The size of D is its number of nodes, 2^D - 1.
-    """
-    slopes = {}
-    for axis, sizes in axes.items():
-        seconds = []
-        for size in sizes:
-            _say(f"growth: {axis} = {size}")
-            sizes_of = {**BASE, axis: size}
-            rows, splits, rounds, depth, models = (sizes_of[name] for name in "NSTDG")
-            recipe = greedy(models, rows, rounds, depth)
-            fastest, _ = time_sweep(synthetic(rows, splits), recipe, repeats, memory_mb)
-            seconds.append(fastest)
-        amount = [2**size - 1 if axis == "D" else size for size in sizes]
-        slopes[axis] = float(np.polyfit(np.log(amount), np.log(seconds), 1)[0])
-    return slopes
 
 
 def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
@@ -320,11 +286,9 @@ def run(options: argparse.Namespace) -> None:
         "device": str(jax.devices()[0]),
         "cores": os.cpu_count(),
         "sweeps": measured,
-        "compiling": compiling.measure(_tables(SMALL), 2 if options.quick else 4),
         "oblivious": oblivious_speed.measure(options.quick, repeats),
         "draws": draws(repeats),
         "peers": _peers(options.quick, repeats, memory_mb),
-        "scaling": growth(QUICK_GROWTH if options.quick else GROWTH, repeats, memory_mb),
         "quick": options.quick,
     }
     if options.json:
@@ -344,18 +308,6 @@ SWEEP = {
     "compile s": "{compile_seconds:.1f}",
     "peak MB": "{peak_memory_mb:.0f}",
     "time with release keys": "{release_keys:.2f} times",
-}
-FLOORS = {
-    "sweep": "{name}",
-    "lanes": "{lanes}",
-    "threads": "{threads}",
-    "seconds": "{seconds:.3g}",
-    "products, s": "{floor_seconds[products]:.3g}",
-    "bytes, s": "{floor_seconds[bytes]:.3g}",
-    "words, s": "{floor_seconds[words]:.3g}",
-    "bound": "{bound}",
-    "share of it": "{share_of_bound:.0%}",
-    "share of all three": "{share_of_floors:.0%}",
 }
 DRAWN = {
     "mechanism": "{mechanism}",
@@ -380,9 +332,6 @@ def _as_text(report: dict) -> str:
         f"float32 matrix product: {words} on {report['device']}, {report['cores']} cores\n",
         tables.formatted(report["sweeps"], SWEEP),
         "GFLOP/s counts 4 N S (2^D - 1) T operations per model, not those that are executed.\n",
-        tables.formatted(report["sweeps"], FLOORS),
-        "Floors are measured alone, on the same shapes.\n",
-        compiling.as_text(report["compiling"]),
         oblivious_speed.as_text(report["oblivious"]),
         tables.formatted(report["draws"], DRAWN),
         "",
@@ -391,7 +340,4 @@ def _as_text(report: dict) -> str:
         trees = "{trees} private trees of depth {depth}".format(**PEER_SETTING)
         text.append(tables.formatted(report["peers"], RIVALS))
         text.append(f"Ours: {trees}; all fits are one sweep.\n")
-    known = {axis: slope for axis, slope in report["scaling"].items() if not math.isnan(slope)}
-    slopes = ", ".join(f"{axis} {slope:.2f}" for axis, slope in known.items())
-    words = "growth of seconds as log-log slopes (1 is linear; the size of D is 2^D - 1)"
-    return "\n".join([*text, f"{words}: {slopes}"])
+    return "\n".join(text)

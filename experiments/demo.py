@@ -25,7 +25,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
 from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from dpbt.data.domains import Domain

@@ -16,7 +16,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpbt.cli.errors import InputError, status_of
+from dpbt.cli.shared import InputError, status_of
 from dpbt.common.storage import write_whole
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser

@@ -14,7 +14,7 @@ from hypothesis import settings
 
 import dpbt
 from dpbt.common.types import Transcript
-from dpbt.sweeps import plan, runner
+from dpbt.sweeps import runner
 from dpbt.training.boosting import Boosted
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache
@@ -82,7 +82,7 @@ def idle(monkeypatch):
         return Boosted(Transcript({}, {}, {}), (jnp.zeros((recipe.capacity, 2)),), score)
 
     monkeypatch.setattr(runner, "boost", boost)
-    monkeypatch.setattr(plan, "boost", boost)
+    monkeypatch.setattr(runner, "lane_bytes", lambda table, recipe: 2500)
 
 
 SLOW = {
@@ -100,17 +100,11 @@ SLOW = {
     "[forest-disjoint]",
     "test_contract.py::test_sensitivities_are_attained[forest-disjoint]",
     "test_contract.py::test_sensitivities_are_attained[rf-e-tight]",
-    "experiments/test_data.py::test_the_real_files[cod-rna]",
     "test_forests.py::test_same_trees_as_boosting_under_the_same_key_whatever_the_batch[disjoint]",
-    "test_leaving.py::test_no_array_of_a_model_is_as_long_as_the_table[disjoint]",
     "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity[noise0-REPLACE_ONE]",
     "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity"
     "[noise1-ADD_OR_REMOVE_ONE]",
-    "experiments/test_random_forests.py::test_private_errors_of_the_grid_are_those_of_the_library_on_average",
-    "experiments/test_random_forests.py::test_the_least_bound_is_among_those_that_hold",
-    "experiments/test_readings.py::test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree[objective]",
     "test_recipes.py::test_every_learner_of_the_library_trains_at_once[published]",
-    "test_shapes.py::test_a_fit_is_what_boost_learns_without_padding[disjoint]",
     "test_top_down.py::test_same_trees_as_a_plain_loop_under_the_same_noise[log-tight]",
 }
 """Slow tests of which a like one, of another relation, noise or learner, is in the fast suite."""

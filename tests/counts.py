@@ -6,22 +6,12 @@ dpbt, or a module of its root. Its floor is one above the highest room that it i
 
 import ast
 import functools
-import io
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = "dpbt", "tests", "experiments", "paper_figures"
 CONTRACTS = "WeakLearner", "Mechanism", "Recipe"
-NO_CODE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
 
 
 @functools.cache
@@ -43,13 +33,10 @@ def lines(path: Path) -> int:
         if isinstance(node.value.value, str)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
-    code = {
-        line
-        for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
-        if token.type not in NO_CODE
-        for line in range(token.start[0], token.end[0] + 1)
-    }
-    return len(code - words)
+    return sum(
+        number not in words and not line.lstrip().startswith("#") and bool(line.strip())
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+    )
 
 
 def module(path: Path) -> str:
@@ -58,9 +45,14 @@ def module(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
+def _known() -> frozenset[str]:
+    return frozenset(map(module, files("dpbt")))
+
+
 def imported(path: Path) -> Iterator[str]:
     """The modules of dpbt that a file imports, wherever in the file."""
-    known = {module(each) for each in files("dpbt")}
+    known = _known()
     for node in ast.walk(tree(path)):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -71,6 +63,7 @@ def imported(path: Path) -> Iterator[str]:
         yield from {each for each in inside if not any(o.startswith(f"{each}.") for o in inside)}
 
 
+@functools.cache
 def modules() -> dict[str, set[str]]:
     """Module -> the modules that it imports."""
     return {module(path): set(imported(path)) - {module(path)} for path in files("dpbt")}

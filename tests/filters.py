@@ -1,5 +1,6 @@
 """Ledgers, recipes and filters that tests of sums and of budgets share."""
 
+import functools
 import inspect
 
 from msgspec import structs
@@ -40,22 +41,11 @@ def filter_of(measure, epsilon=2.0, **options):
     return dpbt.Filter(epsilon, delta, rows=ROWS, measure=measure, **options)
 
 
-POOL = (
-    ("rf_l", 0.0, "epsilon rho"),
-    ("bdpe", 0.0, "epsilon rho"),
-    ("rf_e", 0.0, "epsilon rho"),
-    ("rf_l", 1e-6, "rho mu"),
-    ("rf_l", 1e-3, "rho mu"),
-    ("halfspace_boost", 1e-5, "rho mu"),
-    ("bdpe", 1e-6, "rho"),
-    ("lazybb_rules", 1e-8, "rho"),
-)
-_MADE: dict = {}
+POOL = (("rf_l", 0.0), ("bdpe", 0.0), ("rf_e", 0.0), ("rf_l", 1e-6), ("bdpe", 1e-6))
 
 
+@functools.cache
 def pooled(place, epsilon):
     """A recipe of the pool; built once, as the choices are few."""
-    if (place, epsilon) not in _MADE:
-        name, delta, _ = POOL[place]
-        _MADE[place, epsilon] = made(name, delta=delta, epsilon=epsilon)
-    return _MADE[place, epsilon]
+    name, delta = POOL[place]
+    return made(name, delta=delta, epsilon=epsilon)

@@ -13,6 +13,7 @@ FOREIGN = ("functools", "jax", "numpy", "pandas", "pyarrow", "scipy", "sklearn")
 """Packages whose names are not checked."""
 
 ELSEWHERE = {
+    "BaggingClassifier": "scikit-learn",
     "VotingClassifier": "scikit-learn",
     "check_estimator": "scikit-learn",
     "JAX_LOG_COMPILES": "jax",

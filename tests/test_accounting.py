@@ -2,14 +2,12 @@
 refuse.
 """
 
-import dataclasses
 import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.rdp import RdpAccountant
@@ -20,18 +18,9 @@ from msgspec import structs
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
-from dpbt.privacy import accounting, boundary, mechanisms, pricing
+from dpbt.privacy import accounting, boundary, pricing
 from tests.filters import book, line
 from tests.noise import scales
-
-
-def test_costs_of_one_draw():
-    assert line(0.3).epsilon == pytest.approx(0.3)
-    assert line(0.3).rho == pytest.approx(0.3**2 / 2)
-    assert line(0.3, 1, "exponential").rho == pytest.approx(0.3**2 / 8)
-    assert line(0.3, 1, "rounded gaussian").epsilon == math.inf
-    assert line(0.3, 1, "rounded gaussian").rho == pytest.approx(0.3**2 / 2)
-    assert line(0.3, 1, "rounded gaussian").mu == pytest.approx(0.3)
 
 
 def test_sequential_composition():
@@ -52,19 +41,17 @@ def test_advanced_composition_is_asadi_2_8():
     assert book(line(epsilon, k)).epsilon_at(delta, "advanced") == pytest.approx(expected)
 
 
-def test_zcdp_conversion_against_the_classical_bound_and_brute_force():
-    for rho in (1e-4, 0.01, 0.5, 10.0):
-        for delta in (1e-9, 1e-5, 0.05):
-            epsilon = accounting.zcdp_epsilon(rho, delta)
-            assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
-            alpha = 1 + np.geomspace(1e-6, 1e6, 2_000_001)
-            brute = np.min(
-                alpha * rho + np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / (alpha - 1)
-            )
-            assert epsilon == pytest.approx(max(brute, 0), rel=1e-6, abs=1e-9)
+@pytest.mark.parametrize("rho", [1e-4, 0.5, 10.0])
+def test_zcdp_conversion_against_the_classical_bound_and_brute_force(rho):
+    alpha = 1 + np.geomspace(1e-6, 1e6, 200_001)
+    for delta in (1e-9, 0.05):
+        epsilon = accounting.zcdp_epsilon(rho, delta)
+        assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
+        offset = np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / (alpha - 1)
+        brute = np.min(alpha * rho + offset)
+        assert epsilon == pytest.approx(max(brute, 0), rel=1e-6, abs=1e-9)
     for conversion in accounting.zcdp_epsilon, accounting.gdp_epsilon:
-        assert conversion(0.0, 0.1) == 0
-        assert conversion(math.inf, 0.1) == math.inf
+        assert (conversion(0.0, 0.1), conversion(math.inf, 0.1)) == (0, math.inf)
 
 
 @given(epsilon=st.floats(1e-3, 30), delta=st.floats(1e-12, 0.1))
@@ -95,42 +82,12 @@ def test_epsilon_of_mu_is_the_least_of_its_delta(mu, delta):
         assert accounting.gaussian_delta(0.0, mu) <= delta
 
 
-def randomized_response(epsilon):
-    """The loss distribution of the worst mechanism of a pure epsilon."""
-    return pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon))
-
-
 def test_gdp_of_pure_draws_is_above_what_they_compose_to():
     """Randomised responses are the worst pure mechanisms; their composition is known exactly."""
-    for epsilon, count in ((0.1, 50), (1.0, 3), (0.5, 10)):
-        ledger = book(line(epsilon, count, "noisy max"))
-        exact = randomized_response(epsilon).self_compose(count).get_epsilon_for_delta(1e-6)
-        assert exact <= ledger.epsilon_at(1e-6, "gdp") + 1e-3
-
-
-def test_discrete_laplace_is_not_accounted_as_the_continuous_one():
-    """Scale 1, sensitivity 4: delta(0) of the discrete law is the total variation of two shifted
-    laws.
-    """
-    draw = accounting.line_of("s", mechanisms.discrete_laplace, "x", 4.0, 1.0, "", moved=1)
-    losses = PLDAccountant().compose(book(draw).dp_event())
-    k = np.arange(-60, 61)
-    p, q = np.exp(-np.abs(k)) * np.tanh(0.5), np.exp(-np.abs(k - 4)) * np.tanh(0.5)
-    for epsilon in (0.5, 2.0, 3.5):
-        delta = np.sum(np.maximum(p - np.exp(epsilon) * q, 0))
-        assert losses.get_epsilon(float(delta)) == pytest.approx(epsilon, abs=5e-3)
-    for order in (1.5, 2.0, 8.0):
-        renyi = np.log(np.sum(p**order * q ** (1 - order))) / (order - 1)
-        assert renyi <= order * draw.rho
-
-
-def test_accountants_are_ordered_where_theory_says_so():
-    ledger = book(line(0.1, 40, "discrete laplace"), line(0.1, 40, "exponential"))
-    found = {name: ledger.epsilon_at(1e-6, name) for name in ("pure", "advanced", "zcdp")}
-    rdp = RdpAccountant().compose(ledger.dp_event()).get_epsilon(1e-6)
-    assert rdp <= found["zcdp"] * 1.02
-    assert found["zcdp"] < found["advanced"]
-    assert found["pure"] == pytest.approx(8.0)
+    for epsilon, count in ((0.1, 50), (1.0, 3)):
+        response = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon))
+        exact = response.self_compose(count).get_epsilon_for_delta(1e-6)
+        assert exact <= book(line(epsilon, count, "noisy max")).epsilon_at(1e-6, "gdp") + 1e-3
 
 
 def test_unknown_accountants_and_deltas_raise():
@@ -140,30 +97,16 @@ def test_unknown_accountants_and_deltas_raise():
         book(line(0.1)).epsilon_at(0.0)
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("alpha", ["objective", 0.4])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (8.0, 1e-3)])
-def test_approximate_budgets_add_up_to_the_request(relation, alpha, epsilon, delta):
-    recipe = recipes.bdpe(
-        epsilon=epsilon, delta=delta, rows=500, rounds=6, depth=3, relation=relation, alpha=alpha
-    )
-    ledger = dpbt.ledger(recipe)
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (8.0, 1e-3)])
+def test_approximate_budgets_add_up_to_the_request(epsilon, delta):
+    options = {"rows": 500, "rounds": 6, "depth": 3, "relation": "replace_one"}
+    ledger = dpbt.ledger(recipes.bdpe(epsilon=epsilon, delta=delta, **options))
     assert epsilon * (1 - 1e-6) <= ledger.epsilon <= epsilon
     rdp = RdpAccountant().compose(ledger.dp_event()).get_epsilon(delta)
     assert rdp <= epsilon * 1.03
     assert ledger.pure_epsilon == math.inf
-    assert "gaussian" in str(ledger)
-    assert f"delta = {delta:g}" in str(ledger)
-
-
-def test_shares_of_rho():
-    ledger = dpbt.ledger(
-        recipes.bdpe(epsilon=2, delta=1e-6, rows=500, depth=4, beta_tree=0.6, error_fraction=0.25)
-    )
-    cost = {event.site: event.count * event.rho / ledger.rho for event in ledger.lines}
-    assert cost["leaf"] == pytest.approx(0.4, rel=1e-5)
-    assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.15, rel=1e-5)
-    assert cost["split_0"] == pytest.approx(0.45 / 4, rel=1e-5)
+    for words in ("gaussian", f"delta = {delta:g}", "inf: the draw has no pure epsilon"):
+        assert words in str(ledger)
 
 
 def test_approximate_budgets_buy_less_noise_for_many_rounds():
@@ -174,40 +117,28 @@ def test_approximate_budgets_buy_less_noise_for_many_rounds():
 
 
 def test_delta_is_checked():
-    for delta in (-0.1, 1.0, [0.0, 1e-6], float("nan")):
+    for delta in (-0.1, 1.0, [0.0, 1e-6], math.nan):
         with pytest.raises(ValueError, match="delta must be"):
             recipes.bdpe(epsilon=1.0, rows=10, delta=delta)
-    with pytest.raises(ValueError, match="delta must be 0, as the published calibration has no"):
+    with pytest.raises(ValueError, match="delta must be 0, as the published calibration"):
         recipes.bdpe(epsilon=1.0, rows=10, delta=1e-6, calibration="published")
 
 
-@pytest.mark.parametrize(
-    "convert",
-    [
-        accounting.zcdp_epsilon,
-        accounting.zcdp_rho,
-        accounting.gdp_epsilon,
-        accounting.gdp_mu,
-    ],
-)
-def test_conversions_refuse_numbers_out_of_their_range(convert):
-    for delta in (0.0, 1.0, -0.1, math.nan):
-        with pytest.raises(ValueError, match="delta must be"):
-            convert(1.0, delta)
-    for total in (-1.0, math.nan):
-        with pytest.raises(ValueError, match=r"(rho|mu|epsilon) must be"):
-            convert(total, 0.1)
+def test_conversions_refuse_numbers_out_of_their_range():
+    names = "zcdp_epsilon", "zcdp_rho", "gdp_epsilon", "gdp_mu"
+    for convert in (getattr(accounting, name) for name in names):
+        for delta in (0.0, 1.0, math.nan):
+            with pytest.raises(ValueError, match="delta must be"):
+                convert(1.0, delta)
+        for total in (-1.0, math.nan):
+            with pytest.raises(ValueError, match=r"(rho|mu|epsilon) must be"):
+                convert(total, 0.1)
 
 
 def test_a_ledger_explains_its_columns_and_units():
     printed = str(dpbt.ledger(recipes.bdpe(epsilon=1.0, rows=50)))
-    for words in ("1/127 row", "1/127 row is the step", "a row is the largest weight", "count:"):
+    for words in ("1/127 row is the step", "a row is the largest weight", "count:"):
         assert words in printed
-    published = str(dpbt.ledger(recipes.rf_l(epsilon=1.0, rows=50, calibration="published")))
-    assert "Nock & Henecka (2020)" in published
-    gaussian = str(dpbt.ledger(recipes.halfspace_boost(epsilon=1.0, rows=50)))
-    assert "inf: the draw has no pure epsilon" in gaussian
-    assert "step of the sums' grid" in gaussian
 
 
 def test_a_model_has_the_ledger_of_its_recipe():
@@ -218,17 +149,6 @@ def test_a_model_has_the_ledger_of_its_recipe():
     for wrong in ("bdpe", None, model.transcript):
         with pytest.raises(ValueError, match="needs a recipe or a model, got"):
             dpbt.ledger(wrong)
-
-
-def test_errors_show_numbers_as_a_person_types_them():
-    recipe = recipes.bdpe(epsilon=1.0, rows=50, rounds=5)
-    for rounds in (np.asarray(-3), np.float32(2.5)):
-        with pytest.raises(ValueError, match=r"rounds must be .*, got (-3|2.5)$"):
-            dataclasses.replace(recipe, rounds=rounds)
-    with pytest.raises(ValueError, match=r"rounds must be a whole number in 1\.\.5, got -1$"):
-        dpbt.ledger(dataclasses.replace(recipe, rounds=jnp.int32(-1)))
-    with pytest.raises(ValueError, match=r"pays of the draw 'x' .*, got -1\.0$"):
-        structs.replace(line(0.1), pays=jnp.float32(-1))
 
 
 def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():

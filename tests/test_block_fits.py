@@ -3,8 +3,6 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
-import msgspec
 import numpy as np
 import pytest
 
@@ -14,11 +12,7 @@ from dpbt.common.types import ADD_REMOVE, MAX_ROWS, MAX_ROWS_IN_BLOCKS
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import greedy_tree, lazybb
-from dpbt.learners import trees as layouts
-from dpbt.learners.hypotheses import Bins
-from dpbt.release import scoring
 from dpbt.training import blocks as in_blocks
-from dpbt.training import passes, processes
 from dpbt.training.passes import MemoryPlan, plan_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
@@ -121,22 +115,11 @@ def assert_same(one, other):
         assert left.dtype == right.dtype
 
 
-def assert_same_predictions(folder, large, small):
-    """The models of a large table and of a small one are one, also when the first was saved."""
-    jax.tree.map(np.testing.assert_array_equal, large.hypotheses, small.hypotheses)
-    dpbt.save(large, folder / "model.json", domain=DOMAIN)
-    rows = columns(50, seed=4)
-    np.testing.assert_array_equal(
-        dpbt.load(folder / "model.json").predict(rows),
-        dpbt.predict(small, dpbt.domains.encode(DOMAIN, rows)),
-    )
-
-
-def small_passes(monkeypatch, scratch=False):
+def small_passes(monkeypatch):
     """Let a pass have slices of 64 rows, and serve two rounds where it can."""
 
     def plan(table, recipe, *_):
-        return MemoryPlan(64, 2, scratch, 2 if recipe.independent else 1)
+        return MemoryPlan(64, 2, 2 if recipe.independent else 1)
 
     monkeypatch.setattr(in_blocks, "plan_for", plan)
 
@@ -149,22 +132,15 @@ CASES = {
     "number": (lambda: recipe_for("number", 700, relation="replace_one"), "number", True, 700),
     "forest": (forest, "two", True, 100),
     "disjoint": (lambda: forest(disjoint=True, rounds=3, delta=1e-6), "two", False, 333),
-    "uniform": (lambda: forest(negative="uniform", calibration="published"), "two", False, 99),
     "objective": (lambda: trees(rounds=2), "two", True, 100),
     "replaced": (lambda: trees(criterion="error", relation="replace_one"), "two", False, 700),
-    "scheduled": (
-        lambda: trees(alpha=lambda level: 1 / (1 + level), loss=losses.log, delta=1e-6),
-        "two",
-        False,
-        90,
-    ),
     "not private": (lambda: trees(epsilon=np.inf, depth=4), "two", False, 256),
     "clipped": (clipped, "two", True, 128),
     "rules": (rules, "two", True, 300),
 }
 """Name -> (recipe, kind of target, whether rows have weights, rows a block)."""
 
-FAST = ("two", "disjoint", "objective")
+FAST = ("two", "disjoint")
 
 
 @pytest.mark.parametrize(
@@ -172,12 +148,11 @@ FAST = ("two", "disjoint", "objective")
     [pytest.param(case, marks=[] if case in FAST else pytest.mark.slow) for case in CASES],
 )
 def test_releases_are_those_of_a_fit_in_memory(tmp_path, monkeypatch, case):
-    """Of small slices, with scores in a file."""
     make, kind, weights, each = CASES[case]
     table, found = pair(tmp_path / "t", kind, 700, None, each, weights)
     recipe = make()
     in_memory = dpbt.fit(KEY, table, recipe, PUBLIC)
-    small_passes(monkeypatch, scratch=True)
+    small_passes(monkeypatch)
     assert_same(in_memory, dpbt.fit(KEY, found, recipe, PUBLIC))
 
 
@@ -187,54 +162,21 @@ def test_releases_are_those_of_a_fit_in_memory(tmp_path, monkeypatch, case):
     [
         lambda: recipe_for("two", 70_000, rounds=24),
         lambda: forest(70_000, disjoint=True, rounds=7, depth=9, delta=1e-6),
-        lambda: recipes.rf_e(epsilon=1, rows=70_000, rounds=7, depth=9),
-        lambda: trees(70_000, rounds=12, depth=5),
         lambda: trees(70_000, criterion="gini", delta=1e-6, rounds=12, depth=5),
     ],
 )
 def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, make):
     table, found = pair(tmp_path / "t", "two", 60_000, 70_000, 9_999, weights=True)
     recipe, keys = make(), (dpbt.fresh_key(), dpbt.fresh_key())
-    in_memory = dpbt.fit(keys[0], dpbt.checks.on_device(table), recipe, keys[1])
+    in_memory = dpbt.fit(keys[0], table, recipe, keys[1])
     in_parts = dpbt.fit(keys[0], found, recipe, keys[1], threads=3, memory=2 * GIB)
     assert_same(in_memory, in_parts)
 
 
-@pytest.mark.slow
-def test_releases_by_bins_are_those_of_products(tmp_path, monkeypatch):
-    """In memory by products, and in blocks by bins."""
-    rng = np.random.default_rng(3)
-    domain = {name: dpbt.domains.Numeric(0, 1, bins=40) for name in "xy"}
-    columns = {name: rng.random(50_000) for name in "xy"}
-    labels = columns["x"] + rng.random(50_000) > 1
-    found = convert.convert_columns(domain, columns, labels, tmp_path / "t")
-    recipe = trees(50_000, depth=4)
-    by_bins = dpbt.fit(KEY, found, recipe, memory=2 * GIB)
-    monkeypatch.setattr(layouts, "MANY_CELLS", 2**30)
-    jax.clear_caches()
-    assert_same(dpbt.fit(KEY, dpbt.table(domain, columns, labels), recipe), by_bins)
-    jax.clear_caches()
-
-
-@pytest.mark.slow
-def test_rounds_that_read_no_scores_share_the_passes_of_their_levels(tmp_path, monkeypatch):
-    table, found = pair(tmp_path / "t", "two", 700, 700, 100)
-    learner = greedy_tree.greedy_tree(
-        2, losses.as_family("m_alpha"), losses.as_family("matsushita"), True, ADD_REMOVE
-    )
-    recipe = recipes.custom(learner, epsilon=3.0, rounds=5, rows=700)
-    assert recipe.independent
-    small_passes(monkeypatch)
-    assert_same(dpbt.fit(KEY, table, recipe), dpbt.fit(KEY, found, recipe))
-
-
-@pytest.mark.parametrize("fresh", [False, True], ids=["research", "release"])
 @pytest.mark.parametrize("kind", ["oblivious", pytest.param("greedy", marks=pytest.mark.slow)])
-def test_later_rounds_compile_nothing(tmp_path, kind, fresh):
+def test_later_rounds_compile_nothing(tmp_path, kind):
     """The memory of a program that each round compiles grows with the rounds."""
-    key = dpbt.fresh_key() if fresh else KEY
-    greedy = recipes.bdpe(epsilon=2, rows=700, rounds=5, depth=2)
-    recipe = greedy if kind == "greedy" else recipe_for("two", 700)
+    recipe = trees(rounds=5) if kind == "greedy" else recipe_for("two", 700)
     _, found = pair(tmp_path / "t", "two")
     compiled, counts = [], []
 
@@ -250,7 +192,7 @@ def test_later_rounds_compile_nothing(tmp_path, kind, fresh):
     try:
         jax.jit(lambda number: number + 1)(1)
         assert compiled  # the event has this name
-        dpbt.fit(key, found, recipe, progress=progress)
+        dpbt.fit(dpbt.fresh_key(), found, recipe, progress=progress)
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
     assert len(set(counts[2:])) == 1, counts
@@ -265,155 +207,83 @@ def test_room_for_rows_is_read_in_place(tmp_path):
             assert read.unsafe_buffer_pointer() == array.ctypes.data
 
 
-LARGE = {
-    "oblivious": lambda: recipe_for("two", 700),
-    "forest": lambda: forest(rounds=3),
-    "disjoint": lambda: forest(disjoint=True, rounds=3),
-    "trees": trees,
-    "rules": rules,
-}
-
-
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n == "oblivious" else pytest.mark.slow) for n in LARGE],
+    ("make", "wide"),
+    [
+        (lambda: recipe_for("two", 700), True),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in ((lambda: forest(disjoint=True, rounds=3), True), (rules, False))
+        ),
+    ],
+    ids=["oblivious", "disjoint", "rules"],
 )
-def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch, name):
+def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch, make, wide):
     """Sums have them; an index of a split, and public randomness, need none."""
     _, found = pair(tmp_path / "t", "two")
-    recipe = LARGE[name]()
+    recipe = make()
     small = dpbt.fit(KEY, found, recipe, PUBLIC)
     monkeypatch.setattr(in_blocks, "MAX_ROWS", 1)
     large = dpbt.fit(KEY, found, recipe, PUBLIC)
     for site, array in large.releases.items():
-        wide = site.startswith(("leaf", "error", "marginals", "histogram", "classes"))
-        assert array.dtype == np.int64 or not wide
+        summed = site.startswith(("leaf", "error", "marginals", "histogram", "classes"))
+        assert array.dtype == np.int64 or not summed
         np.testing.assert_array_equal(array, np.asarray(small.releases[site]))
-    assert any(array.dtype == np.int64 for array in large.releases.values()) or name == "rules"
-    assert_same_predictions(tmp_path, large, small)
+    assert any(array.dtype == np.int64 for array in large.releases.values()) == wide
+
+    # The models are one, also when the first was saved.
+    jax.tree.map(np.testing.assert_array_equal, large.hypotheses, small.hypotheses)
+    dpbt.save(large, tmp_path / "model.json", domain=DOMAIN)
+    rows = columns(50, seed=4)
+    np.testing.assert_array_equal(
+        dpbt.load(tmp_path / "model.json").predict(rows),
+        dpbt.predict(small, dpbt.domains.encode(DOMAIN, rows)),
+    )
     assert "rows" in dpbt.statement(large)
-
-
-def test_a_table_in_blocks_is_predicted_a_block_at_a_time(tmp_path, monkeypatch):
-    table, found = pair(tmp_path / "t", "two", 700, 730)
-    recipe = recipes.random_forest(epsilon=1, rows=700, rounds=3, depth=2)
-    model = dpbt.fit(KEY, table, recipe, jax.random.key(6))
-    dpbt.save(model, tmp_path / "model.json", domain=DOMAIN)
-    for each in (model, dpbt.load(tmp_path / "model.json")):
-        expected = dpbt.decision_function(each, table)
-        with monkeypatch.context() as patched:
-            patched.setattr(scoring, "BLOCK_ROWS", 100)
-            np.testing.assert_array_equal(dpbt.decision_function(each, found), expected)
-        np.testing.assert_array_equal(dpbt.predict(each, found), np.asarray(expected) > 0)
 
 
 # Memory.
 
 
-def test_memory_bounds_the_slices_the_scores_and_the_rounds_of_a_pass(tmp_path):
-    _, found = pair(tmp_path / "t", "two")
-    recipe = recipe_for("two", 700)
-    with pytest.raises(ValueError, match="memory must be at least"):
-        plan_for(found, recipe, 2**20, 2)
-    assert not plan_for(found, recipe, GIB, 2).scratch
-    large = dataclasses.replace(found, capacity=2**32)
-    assert plan_for(large, recipe, 2 * GIB, 2).scratch
-    assert not plan_for(large, recipe, 32 * GIB, 2).scratch
-    assert plan_for(found, recipe, 4 * GIB, 2).rounds == 1
+def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
+    _, found = pair(tmp_path / "t", "two", 10)
+    recipe = recipe_for("two", 10)
+    large = dataclasses.replace(found, capacity=2**29)
+    for table, memory in ((found, 2**20), (large, 2 * GIB)):  # 2 GB of scores alone
+        with pytest.raises(ValueError, match="memory must be at least"):
+            plan_for(table, recipe, memory, 2)
+    assert plan_for(large, recipe, 4 * GIB, 2).rounds == 1
+    _, classes = pair(tmp_path / "c", "classes", 10, each=2**20)
+    assert plan_for(classes, recipe_for("classes", 10), 64 * GIB, 1).block == 2**19
 
     # Of forests, whose rounds share a pass and keep no scores.
-    assert plan_for(found, forest(), GIB, 2).rounds == 5
-    deep = forest(depth=18, rounds=21)
+    assert plan_for(large, forest(10), GIB, 2).rounds == 5
+    deep = forest(10, depth=18, rounds=21)
     less, more = (plan_for(found, deep, memory * GIB, 2).rounds for memory in (2, 6))
     assert 1 <= less < more <= 21
-    assert not plan_for(dataclasses.replace(found, capacity=2**40), forest(), GIB, 2).scratch
     with pytest.raises(ValueError, match=r"memory must be at least .* the model takes"):
-        dpbt.fit(KEY, found, forest(depth=18, rounds=1000), PUBLIC)
-
-    # Of greedy trees, whose levels have many sums.
-    manifest = msgspec.structs.replace(found.manifest, rows_per_block=2**20)
-    many = dataclasses.replace(found, capacity=2**24, manifest=manifest)
-    shallow, deep = (plan_for(many, trees(depth=depth), 1.5 * GIB, 2) for depth in (3, 12))
-    assert deep.block < shallow.block
-    assert not shallow.scratch
-
-
-@pytest.mark.parametrize(("classes", "rows"), [(3, 2**19), (8, 2**18), (255, 2**14)])
-def test_scores_of_several_classes_bound_the_blocks(tmp_path, classes, rows):
-    target = Nominal(tuple(map(str, range(classes))))
-    bins, rng = columns(10), np.random.default_rng(0)
-    given = rng.choice(target.values, 10)
-    found = convert.convert_columns(DOMAIN, bins, given, tmp_path / "t", target=target)
-    recipe = recipes.oblivious_boost(epsilon=1, rows=10, domain=DOMAIN, target=target, rounds=1)
-    assert plan_for(found, recipe, 64 * GIB, 1).block == rows
-
-
-def test_sums_of_many_splits_are_refused_for_their_memory(tmp_path):
-    domain = {f"x{k}": dpbt.domains.Numeric(0, 1, bins=256) for k in range(20)}
-    columns = {name: np.zeros(9) for name in domain}
-    found = convert.convert_columns(domain, columns, np.arange(9) > 4, tmp_path / "t")
-    with pytest.raises(ValueError, match=r"the sums of a pass .* less depth"):
-        plan_for(found, trees(9, depth=12), 2 * GIB, 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("depth", [3, 8])
-@pytest.mark.parametrize(("bins", "by_bins"), [(8, False), (64, True)])
-def test_a_pass_takes_what_is_planned(tmp_path, monkeypatch, bins, by_bins, depth):
-    """What XLA says that the program of each pass takes, for slices of 2^14 rows."""
-    rows, block = 20_000, 2**14
-    domain = {name: Numeric(0, 1, bins=bins) for name in "wxyz"}
-    rng = np.random.default_rng(0)
-    columns = {name: rng.random(rows) for name in domain}
-    found = convert.convert_columns(domain, columns, columns["x"] > 0.5, tmp_path / "t")
-    recipe, asked = trees(rows, depth=depth, criterion="gini", rounds=1), []
-    monkeypatch.setattr(in_blocks, "plan_for", lambda *_: MemoryPlan(block, 1, False))
-    program = passes._summed
-
-    def noted(*arguments):
-        *arrays, part, stage = arguments
-        shapes = jax.eval_shape(lambda *arrays: arrays, *arrays)
-        asked.append((*shapes, part, stage))
-        return program(*arguments)
-
-    monkeypatch.setattr(passes, "_summed", noted)
-    dpbt.fit(KEY, found, recipe)
-
-    row, together = passes._work_bytes(found, recipe)
-    planned = block * (row + 52) + together + 4 * passes._pass_numbers(found, recipe)
-    taken = []
-    for arguments in asked:
-        stats = program.lower(*arguments).compile().memory_analysis()
-        taken.append(stats.temp_size_in_bytes + stats.output_size_in_bytes)
-    table = dpbt.table(domain, columns, columns["x"] > 0.5)
-    laid = jax.eval_shape(layouts.prepare, jax.tree.map(jnp.asarray, table))
-    assert isinstance(laid.asked, Bins) == by_bins
-    assert planned / 8 < max(taken) < planned, (max(taken), planned)
+        dpbt.fit(KEY, found, forest(10, depth=18, rounds=1000), PUBLIC)
 
 
 # What is refused.
 
 
-def test_what_a_fit_in_blocks_refuses(tmp_path, monkeypatch):
+def test_what_a_fit_in_blocks_refuses(tmp_path):
     table, found = pair(tmp_path / "t", "two")
-    recipe = recipe_for("two", 700)
-    with pytest.raises(ValueError, match=r"learned from by dpbt\.fit"):
-        dpbt.boost(KEY, found, recipe)
-    with pytest.raises(ValueError, match="checkpoint is for tables in blocks"):
-        dpbt.fit(KEY, table, recipe, checkpoint=tmp_path / "kept")
+    recipe, kept = recipe_for("two", 700), tmp_path / "kept"
     published = recipes.bdpe(epsilon=1, rows=700, calibration="published")
-    with pytest.raises(ValueError, match="bdpe of the published calibration reads all rows"):
-        dpbt.fit(KEY, found, published)
-    with pytest.raises(ValueError, match="more rows present") as told:
-        dpbt.fit(KEY, found, recipe_for("two", 600))
-    present = sum(block.present for block in found.blocks)
-    assert str(present) not in str(told.value)
-    with pytest.raises(ValueError, match="must be uint8"):
-        dpbt.fit(KEY, found, recipe_for("classes", 700))
-    with pytest.raises(ValueError, match="'attribute' is public randomness: give public_key"):
-        dpbt.fit(KEY, found, forest())
-    with pytest.raises(ValueError, match="public_key must be independent of key"):
-        dpbt.fit(KEY, found, forest(), KEY)
+    for words, run in {
+        r"learned from by dpbt\.fit": lambda: dpbt.boost(KEY, found, recipe),
+        "checkpoint is for": lambda: dpbt.fit(KEY, table, recipe, checkpoint=kept),
+        "bdpe of the published calibration reads": lambda: dpbt.fit(KEY, found, published),
+        "must be uint8": lambda: dpbt.fit(KEY, found, recipe_for("classes", 700)),
+        "'attribute' is public randomness: give": lambda: dpbt.fit(KEY, found, forest()),
+        "public_key must be independent": lambda: dpbt.fit(KEY, found, forest(), KEY),
+        "more rows present": lambda: dpbt.fit(KEY, found, recipe_for("two", 600)),
+    }.items():
+        with pytest.raises(ValueError, match=words) as told:
+            run()
+        assert str(sum(block.present for block in found.blocks)) not in str(told.value)
 
     # A weight update that reads scores: rounds side by side would follow from other scores.
     numbers = weighting.MirrorNumbers(np.float32(0))
@@ -431,27 +301,8 @@ def test_what_a_fit_in_blocks_refuses(tmp_path, monkeypatch):
         dpbt.fit(KEY, found, recipe)
 
 
-def test_processes_with_other_trees_are_refused(tmp_path, monkeypatch):
-    _, found = pair(tmp_path / "t", "two")
-    told = {}
-    monkeypatch.setattr(jax, "process_count", lambda: 2)
-
-    def check_same(**words):
-        for name, word in words.items():
-            if told.setdefault(name, word) != word:
-                raise ValueError(f"different values of {name}")
-
-    monkeypatch.setattr(processes, "check_same", check_same)
-    monkeypatch.setattr(processes, "digests", lambda text: ["ab", "cd"])
-    monkeypatch.setattr(processes, "place_of", lambda *_: processes.Place(1, 700, 0))
-    in_blocks.check(KEY, found, forest(), PUBLIC)
-    with pytest.raises(ValueError, match="different values of public_key"):
-        in_blocks.check(KEY, found, forest(), jax.random.key(7))
-    in_blocks.check(KEY, found, forest(), PUBLIC)
-
-
 def test_rows_of_recipes_for_blocks():
-    for rows in (2**24 + 2, 10**8, MAX_ROWS_IN_BLOCKS):
+    for rows in (2**24 + 2, MAX_ROWS_IN_BLOCKS):
         assert dpbt.ledger(recipe_for("two", rows, delta=1e-13)).rows == rows
     for make in (trees, rules, clipped):
         assert dpbt.ledger(make(10**8)).rows == 10**8

@@ -1,7 +1,6 @@
 """Sums over parts of a table, stages of programs that draw from them, and draws of large sums."""
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -10,78 +9,13 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import ADD_REMOVE, GRID, Given, Noise, Prologue, View
+from dpbt.common.types import GRID, Noise, Prologue, View
 from dpbt.privacy import boundary, mechanisms, pricing, totals
 from dpbt.privacy.mechanisms.additive import SATURATION
-from tests.contract import ROWS
 
 KEY, PUBLIC = jax.random.key(3), jax.random.key(6)
 
 ADDITIVE = ("oblivious", "forest", "rf-", "bdpe-tight", "lazybb-rule")
-
-
-@pytest.mark.parametrize(
-    "row",
-    [pytest.param(row, id=row.name, marks=pytest.mark.slow if row.slow else []) for row in ROWS],
-)
-def test_sums_over_parts_add_up_to_those_of_the_table(row, monkeypatch):
-    """Of every learner of sums, on tables that share its released scores.
-
-    The sums of a stage follow from no draw of it or of a later one: zeros and ones give the same.
-    """
-    recipe = row.recipe(ADD_REMOVE, epsilon=3.0, rows=60, rounds=2, depth=2)
-    if not row.name.startswith(ADDITIVE):
-        with pytest.raises(ValueError, match="is of no boundary"):
-            pricing.stages(recipe, "rounds")
-        return
-    stages = {part: pricing.stages(recipe, part) for part in recipe.learner.parts}
-    table, learner, key = row.table(3, rows=60, splits=3), recipe.learner, jax.random.key(7)
-    rows = learner.hypotheses.prepare(table)
-    weights = jnp.asarray(np.random.default_rng(0).integers(0, GRID + 1, 60), jnp.float32)
-    public = recipe.public()
-    if learner.prologue is not None:
-        read = View(rows, jnp.full(60, float(GRID)), recipe.params, public)
-        opening = boundary.sample(learner.prologue.program, KEY, None, read)
-        public = public._replace(prologue=opening)
-
-    def part_of(first, last):
-        fields = ("bins", "target", "present")
-        part = table._replace(**{name: getattr(table, name)[first:last] for name in fields})
-        rows = learner.hypotheses.prepare(part)
-        return View(rows, weights[first:last], recipe.params, public)
-
-    def ones(ask):
-        return jnp.ones(ask.output.shape, ask.output.dtype)
-
-    for part, of_part in stages.items():
-        program, whole = pricing.program_of(learner, part), part_of(0, 60)
-        summed = jax.jit(functools.partial(boundary.sums, program), static_argnums=0)
-        specs = jax.jit(functools.partial(boundary.describe, program))
-        drawn = jax.jit(functools.partial(boundary.sample, program))(KEY, key, whole)
-        one = part_of(0, 1)
-        nobody = one._replace(rows=one.rows._replace(present=jnp.zeros(1, bool)))
-        released = {**boundary.public_draws(program, key, nobody)}
-        for stage in of_part:
-            sums = None
-            for first in (0, 20, 40):
-                given = Given(released, KEY, jnp.array([0, first], jnp.uint32))
-                sums = totals.add(sums, summed(stage, given, part_of(first, first + 20)))
-            given = Given(released, KEY, jnp.zeros(2, jnp.uint32))
-            at_once = summed(stage, given, whole)
-            jax.tree.map(np.testing.assert_array_equal, sums, totals.add(None, at_once))
-            assert tuple(sums) == stage
-            with monkeypatch.context() as patch:
-                patch.setattr(boundary.DrawSpec, "zeros", property(ones))
-                other = boundary.sums(program, stage, given, whole)
-            jax.tree.map(np.testing.assert_array_equal, other, at_once)
-            for site in stage:
-                asked = specs(nobody, released)
-                found = totals.draw(KEY, {site: sums[site]}, asked, small=True)
-                released = {**released, **found}
-        assert set(drawn) - set(released) == set(learner.traits.withheld)
-        for site, array in released.items():
-            np.testing.assert_array_equal(array, np.asarray(drawn[site]))
-            assert array.dtype == drawn[site].dtype
 
 
 # Stages.
@@ -195,7 +129,7 @@ def test_public_randomness_for_each_row_is_refused():
 # Draws.
 
 
-@pytest.mark.parametrize("first", [0, 3, 2**32 - 3, 2**40 - 7])
+@pytest.mark.parametrize("first", [3, 2**32 - 3])
 @pytest.mark.parametrize("key", [KEY, dpbt.fresh_key()], ids=["research", "release"])
 def test_a_place_has_its_part_in_every_block(key, first):
     drawn, places = jax.jit(mechanisms.assignment.at), jnp.zeros(7, jnp.int32)
@@ -214,7 +148,7 @@ def test_a_place_has_its_part_in_every_block(key, first):
 
 
 @pytest.mark.parametrize("mechanism", [mechanisms.discrete_laplace, mechanisms.rounded_gaussian])
-@pytest.mark.parametrize("scale", [0.0, 0.7, 5000.0, 2.0**20])
+@pytest.mark.parametrize("scale", [0.0, 0.7, 2.0**20])
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)
     small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)
@@ -239,11 +173,11 @@ def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
 
 def test_sums_go_beyond_int32():
     """A learner sees float32 of releases of 64 bits, and leaves are those of their ratio."""
-    part = {"sums": np.full(4, 2**31 - 1, np.int32)}
+    part = {"sums": np.array([2**31 - 1, -(2**31)], np.int32)}
     found = None
     for _ in range(100):
         found = totals.add(found, part)
-    assert found["sums"].tolist() == [100 * (2**31 - 1)] * 4
+    assert found["sums"].tolist() == [100 * (2**31 - 1), -100 * 2**31]
     read = totals.read({"sums": found["sums"]})["sums"]
     assert read.dtype == jnp.float32
     assert float(read[0]) == pytest.approx(100 * 2.0**31, rel=1e-6)
@@ -266,7 +200,7 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     negative, positive = np.int64(2**38) * GRID, np.int64(2**38) * GRID + 12345
     right = np.array([[2**37, 2**37 + 1, 2**36], [2**36, 2**36, 2**36]], np.int64) * GRID
     sums = right[None], np.array([[negative, positive]])
-    keys = jax.random.split(KEY, 4000)
+    keys = jax.random.split(KEY, 1500)
     drawn = [totals.draw(key, {"split_0": sums}, {"split_0": asked}, small=False) for key in keys]
     shares = np.bincount([int(each["split_0"][0]) for each in drawn], minlength=3) / len(keys)
 
@@ -280,21 +214,3 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     law = np.exp(logits) / np.exp(logits).sum()
     assert 0.05 < float(law[1]) < 0.95
     np.testing.assert_allclose(shares, law.astype(float), atol=4 * 0.5 / np.sqrt(len(keys)))
-
-
-def test_leaves_state_the_shares_of_counts_beyond_int32():
-    """2^33 rows and more in a leaf; the noise of epsilon 2 is a few rows."""
-    rows = 2**37
-    recipe = recipes.random_forest(epsilon=2, rows=rows, rounds=5, depth=3)
-    assert dpbt.ledger(recipe).rows == rows
-    learner, public = recipe.learner, recipe.public()
-    counts = np.arange(16, dtype=np.int64).reshape(1, 8, 2) * 2**33 * 127
-    example = learner.hypotheses.prepare(learner.hypotheses.example())
-    view = View(example, jnp.zeros(1), recipe.params, public)
-    sites = boundary.public_draws(learner.program, PUBLIC, view)
-    asked = boundary.describe(learner.program, view, sites)
-    drawn = totals.draw(KEY, {"leaf": counts}, asked, small=False)
-    assert 0 < np.abs(drawn["leaf"] - counts).max() < 10**5
-    tree = learner.hypothesis({**sites, **totals.read(drawn)}, recipe.params, public)
-    expected = counts[..., 1] / counts.sum(axis=-1)
-    np.testing.assert_allclose(np.asarray(tree.leaf), expected, atol=1e-6)

@@ -39,8 +39,7 @@ def assert_same_rows(table, in_chunks):
         np.testing.assert_array_equal(found[3], np.asarray(table.weight))
 
 
-@pytest.mark.parametrize("kind", DECLARED)
-@pytest.mark.parametrize("each", [1, 100, 701])
+@pytest.mark.parametrize(("kind", "each"), [("two", 1), ("classes", 100), ("number", 701)])
 def test_blocks_have_the_rows_of_the_table(tmp_path, kind, each, monkeypatch):
     monkeypatch.setattr(convert, "READ_ROWS", 37)
     rows = 30 if each == 1 else 700
@@ -125,25 +124,23 @@ def test_what_a_conversion_refuses(tmp_path):
         rows = [convert.RawRows(bins, given)] if rows is None else rows
         return convert.convert(rows, DOMAIN, tmp_path / folder, **{**DECLARED["two"], **more})
 
-    with pytest.raises(ValueError, match="more rows than the capacity of 50") as told:
-        made(capacity=50)
-    assert "51" not in str(told.value)
-    with pytest.raises(ValueError, match="rows_per_block must be at most"):
-        made(rows_per_block=MAX_ROWS + 1)
-    with pytest.raises(ValueError, match="capacity must be"):
-        made(capacity=0)
-    with pytest.raises(ValueError, match="needs a row, or a capacity"):
-        made(rows=[])
     mixed = [convert.RawRows(bins, given), convert.RawRows(bins, given, [1.0] * 51)]
-    with pytest.raises(ValueError, match="must have weights, or none"):
-        made(rows=mixed, max_weight=2)
-    with pytest.raises(ValueError, match="must have the same length"):
-        convert.convert_columns(DOMAIN, bins, given[:50], tmp_path / "t", **DECLARED["two"])
+    for words, changes in (
+        ("more rows than the capacity of 50", {"capacity": 50}),
+        ("rows_per_block must be at most", {"rows_per_block": MAX_ROWS + 1}),
+        ("capacity must be", {"capacity": 0}),
+        ("needs a row, or a capacity", {"rows": []}),
+        ("must have weights, or none", {"rows": mixed, "max_weight": 2}),
+        ("must have the same length", {"rows": [convert.RawRows(bins, given[:50])]}),
+    ):
+        with pytest.raises(ValueError, match=words) as told:
+            made(**changes)
+        assert "51" not in str(told.value)
     assert made(rows=[], capacity=3).capacity == 3
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "block-000001"])
-@pytest.mark.parametrize("place", [0, 0.3, 0.7, 1])
+@pytest.mark.parametrize("place", [0, 0.3, 1])
 @pytest.mark.parametrize("what", ["flip", "cut", "grow"])
 def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
     if not (whole := tmp_path_factory.getbasetemp() / "whole").exists():
@@ -167,15 +164,11 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
         ({"format": "dpbt chunks"}, "not the file of a table in blocks"),
         ({"capacity": 301}, "the blocks are not those of its capacity"),
         ({"capacity": 0}, "malformed entry"),
-        ({"capacity": 2**40}, "the blocks are not those of its capacity"),
-        ({"classes": 3}, "malformed entry"),
-        ({"weighted": "no"}, "malformed entry"),
         ({"domain": []}, "malformed entry"),
         ({"domain": {}}, "at least one column"),
         ({"domain": {"x": {"type": "number"}}}, "column 'x': Invalid value"),
         ({"target": {"type": "boolean"}}, "target must be"),
         ({"blocks": [[100, 7, "zqxbin"]]}, r"malformed entry: .*blocks\[0\]\[2\]"),
-        ({"blocks": [[100, "zqxbin", "0" * 64]]}, r"malformed entry: .*blocks\[0\]\[1\]"),
         ({"blocks": [[100, 10**400, "0" * 64]]}, r"malformed entry: .*blocks\[0\]\[1\]"),
     ],
 )

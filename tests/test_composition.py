@@ -9,7 +9,6 @@ import jax
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation
-from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
@@ -21,7 +20,7 @@ from dpbt.common.types import Relation, relation
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting
 from dpbt.release import statement as statements
-from tests.filters import RECIPES, book, line, made
+from tests.filters import book, line, made
 
 PAGE = Path(__file__).parent.parent / "docs" / "composition.md"
 
@@ -67,7 +66,7 @@ def part_of(cost):
 
 
 @given(st.lists(COSTS, min_size=1, max_size=4))
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_a_sum_is_never_above_basic_composition_and_never_below_a_part(costs):
     parts = [part_of(cost) for cost in costs]
     total = accounting.composed(parts)
@@ -92,10 +91,12 @@ def test_a_small_pure_part_beside_gaussians_costs_no_more_than_itself():
 
 def test_relations_people_and_deltas_must_fit():
     one = dpbt.ledger(made("rf_l"))
-    with pytest.raises(ValueError, match="got add_remove and replace_one"):
-        one + dpbt.ledger(made("rf_l", relation="replace_one"))
-    with pytest.raises(ValueError, match="max_rows_per_user, got 1 and 3"):
-        one + dpbt.ledger(made("rf_l", max_rows_per_user=3))
+    for words, other in (
+        ("one relation", {"relation": "replace_one"}),
+        ("one max_rows_per_user", {"max_rows_per_user": 3}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            one + dpbt.ledger(made("rf_l", **other))
     with pytest.raises(ValueError, match=r"less than 1, got 1\.2"):
         book(line(1), delta=0.6) + book(line(1), delta=0.6)
     with pytest.raises(ValueError, match="at least one"):
@@ -117,8 +118,6 @@ def test_rows_keys_and_what_is_unprotected_show():
     assert (one + two).rows is None
     printed = str(one + two)
     assert "release 1: epsilon = 1, rows = 50, release key" in printed
-    assert "release 2: epsilon = 1, rows = 80, release key" in printed
-    assert accounting.PARTS_WORDS in printed
     assert accounting.KEY_WORDS["release"] in printed
 
     seeded = dpbt.ledger(made("rf_l", rows=80), research)
@@ -127,9 +126,7 @@ def test_rows_keys_and_what_is_unprotected_show():
     assert (one + dpbt.ledger(made("rf_l"))).key is None
 
     published = dpbt.ledger(recipes.bdpe(epsilon=1, rows=1000, calibration="published"))
-    assert published.unprotected
-    printed = str(one + published)
-    assert f"UNPROTECTED: 2. {published.unprotected[0]}" in printed
+    assert f"UNPROTECTED: 2. {published.unprotected[0]}" in str(one + published)
 
 
 def test_a_file_keeps_a_sum():
@@ -145,12 +142,8 @@ def test_a_statement_of_a_sum_is_about_all_releases():
     assert text.startswith("Privacy statement: 2 releases together")
     assert f"epsilon = {(one + two).epsilon:.6g} and" in text
     assert "at most 50 rows in release 1, 80 rows in release 2" in text
-    assert "1. class weights" in text
-    assert "2. splits" in text
-    people = statements.for_people(one + two, 3)
     apart = [statements.for_people(each, 3) for each in (one, two)]
-    assert people.lines == sum(apart).lines
-    assert dpbt.statement(one).startswith("Privacy statement: one release")
+    assert statements.for_people(one + two, 3).lines == sum(apart).lines
 
 
 def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():
@@ -160,35 +153,33 @@ def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():
     grid = {"step": [0.1, 0.3]}
     candidates = tuning.candidates(recipes.oblivious_boost, selection, grid=grid, **options)
     chosen, plain = tuning.planned_ledger(candidates, selection), dpbt.ledger(made("bdpe"))
-    assert math.isinf(chosen.rho)
-    assert math.isinf(chosen.mu)
+    assert chosen.rho == chosen.mu == math.inf
     assert sum([chosen]) is chosen
-    for parts in ((chosen, plain), (plain, chosen), (chosen, chosen)):
-        with pytest.raises(ValueError, match=r"adds up with no other.*basic composition"):
+    for parts in ((chosen, plain), (plain, chosen)):
+        with pytest.raises(ValueError, match="adds up with no other"):
             sum(parts)
     with pytest.raises(ValueError, match="no event of dp_accounting"):
         chosen.dp_event()
     with pytest.raises(ValueError, match="candidates were made for"):
         dpbt.statement(chosen, max_rows_per_user=2)
-    budget = dpbt.Filter(5.0, 1e-6, rows=300)
-    with pytest.raises(ValueError, match="the best of several runs"):
-        budget.terms.charge(chosen)
-    with pytest.raises(ValueError, match="pays for recipes"):
-        budget.take(chosen)
-    with pytest.raises(ValueError, match=r"accountant must be one of \['gdp', 'pure', 'zcdp'\]"):
+    with pytest.raises(ValueError, match="best of several runs"):
+        dpbt.Filter(5.0, 1e-6, rows=300).terms.charge(chosen)
+    with pytest.raises(ValueError, match="accountant must be one of"):
         chosen.epsilon_at(1e-6, "advanced")
 
 
 # dp_accounting.
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize(
+    ("name", "delta", "relation"),
+    [
+        *((name, 1e-6, "add_remove") for name in ("auto", "rf_e", "bdpe", "halfspace_boost")),
+        *((name, 0.0, "replace_one") for name in ("auto", "rf_e", "lazybb_rules")),
+    ],
+)
 def test_the_accountants_of_dp_accounting_agree(name, delta, relation):
     """The truth is between the best attack and ours; PLD is the truth of Gaussian ledgers."""
-    if name == "halfspace_boost" and delta == 0:
-        pytest.skip("halfspaces have no pure guarantee")
     total = dpbt.ledger(made(name, delta=delta, relation=relation))
     at, event = delta or 1e-6, total.dp_event()
     bits, zcdp = total.sampler_epsilon + 1e-4, total.epsilon_at(at, "zcdp")
@@ -212,20 +203,7 @@ def test_the_accountants_of_dp_accounting_agree(name, delta, relation):
             assert tight < zcdp
 
 
-def test_the_relation_that_an_accountant_of_losses_must_be_given():
-    """As `Ledger.dp_event` says, REPLACE_ONE doubles Gaussian events and refuses Laplace events."""
-    gaussian = book(line(0.5, 3, "rounded gaussian"), delta=1e-6)
-    other = PLDAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
-    doubled = other.compose(gaussian.dp_event()).get_epsilon(1e-6)
-    assert doubled == pytest.approx(accounting.gdp_epsilon(2 * gaussian.mu, 1e-6), rel=1e-3)
-    laplace = book(line(0.5)).dp_event()
-    assert isinstance(laplace.events[0].event, DiscreteLaplaceDpEvent)
-    assert not other.supports(laplace)
-    assert PLDAccountant().supports(laplace)
-
-
-@pytest.mark.parametrize("scale", [0.5, 2.0, 10.0])
-@pytest.mark.parametrize(("first", "second"), [(1, 1), (3, 2), (9, 1)])
+@pytest.mark.parametrize(("scale", "first", "second"), [(0.5, 1, 1), (2.0, 3, 2), (10.0, 9, 1)])
 def test_one_integer_that_moves_by_all_is_the_worst_case(scale, first, second):
     """docs/privacy.md, point 16; the other way round the comparison fails."""
 
@@ -235,12 +213,10 @@ def test_one_integer_that_moves_by_all_is_the_worst_case(scale, first, second):
         return mass * np.exp(-np.abs(k) / scale), mass * np.exp(-np.abs(k - moved) / scale)
 
     (p, q), (p1, q1), (p2, q2) = laws(first + second), laws(first), laws(second)
-    two_p, two_q = np.outer(p1, p2), np.outer(q1, q2)
     gaps = []
-    for epsilon in np.linspace(0, (first + second) / scale, 21):
-        one = np.maximum(p - math.exp(epsilon) * q, 0).sum()
-        two = np.maximum(two_p - math.exp(epsilon) * two_q, 0).sum()
-        gaps.append(one - two)
+    for ratio in np.exp(np.linspace(0, (first + second) / scale, 21)):
+        two = np.maximum(np.outer(p1, p2) - ratio * np.outer(q1, q2), 0)
+        gaps.append(np.maximum(p - ratio * q, 0).sum() - two.sum())
     assert min(gaps) >= -1e-12
     assert max(gaps) > 1e-3
 

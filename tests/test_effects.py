@@ -1,7 +1,5 @@
 """Effects and shapes of models: what an average over every row of the domain gives."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -76,14 +74,6 @@ def test_effects_are_variances_over_every_row(saved, name):
     assert variances == sorted(variances, reverse=True)
 
 
-def test_an_attribute_that_no_tree_reads_has_no_effect():
-    found = {e.attribute: e.variance for e in attribute_effects(MODELS["rules"], DOMAIN)}
-    asked = MODELS["rules"].splits.feature[MODELS["rules"].hypotheses.split.ravel()].tolist()
-    unread = [name for number, name in enumerate(DOMAIN) if number not in asked]
-    assert unread
-    assert all(found[name] == 0 for name in unread)
-
-
 @pytest.mark.parametrize("name", ["oblivious", "halfspace"])
 def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
     model = MODELS[name]
@@ -108,18 +98,3 @@ def test_a_hypercube_has_each_bin_equally_often():
     rows = effects._hypercube([2, 3, 256], 768)
     for column, bins in enumerate((2, 3, 256)):
         assert np.unique(np.bincount(rows[:, column], minlength=bins)).tolist() == [768 // bins]
-
-
-def test_hypotheses_of_ones_own_have_shapes_and_effects():
-    kind = MODELS["bdpe"].recipe.learner.hypotheses
-
-    def doubled(tree, table):
-        return 2 * kind.predict(tree, table)
-
-    learner = MODELS["bdpe"].recipe.learner._replace(hypotheses=kind._replace(predict=doubled))
-    recipe = dataclasses.replace(MODELS["bdpe"].recipe, learner=learner)
-    own = dataclasses.replace(MODELS["bdpe"], recipe=recipe)
-    usual = partial_dependence(MODELS["bdpe"], "age", DOMAIN).values
-    intercept = float(MODELS["bdpe"].intercept)
-    found = partial_dependence(own, "age", DOMAIN).values
-    np.testing.assert_allclose(found - intercept, 2 * (usual - intercept), atol=1e-5)

@@ -169,18 +169,13 @@ def test_a_site_of_two_parts_is_refused_by_all_that_read_one():
     twice = dpbt.Transcript({}, {"sums": jnp.zeros((3, 4))}, {"sums": jnp.zeros((10, 2))})
     for judge in (
         lambda: dpbt.ledger(clash),
+        lambda: dpbt.boost(jax.random.key(0), table, clash),
+        lambda: dpbt.fit(jax.random.key(0), table, clash),
         lambda: dpbt.replay(twice, table, recipe),
         lambda: boosting.step_divergences(twice, table, table, recipe),
     ):
         with pytest.raises(ValueError, match="the rounds and the epilogue both draw"):
             judge()
-
-
-@pytest.mark.slow
-def test_a_run_refuses_a_site_that_two_of_its_parts_draw():
-    recipe = with_epilogue(recipe_of(), program=counting_of(site="sums"))
-    with pytest.raises(ValueError, match="the rounds and the epilogue both draw"):
-        dpbt.boost(jax.random.key(0), random_table(0, 14, 3), recipe)
 
 
 @pytest.mark.slow

@@ -63,7 +63,6 @@ def test_what_is_private_is_the_owners_alone(files, model, what):
 
 PUBLIC = {
     "a model": lambda model: dpbt.save(dpbt.load(model), "found"),
-    "a picture": lambda model: run("plot", model, "--attributes", "--out", "found.png"),
     "a template": lambda _: run("domain", "template", "rows.csv", "--out", "found"),
 }
 

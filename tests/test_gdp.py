@@ -27,12 +27,10 @@ def recipe_of(epsilon=3.0, **changes):
 GAUSSIAN = {
     "oblivious": recipe_of,
     "oblivious, replace-one": functools.partial(recipe_of, relation="replace_one"),
-    "oblivious, no histograms": functools.partial(recipe_of, marginals_fraction=0.0),
     "oblivious, sums alone": functools.partial(
         recipe_of, marginals_fraction=0.0, scores_fraction=0.0
     ),
     "forest": functools.partial(recipes.random_forest, rows=900, rounds=5),
-    "forest, disjoint": functools.partial(recipes.random_forest, rows=900, rounds=5, disjoint=True),
     "halfspaces": functools.partial(recipes.halfspace_boost, rows=900, rounds=5),
 }
 
@@ -41,9 +39,9 @@ GAUSSIAN = {
 @pytest.mark.parametrize("name", GAUSSIAN)
 def test_all_of_epsilon_and_no_more_is_spent(name):
     """Also where delta is tiny or large, and for each setting of an array as for it alone."""
-    epsilon, delta = np.array([[0.1], [0.7], [5.0]]), np.array([1e-12, 1e-6, 0.3])
+    epsilon, delta = np.array([[0.1], [5.0]]), np.array([1e-12, 0.3])
     several = GAUSSIAN[name](epsilon=epsilon, delta=delta)
-    for place in np.ndindex(3, 3):
+    for place in np.ndindex(2, 2):
         one = recipes.setting(several, place)
         request = epsilon[place[0], 0]
         assert request * (1 - 2e-6) <= dpbt.ledger(one).epsilon <= request
@@ -61,13 +59,11 @@ def test_a_delta_of_1e_15_is_for_small_epsilon_and_refused_by_name_for_others():
         recipe_of(40.0, delta=1e-15)
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-def test_published_halfspaces_have_the_noise_of_zcdp(relation):
-    def book(calibration):
-        settings = {"epsilon": 1.0, "rows": 900, "relation": relation}
-        return dpbt.ledger(recipes.halfspace_boost(**settings, calibration=calibration))
-
-    published, tight = book("published"), book("tight")
+def test_published_halfspaces_have_the_noise_of_zcdp():
+    published, tight = (
+        dpbt.ledger(recipes.halfspace_boost(epsilon=1.0, rows=900, calibration=calibration))
+        for calibration in ("published", "tight")
+    )
     rho = float(accounting.zcdp_rho(1.0, 1e-6))
     assert published.rho == pytest.approx(rho, rel=1e-4)
     assert published.rho <= rho < tight.rho
@@ -94,8 +90,8 @@ def exact_delta(epsilon, mu):
 
 def test_gdp_conversions_are_exact():
     """Against quadrature, and against dp_accounting, from losses of 1e-6 to 100."""
-    for epsilon in (1e-6, 1e-4, 0.01, 1.0, 8.0, 100.0):
-        for delta in (1e-15, 1e-12, 1e-6, 0.3):
+    for epsilon in (1e-6, 0.01, 1.0, 100.0):
+        for delta in (1e-15, 1e-6, 0.3):
             mu = float(accounting.gdp_mu(epsilon, delta))
             assert delta * (1 - 1.1e-9) <= exact_delta(epsilon, mu) <= delta
             back = accounting.gdp_epsilon(mu, delta)

@@ -1,14 +1,11 @@
 """Keys: ChaCha20 as in RFC 8439, no block for two purposes, and a PRNG like any other."""
 
 import functools
-import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
-from scipy import stats
 
 from dpbt.privacy import keys
 from tests.reference_chacha import VECTORS, little_endian, reference_block
@@ -116,38 +113,9 @@ def test_no_block_serves_two_purposes(monkeypatch):
     assert len(set(inputs)) == len(inputs)
 
 
-def unpacked(words):
-    return np.ascontiguousarray(words).view(np.uint8).ravel()
-
-
-def frequencies_pvalue(words):
-    return stats.chisquare(np.bincount(unpacked(words), minlength=256)).pvalue
-
-
-@pytest.mark.parametrize("source", ["words", "split", "fold_in"])
-def test_bytes_are_uniform(source):
-    key = keys.fresh_key()
-    numbers = jnp.arange(8_000, dtype=jnp.uint32)
-    folds = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-    words = {
-        "words": lambda: keys.words(key, 8, (8_000,)),
-        "split": lambda: data(jax.random.split(key, 8_000)),
-        "fold_in": lambda: data(folds(key, numbers)),
-    }[source]()
-    assert words.size == 64_000
-    assert frequencies_pvalue(words) > FALSE_ALARM
-    assert frequencies_pvalue(words & np.uint32(0xFFFFFFFE)) < FALSE_ALARM
-    # Children beside each other differ in half of their bits: a binomial count.
-    rows = np.asarray(words).reshape(-1, 8)
-    flips = np.unpackbits(unpacked(rows[1:] ^ rows[:-1]))
-    assert stats.binomtest(int(flips.sum()), flips.size).pvalue > FALSE_ALARM
-
-
 DRAWS = {
     "bits": lambda key: jax.random.bits(key, (5, 7), jnp.uint32),
-    "bytes": lambda key: jax.random.bits(key, (7,), jnp.uint8),
     "uniform": lambda key: jax.random.uniform(key, (6,), jnp.float32),
-    "normal": lambda key: jax.random.normal(key, (6,), jnp.float32),
     "split": lambda key: jax.random.split(key, (3, 2)),
     "fold_in": lambda key: jax.random.fold_in(key, 17),
     "words": lambda key: keys.words(key, 3, (2, 5)),
@@ -157,20 +125,14 @@ DRAWS = {
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_draws_are_the_same_by_loop_vmap_map_scan_and_jit(name):
-    draw, several = DRAWS[name], jax.random.split(release_key(), 6)
-    by_loop = [draw(several[lane]) for lane in range(6)]
+    draw, several = DRAWS[name], jax.random.split(release_key(), 4)
     scan = jax.jit(lambda rows: jax.lax.scan(lambda carry, row: (carry, draw(row)), 0, rows)[1])
-    ways = {
-        "vmap": jax.jit(jax.vmap(draw))(several),
-        "map": jax.jit(lambda rows: jax.lax.map(draw, rows))(several),
-        "scan": scan(several),
-    }
-    for array in ways.values():
-        for lane in range(6):
-            same(array[lane], by_loop[lane])
-    twice = jax.jit(jax.vmap(jax.vmap(draw)))(several.reshape(2, 3))
-    same(twice[1, 2], by_loop[5])
-    same(jax.jit(draw)(several[1]), by_loop[1])
+    ways = [jax.jit(jax.vmap(draw)), jax.jit(lambda rows: jax.lax.map(draw, rows)), scan]
+    for found in (way(several) for way in ways):
+        for lane in range(4):
+            same(found[lane], draw(several[lane]))
+    twice = jax.jit(jax.vmap(jax.vmap(draw)))(several.reshape(2, 2))
+    same(twice[1, 0], draw(several[2]))
 
 
 def test_first_children_and_numbers_do_not_depend_on_how_many():
@@ -179,15 +141,6 @@ def test_first_children_and_numbers_do_not_depend_on_how_many():
     same(jax.random.split(key, (2, 3)).reshape(6), jax.random.split(key, 6))
     same(jax.random.bits(key, (5,), jnp.uint8), jax.random.bits(key, (500,), jnp.uint8)[:5])
     assert jax.random.split(key, 0).shape == (0,)
-
-
-def test_partitionable_threefry_changes_nothing():
-    draws = []
-    for flag in (False, True):
-        with jax.threefry_partitionable(flag):
-            draws.append([jax.jit(draw)(release_key()) for draw in DRAWS.values()])
-    for one, other in zip(*draws, strict=True):
-        same(one, other)
 
 
 def test_one_key_gives_no_more_blocks_than_its_counter_counts():
@@ -221,55 +174,26 @@ def test_fresh_keys_differ_in_256_bits():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_of_keys_traced_or_not(kind):
-    key = key_of(kind)
-    found = []
-
-    def inside(key):
-        found.append(keys.kind(key))
-        keys.check(key)
-        return keys.words(key, 1, ())
-
-    jax.jit(jax.vmap(inside))(jax.random.split(key, 2))
-    assert keys.kind(key) == keys.kind(jax.random.split(key, 3)) == found[0] == kind
-    keys.check(key)
-
-
-def test_what_is_no_key_is_refused_and_not_shown():
-    secret = 123456789
-    raw = jnp.full(8, secret, jnp.uint32)
-    of_one_key = [keys.check, lambda key: keys.words(key, 1, ())]
-    for function in [keys.kind, *of_one_key]:
-        for wrong, words in (
-            (raw, "typed key.*fresh_key.*jax.random.key"),
-            (np.asarray(raw), "typed key.*fresh_key"),
-            (secret, "typed key, got int"),
-            (jax.random.PRNGKey(secret), "typed key"),
-            (jax.random.key(secret, impl="rbg"), "chacha20 or threefry2x32, got rbg"),
-        ):
-            with pytest.raises(ValueError, match=words) as caught:
-                function(wrong)
-            assert str(secret) not in str(caught.value)
-    several = jax.random.split(release_key(), 2)
-    for function in of_one_key:
+    several, found = jax.random.split(key_of(kind), 2), []
+    jax.jit(jax.vmap(lambda key: found.append(keys.kind(key)) or keys.words(key, 1, ())))(several)
+    assert found[0] == keys.kind(several) == kind
+    for function in (keys.check, lambda key: keys.words(key, 1, ())):
         with pytest.raises(ValueError, match="one key of shape"):
             function(several)
 
 
-RESEARCH_WORDS = [
-    [3583082021, 1059767885, 1158596951],
-    [3570483602, 902484696, 1947592014],
-    [964771841, 2936027381, 2956069637],
-]
-
-
-def test_words_of_a_research_key_are_as_they_always_were():
-    """Recorded from the function that `words` replaces."""
-    odd = keys.words(jax.random.key(7), 3, (3,))
-    assert odd.tolist() == RESEARCH_WORDS
-    pair = keys.words(jax.random.key(7), 2, ())
-    assert pair.tolist() == [195045567, 4062205631]
-    lanes = jax.vmap(lambda key: keys.words(key, 3, (3,)))(jnp.stack([jax.random.key(7)] * 2))
-    assert lanes.tolist() == [RESEARCH_WORDS] * 2
+@pytest.mark.parametrize("function", [keys.kind, keys.check])
+def test_what_is_no_key_is_refused_and_not_shown(function):
+    secret = 123456789
+    for wrong, words in (
+        (jnp.full(8, secret, jnp.uint32), "typed key.*fresh_key.*jax.random.key"),
+        (secret, "typed key, got int"),
+        (jax.random.PRNGKey(secret), "typed key"),
+        (jax.random.key(secret, impl="rbg"), "chacha20 or threefry2x32, got rbg"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            function(wrong)
+        assert str(secret) not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -279,44 +203,9 @@ def test_fold_words_is_a_chain_of_folds_from_the_length(kind):
     expected = jax.random.fold_in(key, 3)
     for word in sequence:
         expected = jax.random.fold_in(expected, word)
-    for given in (sequence, jnp.asarray(sequence)):
-        same(keys.fold_words(key, given), expected)
+    same(keys.fold_words(key, sequence), expected)
     same(jax.jit(keys.fold_words)(key, jnp.asarray(sequence)), expected)
     same(keys.fold_words(key, sequence[:0]), jax.random.fold_in(key, 0))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_fold_words_tells_sequences_apart(kind):
-    key = key_of(kind)
-    fold = jax.jit(jax.vmap(keys.fold_words, in_axes=(None, 0)))
-    folded = []
-    for length in range(5):
-        sequences = np.array([*itertools.product((0, 1, 2**31), repeat=length)], np.uint32)
-        folded.append(data(fold(key, jnp.asarray(sequences))))
-    every = np.concatenate(folded)
-    assert len(every) == 121
-    assert len(np.unique(pairs(every))) == every.size // 2
-
-
-def test_program_of_fold_words_does_not_grow_with_the_words():
-    def equations(length):
-        closed = jax.make_jaxpr(keys.fold_words)(release_key(), jnp.zeros(length, jnp.uint32))
-        return len(closed.jaxpr.eqns)
-
-    assert equations(60) == equations(2) < 20
-
-
-def test_fold_words_where_the_words_vary_over_devices():
-    mesh = Mesh(np.asarray(jax.devices()[:1]), ("lanes",))
-    lanes, everywhere = PartitionSpec("lanes"), PartitionSpec()
-    sequence = jnp.arange(4, dtype=jnp.uint32)[None]
-
-    def local(key, sequences):
-        return jax.random.key_data(keys.fold_words(key, sequences[0]))[None]
-
-    spread = jax.shard_map(local, mesh=mesh, in_specs=(everywhere, lanes), out_specs=lanes)
-    found = jax.jit(spread)(release_key(), sequence)
-    np.testing.assert_array_equal(found[0], data(keys.fold_words(release_key(), sequence[0])))
 
 
 def test_fold_words_refuses_other_arrays():
@@ -326,8 +215,5 @@ def test_fold_words_refuses_other_arrays():
 
 
 def test_text_words_are_the_sha_256_of_the_text():
-    found = keys.text_words("abc")
-    assert found.dtype == np.uint32
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert found.tobytes().hex() == digest
-    assert keys.text_words("é").tolist() != keys.text_words("e").tolist()
+    assert keys.text_words("abc").tobytes().hex() == digest

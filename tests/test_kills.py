@@ -5,15 +5,12 @@ leaves then, as the kills here check at moments that are drawn afresh. From each
 command is run again.
 """
 
-import contextlib
 import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +19,7 @@ import pytest
 import dpbt
 from tests import moments
 from tests.test_block_commands import ROOT, fill
+from tests.test_checkpoints import held_keys
 
 COUNTS = {"fit": 12, "sweep": 12}
 """How many moments each has at least."""
@@ -56,19 +54,15 @@ class Killed:
         self.copies = sorted((base / "copies").iterdir())
         self.whole = shutil.copytree(self.folder, base / "whole")
 
-    def start(self, kill):
-        """Run it in a process of its own."""
-        command = [sys.executable, "-m", "tests.moments", str(self._base / "copies"), str(kill)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        return subprocess.Popen([*command, self.what], cwd=self.folder, env=environment, **pipes)
-
     def run(self, kill):
         """Run it in a process of its own to its end, or to the moment; the exit status."""
-        with self.start(kill) as process:
-            _, errors = process.communicate(timeout=300)
-        assert process.returncode in (0, -signal.SIGKILL), errors
-        return process.returncode
+        command = [sys.executable, "-m", "tests.moments", str(self._base / "copies"), str(kill)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "timeout": 300}
+        words = [*command, self.what]
+        done = subprocess.run(words, cwd=self.folder, env=environment, check=False, **pipes)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        return done.returncode
 
     def put(self, copy):
         """Let the folder be as it was."""
@@ -147,31 +141,3 @@ def test_a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_k
         assert Path("model.json").read_bytes() == models[0 if keys or model else 1], copy.name
         assert dpbt.Filter.open("filter.db").spent == pytest.approx(4, rel=1e-6), copy.name
         assert not held_keys(), copy.name
-
-
-def held_keys():
-    """Whether the checkpoint has keys; one that a kill left may have none yet."""
-    if not Path("run").exists():
-        return False
-    with contextlib.closing(sqlite3.connect("run")) as database:
-        tables = database.execute("SELECT name FROM sqlite_schema WHERE name = 'keys'").fetchall()
-        return bool(tables and database.execute("SELECT * FROM keys").fetchall())
-
-
-@pytest.mark.slow
-def test_a_sweep_that_was_killed_as_it_compiled_ends_with_the_same_files(killed, monkeypatch):
-    """Its cache has half a program then, which JAX finds and compiles again."""
-    run, cache = killed("sweep"), killed("sweep").folder.parent / "programs"
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(cache))
-    run.put(run.begun)
-    with run.start(-1) as process:
-        while not (programs := list(cache.glob("*/*-cache"))) and process.poll() is None:
-            time.sleep(0.001)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    assert not list(run.folder.glob("results/*.jsonl"))
-    for program in cache.glob("*/*-cache"):
-        program.write_bytes(program.read_bytes()[: program.stat().st_size // 2])
-    assert programs
-    assert run.run(-1) == 0
-    assert content(run.folder) == content(run.whole)

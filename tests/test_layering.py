@@ -1,6 +1,5 @@
 """The code stays within its limits, imports in no circle, and runs nothing at import."""
 
-import ast
 import subprocess
 import sys
 
@@ -74,58 +73,3 @@ def test_files_stay_short():
     """With room for blank lines and comments; a longer file has more than one subject."""
     long = {str(path): len(path.read_text().splitlines()) for path in FILES}
     assert {path: number for path, number in long.items() if number > 600} == {}
-
-
-ROOMS = {
-    "dpbt": set(),
-    "experiments/common": {"experiments.common"},
-    "experiments": {"experiments.common"},
-    "paper_figures": {"experiments.common", "paper_figures"},
-}
-"""What modules of a folder may import beside the library; papers import their own, too."""
-
-
-def experiments_imported(path):
-    """The folders of experiments and figures that a module imports from."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            inside = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = inside if node.module.count(".") < 2 else [node.module]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "paper_figures":
-                yield parts[0]
-            if parts[0] == "experiments":
-                yield ".".join(parts[: 3 if parts[1] == "papers" else 2])
-
-
-def allowed(place):
-    """What a module of experiments or figures may import of them."""
-    folders = [str(folder) for folder in place.parents if str(folder) in ROOMS]
-    found = set(ROOMS[folders[0]])
-    if place.parts[:2] == ("experiments", "papers") and len(place.parts) > 3:
-        found.add(".".join(place.parts[:3]))
-    elif place.parts[0] == "experiments" and len(place.parts) > 2:
-        found.add(".".join(place.parts[:2]))
-    return found
-
-
-def test_papers_share_only_what_is_common():
-    places = {path.relative_to(ROOT): path for path in FILES}
-    beyond = {
-        str(place): set(experiments_imported(path)) - allowed(place)
-        for place, path in places.items()
-        if place.parts[0] != "tests"
-    }
-    assert {place: names for place, names in beyond.items() if names} == {}
-
-
-def test_each_paper_has_the_same_names():
-    for folder in (ROOT / "experiments" / "papers").iterdir():
-        if (folder / "__init__.py").exists():
-            names = {path.stem for path in folder.glob("*.py")}
-            assert {"settings", "run", "table"} <= names
-            assert (ROOT / "paper_figures" / f"{folder.name}.py").exists()

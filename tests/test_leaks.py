@@ -411,9 +411,9 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
     def once(draw, table, weights, budget, public):
         draw("leaf", mechanisms.discrete_laplace, jnp.zeros(2, int), **{**LEAF, "scale": 1.0})
 
-    with pytest.raises(ValueError, match="two draws are called 'leaf'"):
+    with pytest.raises(ValueError, match="would have one key"):
         boundary.sample(twice, jax.random.key(0), None, view)
-    with pytest.raises(ValueError, match="has no site 'leaf'"):
+    with pytest.raises(ValueError, match="the program draws"):
         boundary.replayed(once, {}, view)
     more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}
     with pytest.raises(ValueError, match="the program draws"):
@@ -457,7 +457,6 @@ def test_odd_input_of_audits_is_refused_in_one_line():
         (lambda: audit.audit(key, near, recipe, 0), "transcripts must be an integer of at least 1"),
         (lambda: audit.audit(key, near, several, 1), "one setting"),
         (lambda: audit.audit(0, near, recipe, 1), "key must be a typed key"),
-        (lambda: audit.audit(key, near, recipe, 1, memory_mb=0), "memory_mb must be greater"),
         (lambda: audit.pair_loss(key, table, None, recipe, 1), "expected a table"),
         (lambda: audit.pair_loss(key, table, other, recipe, 1), "one shape"),
         (search(None), "a ledger needs a recipe"),

@@ -12,8 +12,8 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
-from dpbt.cli import check
-from dpbt.cli.errors import InputError
+from dpbt.cli import rows as commands
+from dpbt.cli.shared import InputError
 from dpbt.data import owner
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, read_domain
 
@@ -94,8 +94,8 @@ def test_a_conversion_asks_as_a_fit_does_and_its_folder_asks_nothing(folder, mon
         assert not Path("short.chunks").exists()
     main(["convert", "d.json", "short.csv", "short.chunks", "--capacity", "80"])
     with pytest.raises(InputError, match="check the rows before converting them"):
-        check.report("short.chunks", *read_domain("d.json"))
-    found = check.report("short.csv", *read_domain("d.json"))
+        commands.report("short.chunks", *read_domain("d.json"))
+    found = commands.report("short.csv", *read_domain("d.json"))
     assert found.doubtful == ("age", "job", "class")
 
 
@@ -106,10 +106,10 @@ def test_a_pipe_and_closed_streams_are_no_terminal(folder, monkeypatch):
     for closed in ("stdin", "stderr"):
         with monkeypatch.context() as patch:
             patch.setattr(sys, closed, None)
-            check.ask("short.csv", *read_domain("d.json"), False, "Learn")
-    check.ask("pipe.csv", *read_domain("d.json"), False, "Learn")
+            commands.ask("short.csv", *read_domain("d.json"), False, "Learn")
+    commands.ask("pipe.csv", *read_domain("d.json"), False, "Learn")
     with pytest.raises(InputError, match="stopped"):
-        check.ask("short.csv", *read_domain("d.json"), False, "Learn")
+        commands.ask("short.csv", *read_domain("d.json"), False, "Learn")
 
 
 def test_a_report_counts_what_is_not_read():

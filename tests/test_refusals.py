@@ -11,7 +11,6 @@ from dpbt.common.types import Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.data.splits import of_splits
-from dpbt.sweeps import plan
 from experiments.common import protocols
 from tests.leaving import BOUND, N, Watch, found_in, private_task
 
@@ -59,7 +58,6 @@ REFUSALS = {
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
     "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),
     "too many folds": lambda: protocols.stratified_folds(LABEL, N + 1000, seed=0),
-    "shape": lambda: plan.padded(private_task(), plan.Shape(5, 5, 5, 5)),
     "neighbours": lambda: audit.audit(KEY, audit.label_flips(ZEROS), SMALL, 1),
 }
 

@@ -60,12 +60,7 @@ def test_the_owner_sees_how_the_declaration_reads_the_rows(rows):
     X, y = rows
     X, y = X.copy(), y.astype(object)
     X[:7, 0], X[:, 1], y[3:5] = np.nan, 0.55, 2
-    report = boosting().fit(X, y).owner_report_
-    assert report.rows == 50
-    assert dict(report.unread) == {"x0": 7, "x1": 0, "y": 2}
-    assert report.constant == report.doubtful == ("x1",)
-    assert "y: 2 have no declared label" in str(report)
-    assert "counts not shown" in repr(report)
-    assert "50" not in repr(report)
     report = boosting(max_weight=2).fit(X, y, ["?"] * 26 + [1.0] * 24).owner_report_
+    assert dict(report.unread) == {"x0": 7, "x1": 0, "y": 2, "sample_weight": 26}
     assert report.doubtful == ("x1", "sample_weight")
+    assert "50" not in repr(report)

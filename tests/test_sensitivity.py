@@ -16,54 +16,16 @@ LOSSES = [losses.matsushita, losses.square, losses.log, losses.zero_one, losses.
 each = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 
 
-@pytest.mark.parametrize("m", [1, 2, 10, 1000, 50_000])
-def test_perspective_bounds_in_closed_form(m):
-    def bound(loss):
-        return float(sensitivity.perspective_bound(loss, m))
-
-    assert bound(losses.matsushita) == pytest.approx(2 * np.sqrt(m), rel=1e-5)
-    assert bound(losses.square) == pytest.approx(4 * m / (m + 1), rel=1e-5)
-    assert bound(losses.zero_one) == pytest.approx(2)
-    assert bound(losses.m_alpha(0.3)) == pytest.approx(2 + 0.6 * (np.sqrt(m) - 1), rel=1e-5)
-    exact = np.log2(m + 1) + m * np.log2((m + 1) / m)
-    assert bound(losses.log) == pytest.approx(exact, rel=1e-3)
-
-
 @pytest.mark.parametrize("m", [1, 10, 1000])
 def test_published_bounds_are_theorem_3_and_corollary_7(m):
-    assert float(sensitivity.published_split(losses.matsushita, m)) == pytest.approx(
-        max(3, 1 + 2 * np.sqrt(m))
-    )
-    assert float(sensitivity.published_split(losses.zero_one, m)) == pytest.approx(3)
-    corollary = 3 + 2 * 0.3 * (np.sqrt(m) - 1)
-    assert float(sensitivity.published_split(losses.m_alpha(0.3), m)) == pytest.approx(
-        corollary, rel=1e-5
-    )
+    def bound(loss):
+        return float(sensitivity.published_split(loss, m))
+
+    assert bound(losses.matsushita) == pytest.approx(max(3, 1 + 2 * np.sqrt(m)))
+    assert bound(losses.zero_one) == pytest.approx(3)
+    assert bound(losses.m_alpha(0.3)) == pytest.approx(3 + 2 * 0.3 * (np.sqrt(m) - 1), rel=1e-5)
     lemma_5 = max(3, 1 + (1 + np.log(m + 1)) / np.log(2))
-    assert float(sensitivity.published_split(losses.log, m)) <= lemma_5 + 1e-3
-
-
-@each
-@given(
-    m=st.integers(2, 400),
-    ones=st.integers(0, 400),
-    w=st.integers(1, GRID),
-    scale=st.integers(1, GRID),
-    cls=st.booleans(),
-)
-def test_adding_a_row_raises_f_by_at_most_the_bound(loss, m, ones, w, scale, cls):
-    """Counts on the weight grid, the larger table has m rows, the others weigh scale / GRID
-    each.
-    """
-    ones = min(ones, m - 1)
-    w1, w0 = ones * scale / GRID, (m - 1 - ones) * scale / GRID
-    more = w / GRID
-
-    def f(a, b):
-        return float(loss.perspective(jnp.float32(a), jnp.float32(b)))
-
-    change = f(w1 + more * cls, w0 + more * (not cls)) - f(w1, w0)
-    assert -1e-3 <= change <= float(sensitivity.perspective_bound(loss, m)) + 1e-3
+    assert bound(losses.log) <= lemma_5 + 1e-3
 
 
 @each
@@ -131,7 +93,7 @@ def spreads(scores_of, m, seed=0):
     return change.max(axis=1) - change.min(axis=1)
 
 
-MANY = [1000, 300_000, 2**24]
+MANY = [1000, 2**24]
 
 
 @each
@@ -149,8 +111,9 @@ def test_scores_of_many_rows_move_by_no_more_than_the_bound(loss, m):
     assert bound <= (1 + 1e-5) * float(sensitivity.perspective_bound(loss, m))
 
 
-@pytest.mark.parametrize("loss", [losses.square, losses.zero_one], ids=lambda loss: loss.name)
-def test_the_search_notices_scores_in_float32(loss):
+def test_the_search_notices_scores_in_float32():
+    loss = losses.square
+
     def scores_of(products, totals):
         right, left = (
             counts.astype(jnp.float32) / GRID
@@ -165,7 +128,7 @@ def test_the_search_notices_scores_in_float32(loss):
 
 
 @each
-@pytest.mark.parametrize("m", [1, 2, 1000, 1_000_003, 2**24])
+@pytest.mark.parametrize("m", [1, 1000, 2**24])
 def test_the_bound_is_not_below_the_exact_one_for_rounding(loss, m):
     """Against long doubles: the float32 evaluation of f(1, m) is made up for."""
     w1, w0 = np.longdouble(1), np.longdouble(m)
@@ -193,13 +156,9 @@ def test_error_weight_is_one_lipschitz_and_monotone(counts, where, cls):
 
 
 def test_relations():
-    assert relation("add_remove") is ADD_REMOVE
-    assert relation(REPLACE_ONE) is REPLACE_ONE
     assert (sensitivity.split_moves(ADD_REMOVE), sensitivity.split_moves(REPLACE_ONE)) == (1, 2)
     assert sensitivity.class_weights(ADD_REMOVE) == (1, 1)
     assert sensitivity.class_weights(REPLACE_ONE) == (2, np.sqrt(2))
-    assert sensitivity.ERROR_WEIGHT == (1, 1)
-    assert (sensitivity.moved_rows(ADD_REMOVE), sensitivity.moved_rows(REPLACE_ONE)) == (1, 2)
     with pytest.raises(ValueError, match="relation must be one of"):
         relation("zero_out")
     with pytest.raises(ValueError, match="no bound is known"):

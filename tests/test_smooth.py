@@ -366,9 +366,6 @@ def test_calculators():
     assert smooth_bounds.rounds_needed(0.05, 0.5) == int(
         np.ceil(16 * np.log(2) / 0.0025)
     )  # "approximately 4,000"
-    assert smooth_bounds.rule_advantage(0.1, 100, 20, 0.05) == pytest.approx(
-        0.1 - np.log(400) / 100
-    )
     small, large = (smooth_bounds.halfspace_rows(0.1, 0.1, 0.2, e, 1e-6) for e in (1.0, 0.1))
     assert large["privacy"] == pytest.approx(10 * small["privacy"])
     assert large["accuracy"] == small["accuracy"]

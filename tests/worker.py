@@ -1,6 +1,6 @@
-"""What tests run in processes of their own: a sweep to kill, several devices, several processes.
+"""What tests run in processes of their own: a sweep, and several processes.
 
-`python -m tests.worker sweep FOLDER`, and in its place `slowly FOLDER`, or
+`python -m tests.worker sweep FOLDER`, or
 `blocks PROCESS COUNT PORT FOLDER SECONDS NAME`, with the name of one of `IN_BLOCKS`.
 """
 
@@ -80,12 +80,7 @@ def forest_of(domain):
     return recipes.random_forest(epsilon=3.0, rows=1200, depth=4, rounds=3, disjoint=True)
 
 
-def trees_of(domain):
-    del domain
-    return recipes.bdpe(epsilon=3.0, rows=1200, depth=2, rounds=3)
-
-
-IN_BLOCKS = {"oblivious": rounds_of, "forest": forest_of, "trees": trees_of}
+IN_BLOCKS = {"oblivious": rounds_of, "forest": forest_of}
 """What processes learn together."""
 
 
@@ -114,8 +109,6 @@ def main(mode, *rest):
     use_compilation_cache(min_seconds=0.2)
     if mode == "sweep":
         print(json.dumps(sweep(rest[0])._asdict()))
-    elif mode == "slowly":
-        sweep(rest[0], progress=lambda fits: time.sleep(0.2))
     elif mode == "blocks":
         process, count, port, folder, seconds, name = rest
         where = f"localhost:{port}", int(count), int(process)

@@ -12,8 +12,7 @@ from dpbt.common.types import Tree
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary
-from dpbt.privacy.mechanism import Mechanism, StepLoss
-from dpbt.privacy.mechanisms import prices
+from dpbt.privacy.mechanism import PURE, Mechanism, StepLoss
 
 
 def sample(key, bit, scale):
@@ -38,7 +37,7 @@ def divergence(bit, scale, other_bit, other_scale):
 
 
 # Without a proved bound on the sampler, every ledger says so.
-randomised_response = Mechanism("randomised response", sample, log_prob, divergence, prices.PURE)
+randomised_response = Mechanism("randomised response", sample, log_prob, divergence, PURE)
 
 SPLIT = 4  # "age > 50"
 

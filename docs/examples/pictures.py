@@ -64,8 +64,5 @@ for name, ax in zip(("age", "income", "hours", "job"), panels, strict=True):
     dpbt.plot.shape(model, domain, name, ax=ax)
 save("picture_shapes.png")
 
-dpbt.plot.shape(model, domain, ("age", "income"))
-save("picture_pair.png")
-
 for effect in dpbt.effects.attribute_effects(model, domain):
     print(f"{effect.attribute:10}{effect.deviation:6.2f}")

@@ -7,6 +7,7 @@ float32, so a loss is exact up to about 1e-4.
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ from dpbt.common.types import (
     without_values,
 )
 from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import positive, whole
+from dpbt.common.validate import whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.data.splits import of_splits, same
@@ -39,6 +40,9 @@ from dpbt.privacy.keys import pair
 from dpbt.privacy.pricing import ledger
 from dpbt.training.boosting import boost, replay, step_divergences
 from dpbt.training.checks import check_run, check_table
+
+MEMORY = 512 * 2**20
+"""About how many bytes the neighbours take that are compared side by side."""
 
 
 class Neighbours(NamedTuple):
@@ -192,7 +196,6 @@ class Audit:
             more.
         largest_loss: the largest exact |log p(transcript | table) - log p(transcript | neighbour)|.
         by_site: that loss by site, with signs: the losses of the sites add up to it.
-        by_mechanism: the same by mechanism.
         neighbours: how many neighbours there were.
         transcripts: how many transcripts there were.
         step_ratio: by site, the largest ratio of a step's worst-case loss over its outputs to that
@@ -203,7 +206,6 @@ class Audit:
     claimed_epsilon: float
     largest_loss: float
     by_site: dict[str, float]
-    by_mechanism: dict[str, float]
     neighbours: int
     transcripts: int
     step_ratio: dict[str, float]
@@ -216,7 +218,6 @@ def audit(
     transcripts: int,
     *,
     steps: bool = False,
-    memory_mb: float = 512,
 ) -> Audit:
     """Record transcripts on the table, and score each of them on every neighbour, exactly.
 
@@ -228,33 +229,25 @@ def audit(
         recipe: one setting; its `rows` must cover the largest neighbour.
         transcripts: how many to record, at least 1.
         steps: also find the worst case of each step over all its outputs.
-        memory_mb: how much memory a batch of neighbours may take, above 0.
 
     Raises:
         ValueError: if an argument is of another kind, `rows` is smaller than the largest neighbour,
             or a log density is NaN.
     """
-    positive("memory_mb", memory_mb)
     recorded = _recorded(key, near.table, recipe, transcripts, near.present)
     claims = _claims(recipe) if steps else {}
-    masks = _batches(near, recipe, memory_mb)
-    found = _compared(recorded, near.table, near.table, masks, recipe, claims)
+    size = _batch_size(near, recipe)
+    found = _compared(recorded, near.table, near.table, near.present, recipe, claims, size)
     loss, ratios = _numbers(found)
 
     # The largest loss, and what it is made of.
     book = ledger(recipe)
     total = np.abs(sum(loss.values()))
     place = np.unravel_index(np.argmax(total), total.shape)
-    by_site = {site: float(values[place]) for site, values in loss.items()}
-    names = {line.site: line.mechanism for line in book.lines}
     return Audit(
         claimed_epsilon=book.epsilon,
         largest_loss=float(total[place]),
-        by_site=by_site,
-        by_mechanism={
-            name: sum(value for site, value in by_site.items() if names[site] == name)
-            for name in names.values()
-        },
+        by_site={site: float(values[place]) for site, values in loss.items()},
         neighbours=len(near.present),
         transcripts=transcripts,
         step_ratio={site: float(ratio) for site, ratio in ratios.items()},
@@ -289,7 +282,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     if not alike:
         raise ValueError("the tables must have the same splits")
     recorded = _recorded(key, table, recipe, transcripts, [other.present])
-    found = _compared(recorded, table, other, other.present[None, None], recipe, {})
+    found = _compared(recorded, table, other, other.present[None], recipe, {}, 1)
     loss, _ = _numbers(found)
     return float(np.abs(sum(loss.values())).max())
 
@@ -324,23 +317,19 @@ def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     return jax.lax.map(record, keys)
 
 
-def _batches(near: Neighbours, recipe: Recipe, memory_mb: float) -> np.ndarray:
-    """bool[batches, size, N]: masks in equal batches that fit the memory; some may occur twice."""
+def _batch_size(near: Neighbours, recipe: Recipe) -> int:
+    """How many neighbours are compared side by side, so that they fit the memory."""
     rows, features = near.table.bins.shape
     splits = near.table.splits
     splits = features if splits is None else len(splits.feature)
     key = jax.random.key(0)
     hypotheses = jax.eval_shape(boost, key, near.table, recipe, key)[1]
     leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
-    mask_bytes = 4 * leaves * (2 * rows + 6 * splits)
-
-    size = int(np.clip(memory_mb * 2**20 / mask_bytes, 1, len(near.present)))
-    batches = -(-len(near.present) // size)
-    size = -(-len(near.present) // batches)
-    return np.resize(near.present, (batches, size, rows))
+    batches = -(-len(near.present) * 4 * leaves * (2 * rows + 6 * splits) // MEMORY)
+    return -(-len(near.present) // batches)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnames="size")
 def _compared(
     transcripts: Transcript,
     table: Table,
@@ -348,6 +337,7 @@ def _compared(
     masks: AnyArray,
     recipe: Recipe,
     claims: dict[str, np.float32],
+    size: int,
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Each transcript on a table, and on another with B masks.
 
@@ -355,9 +345,10 @@ def _compared(
         transcripts: R of them.
         table: N rows.
         other: N rows.
-        masks: bool[batches, size, N]: which rows of the other table are present.
+        masks: bool[B, N]: which rows of the other table are present.
         recipe: one setting.
         claims: of the steps whose worst case is found, by site.
+        size: how many masks are compared side by side.
 
     Returns:
         Site -> f32[R, B]: log p(transcript | table) - log p(transcript | other). And by site the
@@ -373,8 +364,8 @@ def _compared(
             losses = {site: jnp.sum(here[site] - there[site]) for site in here}
             return losses, _ratios(transcript, table, neighbour, recipe, claims)
 
-        losses, ratios = jax.lax.map(jax.vmap(against), masks)
-        return jax.tree.map(jnp.ravel, losses), jax.tree.map(jnp.max, ratios)
+        losses, ratios = jax.lax.map(against, masks, batch_size=size)
+        return losses, jax.tree.map(jnp.max, ratios)
 
     losses, ratios = jax.lax.map(compare, transcripts)
     return losses, jax.tree.map(jnp.max, ratios)

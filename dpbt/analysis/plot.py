@@ -12,7 +12,6 @@ extra `figures`, and is imported only where something is drawn.
 
 from __future__ import annotations  # the types of matplotlib are only named
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["attributes", "shape"]
 
-BLUE, ORANGE, DIVERGING = "#0072B2", "#D55E00", "PuOr"
-"""Colours that colour-blind readers tell apart, two and a map of them."""
+BLUE, ORANGE = "#0072B2", "#D55E00"
+"""Colours that colour-blind readers tell apart."""
 
 _TICKS = 8
 """About how many thresholds of a column are named."""
@@ -89,24 +88,24 @@ def attributes(
 def shape(
     model: Model,
     domain: Domain | None = None,
-    attribute: str | Sequence[str] = (),
+    attribute: str = "",
     *,
     of: str = "score",
     class_: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the mean score for each bin of one attribute, or of a pair.
+    """Draw the mean score for each bin of one attribute.
 
     The mean is over the bins of all other attributes, by the uniform law of `dpbt.effects`. All
     bins are equally wide, as they count the same. A numeric attribute is drawn as steps between
     its public thresholds, and any other as points. A dashed line is the mean over all bins. The
-    bin of missing or unlisted values lies apart, at the end. A pair is drawn as a map of colours
-    around the score 0, the probability 1/2 (1/K with K classes), or the mean of a predicted number.
+    bin of missing or unlisted values lies apart, at the end. `dpbt.effects.partial_dependence`
+    gives the numbers, also of a pair of attributes.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
-        attribute: the name of a column, or of two columns.
+        attribute: the name of a column.
         of: "score", or "probability" of the positive class. A predicted number is in its units.
         class_: the class whose score or probability is drawn, for a model of several classes.
         ax: the panel; a new figure by default.
@@ -117,25 +116,31 @@ def shape(
         ImportError: without matplotlib.
     """
     known = domain_of(model, domain)
+    if not isinstance(attribute, str):
+        raise ValueError(f"attribute must be the name of one column, got {shown(attribute)}")
     found = partial_dependence(model, attribute, known, of=of)
-    values, words, middle = _drawn(model, found.values, of, class_)
-    axes = [_axis_of(known[name]) for name in found.attributes]
-    if len(axes) == 1:
-        ax = _panel(ax, (6.0, 3.6))
-        _steps(ax, axes[0], values)
-        ax.set_ylabel(f"mean {words}")
-        ax.spines[["top", "right"]].set_visible(False)
+    values, words = _drawn(model, found.values, of, class_)
+    axis = _axis_of(known[attribute])
+    ax = _panel(ax, (6.0, 3.6))
+    inside = np.arange(axis.inside)
+    ax.axhline(float(values.mean()), color="0.6", linestyle="--", linewidth=0.9, zorder=1)
+    if axis.ordered:
+        edges = np.arange(axis.inside + 1)
+        ax.stairs(values[inside], edges, baseline=None, color=BLUE, linewidth=1.8)
     else:
-        ax = _panel(ax, (6.0, 4.6))
-        if model.about.target is None:
-            words += f" (positive class above {middle:g})"
-        _map(ax, axes, values, f"mean {words}", middle)
-        ax.set_yticks(list(axes[1].ticks), list(axes[1].ticks.values()))
-        ax.set_ylabel(found.attributes[1])
-    ticks = axes[0].ticks
+        ax.plot(inside + 0.5, values[inside], "o", color=BLUE, markersize=7)
+    end, ticks = float(axis.inside), dict(axis.named)
+    if axis.apart is not None:
+        hollow = {"color": ORANGE, "marker": "D", "markersize": 6, "fillstyle": "none"}
+        ticks[end + _GAP + 0.5] = axis.apart
+        ax.plot([end + _GAP + 0.5], values[-1:], linestyle="", **hollow)
+        end += _GAP + 1
+    ax.set_xlim(-0.3, end + 0.3)
+    ax.margins(y=0.08)
     long = sum(len(word) + 2 for word in ticks.values()) > 60
     ax.set_xticks(list(ticks), list(ticks.values()), rotation=90 if long else 0)
-    ax.set_xlabel(found.attributes[0])
+    ax.set(xlabel=attribute, ylabel=f"mean {words}")
+    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -153,27 +158,24 @@ def _panel(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return plt.subplots(figsize=size, layout="constrained")[1]
 
 
-def _drawn(
-    model: Model, means: np.ndarray, of: str, class_: Any
-) -> tuple[np.ndarray, str, float | None]:
-    """(one number of each mean, its name, the number of no preference if there is one).
+def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.ndarray, str]:
+    """(one number of each mean, its name).
 
     Raises:
         ValueError: for a class that the model does not have, and for none where there are several.
     """
-    target, is_score = model.about.target, of == "score"
+    target = model.about.target
     if isinstance(target, Nominal):
         names = list(model.about.classes or target.names)
         if class_ not in names:
             raise ValueError(f"class_ must be one of {shown(names)}, got {shown(class_)}")
-        middle = 0.0 if is_score else 1 / len(names)
-        return means[..., names.index(class_)], f"{of} of {class_}", middle
+        return means[..., names.index(class_)], f"{of} of {class_}"
     if class_ is not None:
         raise ValueError("class_ is for models of several classes")
     if isinstance(target, Numeric):
         low, high = float(target.low), float(target.high)
-        return low + (high - low) * means, "prediction", None
-    return means, of, 0.0 if is_score else 0.5
+        return low + (high - low) * means, "prediction"
+    return means, of
 
 
 class _Axis(NamedTuple):
@@ -191,18 +193,6 @@ class _Axis(NamedTuple):
     named: dict[float, str]
     ordered: bool
 
-    @property
-    def ticks(self) -> dict[float, str]:
-        """Place -> its words, of all bins."""
-        last = {} if self.apart is None else {self.inside + _GAP + 0.5: self.apart}
-        return self.named | last
-
-    @property
-    def edges(self) -> list[float]:
-        """The ends of all bins, and of the gap before the one apart."""
-        last = [] if self.apart is None else [self.inside + _GAP, self.inside + _GAP + 1]
-        return [*range(self.inside + 1), *last]
-
 
 def _axis_of(column: Column) -> _Axis:
     """The axis of a column: some thresholds of numbers are named, and all words."""
@@ -219,34 +209,3 @@ def _axis_of(column: Column) -> _Axis:
             apart = "missing" if column.missing else None
     words = {number + 0.5: name for number, name in enumerate(names)}
     return _Axis(len(names), apart, words, False)
-
-
-def _steps(ax: Axes, axis: _Axis, values: np.ndarray) -> None:
-    """Draw means by the bins of one column."""
-    inside = np.arange(axis.inside)
-    ax.axhline(float(values.mean()), color="0.6", linestyle="--", linewidth=0.9, zorder=1)
-    if axis.ordered:
-        edges = np.arange(axis.inside + 1)
-        ax.stairs(values[inside], edges, baseline=None, color=BLUE, linewidth=1.8)
-    else:
-        ax.plot(inside + 0.5, values[inside], "o", color=BLUE, markersize=7)
-    if axis.apart is not None:
-        hollow = {"color": ORANGE, "marker": "D", "markersize": 6, "fillstyle": "none"}
-        ax.plot([axis.inside + _GAP + 0.5], values[-1:], linestyle="", **hollow)
-    ax.set_xlim(-0.3, axis.edges[-1] + 0.3)
-    ax.margins(y=0.08)
-
-
-def _map(
-    ax: Axes, axes: Sequence[_Axis], values: np.ndarray, words: str, middle: float | None
-) -> None:
-    """Draw means by the bins of two columns; values f64[bins of x, bins of y]."""
-    middle = float(values.mean()) if middle is None else middle
-    reach = float(np.abs(values - middle).max()) or 1.0
-    for number, axis in enumerate(axes):
-        if axis.apart is not None:
-            values = np.insert(values, axis.inside, np.nan, axis=number)
-    ends: dict[str, Any] = {"vmin": middle - reach, "vmax": middle + reach}
-    mesh = ax.pcolormesh(axes[0].edges, axes[1].edges, values.T, cmap=DIVERGING, **ends)
-    ax.set_facecolor("0.85")  # the gaps
-    ax.figure.colorbar(mesh, ax=ax, label=words)

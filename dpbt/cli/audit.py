@@ -9,9 +9,8 @@ import argparse
 from typing import Any
 
 import dpbt
-from dpbt.cli import inputs, output
-from dpbt.cli import options as kinds
-from dpbt.cli.errors import InputError
+from dpbt.cli import inputs
+from dpbt.cli.shared import InputError, add_count, add_seed, whole, working
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Label
 
@@ -26,10 +25,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     inputs.add_recipe(parser)
     words = "made-up rows (%(default)s); under replace_one there are --rows of them"
-    parser.add_argument("--sample", type=kinds.whole(1, MAX_ROWS), default=30, help=words)
-    kinds.add_count(parser, "--neighbours", 60, "number of neighbours at most")
-    kinds.add_count(parser, "--transcripts", 5, "number of transcripts")
-    kinds.add_seed(parser, "the rows and the noise")
+    parser.add_argument("--sample", type=whole(1, MAX_ROWS), default=30, help=words)
+    add_count(parser, "--neighbours", 60, "number of neighbours at most")
+    add_count(parser, "--transcripts", 5, "number of transcripts")
+    add_seed(parser, "the rows and the noise")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
             f"got {options.rows}"
         )
     rows = options.rows if replace else min(options.sample, options.rows)
-    with output.working("auditing; this compiles first"):
+    with working("auditing; this compiles first"):
         import jax
 
         [recipe] = inputs.candidates_of(options, domain, label)

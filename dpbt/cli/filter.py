@@ -3,8 +3,7 @@
 import argparse
 
 from dpbt.cli import inputs
-from dpbt.cli import options as kinds
-from dpbt.cli.errors import of_input
+from dpbt.cli.shared import finite, of_input, share, whole
 from dpbt.privacy.accounting import MEASURES
 
 
@@ -21,12 +20,12 @@ class New:
         words = "the file of the filter; it must not exist"
         parser.add_argument("filter", metavar="FILE", help=words)
         words = "the budget of all fits together, such as 2"
-        parser.add_argument("--epsilon", type=kinds.finite, required=True, help=words)
+        parser.add_argument("--epsilon", type=finite, required=True, help=words)
         words = "of all fits together; 0 for a pure guarantee (%(default)s)"
-        parser.add_argument("--delta", type=kinds.share, default=0.0, help=words)
+        parser.add_argument("--delta", type=share, default=0.0, help=words)
         words = "a public bound on the number of rows of the file of rows, which every fit must "
         words += "have; under replace_one their public number"
-        parser.add_argument("--rows", type=kinds.whole(1), required=True, metavar="N", help=words)
+        parser.add_argument("--rows", type=whole(1), required=True, metavar="N", help=words)
         inputs.add_relation(parser)
         words = "what is added up: epsilon without a delta; rho with one, for all recipes; mu for "
         words += "fits of auto with a delta alone, of which it allows more"

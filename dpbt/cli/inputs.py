@@ -2,14 +2,12 @@
 
 import argparse
 import functools
-import inspect
 from typing import TYPE_CHECKING, Any
 
 import dpbt
-from dpbt.cli import options as kinds
-from dpbt.cli.errors import InputError, of_input
+from dpbt.cli.shared import InputError, direction, finite, of_input, share, whole
 from dpbt.common.public import BOOSTED, FORESTS
-from dpbt.data import domains, files
+from dpbt.data import domains
 from dpbt.data.domains import Domain, Label
 from dpbt.release.model import Model
 
@@ -33,22 +31,12 @@ def declared(path: str) -> tuple[Domain, Label]:
         return domains.read_domain(path)
 
 
-def columns_of(path: str, names: tuple[str, ...]) -> dict[str, Any]:
-    """The cells of the named columns of a CSV or Parquet file.
-
-    Raises:
-        InputError: if the file is no table or lacks a column, or pyarrow is not installed.
-        OSError: if it cannot be read.
-    """
-    with of_input(path):
-        return files.read_columns(path, names)
-
-
-def opened(path: str, domain: Domain, label: Label) -> "BlockTable":
+def opened(path: str, domain: Domain, label: Label, rows: int) -> "BlockTable":
     """The table of a folder of blocks.
 
     Raises:
-        InputError: for a folder that is none, or of another domain or label.
+        InputError: for a folder that is none, or of another domain or label, or with room for more
+            rows than their bound.
         OSError: if it cannot be read.
     """
     from dpbt.data import blocks
@@ -59,6 +47,11 @@ def opened(path: str, domain: Domain, label: Label) -> "BlockTable":
         raise InputError(f"{path}: converted with another domain")
     if table.target != label.target or (label.target is None and table.classes != label.classes):
         raise InputError(f"{path}: converted with another label")
+    if table.capacity > rows:
+        raise InputError(
+            f"{path}: has room for {table.capacity} rows, more than --rows {rows}, the stated "
+            "bound on their number"
+        )
     return table
 
 
@@ -100,11 +93,11 @@ def add_recipe(parser: argparse.ArgumentParser, *more: str) -> None:
     words = "the public domain and the label, as JSON; `domain template` writes one to fill in"
     parser.add_argument("--domain", metavar="FILE", required=True, help=words)
     words = "a public bound on the number of rows; under replace_one their public number"
-    parser.add_argument("--rows", type=kinds.whole(1), required=True, metavar="N", help=words)
+    parser.add_argument("--rows", type=whole(1), required=True, metavar="N", help=words)
     words = "the total budget, such as 1"
-    parser.add_argument("--epsilon", type=kinds.finite, required=True, help=words)
+    parser.add_argument("--epsilon", type=finite, required=True, help=words)
     words = "0 for a pure guarantee (%(default)s)"
-    parser.add_argument("--delta", type=kinds.share, default=0.0, help=words)
+    parser.add_argument("--delta", type=share, default=0.0, help=words)
     words = "the recipe (%(default)s); bdpe makes models that a person can read"
     if TUNED in more:
         words += "; tuned chooses among candidates around auto, and pays for it out of --epsilon"
@@ -112,9 +105,9 @@ def add_recipe(parser: argparse.ArgumentParser, *more: str) -> None:
     add_relation(parser)
     for name in ("rounds", "depth"):
         words = f"the {name} of the recipe, where it takes a number of them"
-        parser.add_argument(f"--{name}", type=kinds.whole(1), metavar="N", help=words)
+        parser.add_argument(f"--{name}", type=whole(1), metavar="N", help=words)
     words = "predictions must not fall (+1) or rise (-1) with a column; once for each such column"
-    options: Any = {"type": kinds.direction, "action": "append", "metavar": "NAME=+1"}
+    options: Any = {"type": direction, "action": "append", "metavar": "NAME=+1"}
     parser.add_argument("--monotone", **options, help=words)
 
 
@@ -123,7 +116,7 @@ def add_relation(parser: argparse.ArgumentParser) -> None:
     words = "the neighbouring relation (%(default)s)"
     parser.add_argument("--relation", choices=RELATIONS, default=RELATIONS[0], help=words)
     words = "the most rows that one person has, which is your promise (%(default)s)"
-    kind = kinds.whole(1)
+    kind = whole(1)
     parser.add_argument("--max-rows-per-user", type=kind, default=1, metavar="K", help=words)
 
 
@@ -141,31 +134,13 @@ def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> 
     """
     from dpbt import recipes, tuning  # need JAX
 
-    tuned = options.recipe == TUNED
     around = functools.partial(tuning.around_auto, tuning.selection())
-    build: Any = around if tuned else recipes.named()[options.recipe]
-    known = inspect.signature(build).parameters
-    chosen: dict[str, Any] = {"domain": domain} if "domain" in known else {}
-    for name in ("rounds", "depth", "monotone"):
-        given = getattr(options, name)
-        if given is not None and name not in known:
-            raise InputError(f"--{name} is not an option of the recipe {options.recipe}")
-        if given is not None:
-            chosen[name] = dict(given) if name == "monotone" else given
-    if label.target is not None and "target" not in known:
-        raise InputError(
-            f"--recipe {options.recipe} learns two classes alone; auto and oblivious_boost learn "
-            "several classes and numbers"
-        )
-    if label.target is not None:
-        chosen["target"] = label.target
-    if label.weight is not None and tuned:
-        raise InputError(
-            f"--recipe {TUNED} scores every row alike, and the domain declares weights of rows; "
-            "auto takes them"
-        )
-    for name in ("epsilon", "delta", "rows", "relation", "max_rows_per_user"):
-        chosen[name] = getattr(options, name)
+    names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
+    given = {name: getattr(options, name) for name in names}
+    given |= {"domain": domain, "target": label.target}
+    given["monotone"] = None if options.monotone is None else dict(options.monotone)
+    if options.recipe == TUNED and label.weight is not None:
+        raise InputError(f"--recipe {TUNED} takes no weights of rows; auto takes them")
     with of_input():
-        made = build(**chosen)
-    return made if tuned else [made]
+        made = recipes.build(options.recipe, given, {**recipes.named(), TUNED: around})
+    return made if isinstance(made, list) else [made]

@@ -19,8 +19,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from dpbt.cli import inputs, output
-from dpbt.cli.errors import InputError, of_input
+from dpbt.cli import inputs
+from dpbt.cli.shared import InputError, add_out, free, of_input, working
 from dpbt.common.storage import naming, remove_left, write_whole
 from dpbt.data import blocks as folders
 from dpbt.data import files
@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="ROWS", help=words)
     words = "a column for the probability of each class"
     parser.add_argument("--proba", action="store_true", help=words)
-    output.add_out(parser, "the file of the predictions, in place of standard output")
+    add_out(parser, "the file of the predictions, in place of standard output")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         InputError: for rows that are not as expected. No cell is an error.
     """
-    path = None if options.out is None else output.free(options)
+    path = None if options.out is None else free(options)
     model = inputs.saved(options.model)
     if model.about.domain is None:
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
             _write(file, model, blocks, options.proba)
 
     remove_left(path)  # it holds predictions, which are private
-    with output.working(f"predicting {options.file}"):
+    with working(f"predicting {options.file}"):
         write_whole(path, write, mode=0o600)
     print(f"wrote {path}")
 

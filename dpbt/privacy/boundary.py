@@ -165,26 +165,6 @@ def site_key(key: Array, site: str) -> Array:
     return jax.random.fold_in(key, _site_word(site))
 
 
-def check_draw(site: str, mechanism: Mechanism, known: Collection[str]) -> None:
-    """Refuse a second draw of one name or one key, and noise from the public key.
-
-    Raises:
-        ValueError: naming the sites.
-    """
-    if mechanism.public and mechanism.price.reads_rows:
-        raise ValueError(
-            f"the draw {site!r} reads rows, but {mechanism.name} draws with the public key, so "
-            "everyone could subtract its noise"
-        )
-    if site in known:
-        raise ValueError(f"two draws are called {site!r}")
-    twins = [earlier for earlier in known if _site_word(earlier) == _site_word(site)]
-    if twins:
-        raise ValueError(
-            f"the draws {site!r} and {twins[0]!r} would have one key; rename one of them"
-        )
-
-
 def no_public_key(site: str) -> ValueError:
     """The refusal of a public draw without a public key."""
     return ValueError(
@@ -262,9 +242,19 @@ class Draw:
             unit: the unit of the sensitivity, in words.
 
         Raises:
-            ValueError: as `check_draw` and `group_of`.
+            ValueError: for a second draw of one name or one key, for noise from the public key, and
+                as `group_of`.
         """
-        check_draw(site, mechanism, self.known)
+        if mechanism.public and mechanism.price.reads_rows:
+            raise ValueError(
+                f"the draw {site!r} reads rows, but {mechanism.name} draws with the public key, so "
+                "everyone could subtract its noise"
+            )
+        for earlier in self.known:
+            if _site_word(earlier) == _site_word(site):
+                raise ValueError(
+                    f"the draws {site!r} and {earlier!r} would have one key; rename one of them"
+                )
         self.known.append(site)
         if isinstance(sensitivity, Sensitivity):
             sensitivity = mechanism.bound(sensitivity)
@@ -341,10 +331,8 @@ def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSp
     sites: dict[str, DrawSpec] = {}
 
     def answer(ask: DrawSpec) -> Array:
-        if ask.site not in release:
-            raise ValueError(f"the release has no site {ask.site!r}; it has {sorted(release)}")
         sites[ask.site] = ask
-        return release[ask.site]
+        return release.get(ask.site, ask.zeros)
 
     run(program, answer, view)
     if set(sites) != set(release):
@@ -433,33 +421,21 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
     found: dict[str, Any] = {}
 
     def answer(ask: DrawSpec) -> Any:
-        if ask.mechanism.public:
-            _check_shared(ask, given.sites[ask.site])
-        elif ask.for_places:
+        if ask.mechanism.public and ask.output.shape != given.sites[ask.site].shape:
+            raise ValueError(
+                f"the draw {ask.site!r} is public randomness for each row, and a table that is "
+                "read in parts has one draw for all of them; draw it by mechanisms.assignment"
+            )
+        if ask.for_places:
             assert ask.mechanism.at is not None
             own = site_key(given.key, ask.site)
             return ask.mechanism.at(own, ask.value, ask.scale, given.place)
-        elif ask.site in wanted:
+        if ask.site in wanted:
             found[ask.site] = ask.parts
-        if ask.site not in given.sites:
-            return ask.zeros
-        return given.sites[ask.site]
+        return given.sites.get(ask.site, ask.zeros)
 
     run(program, answer, view)
     return found
-
-
-def _check_shared(ask: DrawSpec, given: Array) -> None:
-    """Refuse public randomness for each row, as all blocks of rows are given the same.
-
-    Raises:
-        ValueError: saying so.
-    """
-    if ask.output.shape != given.shape:
-        raise ValueError(
-            f"the draw {ask.site!r} is public randomness for each row, and a table that is read in "
-            "parts has one draw for all of them; draw it by mechanisms.assignment"
-        )
 
 
 def weak_learner(
@@ -559,8 +535,12 @@ def code_tag(program: Callable[..., object], *parts: Callable[..., object]) -> s
     """
     try:
         contents = repr(_content((program, *parts)))
-    except RecursionError:
-        raise _no_tag("function that calls itself") from None
+    except (RecursionError, TypeError) as error:
+        what = "function that calls itself" if isinstance(error, RecursionError) else str(error)
+        raise ValueError(
+            f"a weak learner needs a tag: its code depends on a {what}, whose content cannot be "
+            "read; declare tag=, a text that names the learner and every static part of it"
+        ) from None
     digest = hashlib.sha256(contents.encode()).hexdigest()[:16]
     return f"{program.__module__}.{program.__qualname__} {digest}"
 
@@ -587,11 +567,4 @@ def _content(value: object) -> object:
         return {name: f"{value.__module__}.{value.__qualname__}"}
     if isinstance(value, _PLAIN):
         return value
-    raise _no_tag(name)
-
-
-def _no_tag(what: str) -> ValueError:
-    return ValueError(
-        f"a weak learner needs a tag: its code depends on a {what}, whose content cannot be read; "
-        "declare tag=, a text that names the learner and every static part of it"
-    )
+    raise TypeError(name)

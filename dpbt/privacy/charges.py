@@ -21,8 +21,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from dpbt.common.storage import Fraction as Share
-from dpbt.common.storage import Number, Rows, RowsOfPerson
+from dpbt.common import storage
 from dpbt.common.types import relation_name
 from dpbt.common.validate import one_of
 from dpbt.privacy import accounting
@@ -37,8 +36,8 @@ TAIL_SHARE = 1e-4
 BITS_SHARE = 2e-3
 """The share of epsilon that a budget of mu keeps for the finite bits of samplers."""
 
-_ROUNDING = 1 + Fraction(1, 2**50)
-"""More than the few roundings to float64 of the cost of a line."""
+_ABOVE = 1 + 2.0**-49
+"""More than the roundings to float64 of a cost, at most 12 of 2^-53 each."""
 
 
 class Limits(NamedTuple):
@@ -57,18 +56,84 @@ class Limits(NamedTuple):
     order: float = 0.0
 
 
-@functools.cache
-def limits(measure: str, epsilon: float, delta: float) -> Limits:
-    """The limits of a budget that keep all releases together (epsilon, delta)-DP.
+class Charge(msgspec.Struct, frozen=True):
+    """What one release costs, each number rounded up; a record of the filter's file.
 
-    Args:
-        measure: one of `MEASURES`.
-        epsilon: above 0, finite.
-        delta: 0 for "epsilon", else in (0, 1).
-
-    Raises:
-        ValueError: for a delta that is not of the measure.
+    Attributes:
+        cost: in the measure of the budget.
+        gap: G of its draws.
+        tail: t of its draws.
     """
+
+    cost: storage.Number
+    gap: storage.Number
+    tail: storage.Number
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What a filter is for; fixed when it is opened, and a record of its file.
+
+    Attributes:
+        epsilon: of all releases together.
+        delta: of all releases together.
+        rows: the public bound on the number of rows, or under replace_one their public number.
+        relation: the name of the neighbouring relation.
+        max_rows_per_user: the most rows that one person has.
+        measure: one of `MEASURES`.
+    """
+
+    epsilon: storage.Number
+    delta: storage.Fraction
+    rows: storage.Rows
+    relation: Literal["add_remove", "replace_one"]
+    max_rows_per_user: storage.RowsOfPerson
+    measure: Literal["epsilon", "rho", "mu"]
+
+    @property
+    def unit(self) -> str:
+        """The name of what is added up."""
+        return "mu^2" if self.measure == "mu" else self.measure
+
+    @property
+    def limits(self) -> Limits:
+        """What keeps all releases together (epsilon, delta)-DP.
+
+        Raises:
+            ValueError: for another measure than those of `MEASURES`, or a delta that is not its.
+        """
+        return _limits(self.measure, self.epsilon, self.delta)
+
+    def charge(self, ledger: Ledger) -> Charge:
+        """What a release with this ledger costs.
+
+        Raises:
+            ValueError: for another relation, or another number of rows or of rows a person. In
+                words, for a ledger that has no proved and finite cost in the measure.
+        """
+        for name in ("relation", "rows", "max_rows_per_user"):
+            own, value = getattr(self, name), getattr(ledger, name)
+            value = relation_name(value) if name == "relation" else value
+            if value != own:
+                raise ValueError(
+                    f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
+                    f"filter have its {name}"
+                )
+        _check_countable(self.measure, ledger)
+        power = 2 if self.measure == "mu" else 1
+        cost = math.fsum(line.count * getattr(line, self.measure) ** power for line in ledger.lines)
+        gap = math.fsum(line.gap for line in ledger.lines)
+        tail = math.fsum(line.tail for line in ledger.lines)
+        if self.measure == "epsilon":
+            cost += 2 * gap
+        if self.measure == "rho":  # at the one order: docs/composition.md, point 4
+            order = self.limits.order
+            cost += gap * (2 * order - 1) / (order * (order - 1))
+        return Charge(cost * _ABOVE, gap * _ABOVE, tail * _ABOVE)
+
+
+@functools.cache
+def _limits(measure: str, epsilon: float, delta: float) -> Limits:
+    """The limits of a filter, as `Terms.limits`."""
     one_of("measure", measure, MEASURES)
     if (measure == "epsilon") != (delta == 0):
         raise ValueError(
@@ -88,109 +153,24 @@ def limits(measure: str, epsilon: float, delta: float) -> Limits:
     return Limits(Fraction(mu) ** 2, gap, tail)
 
 
-class Charge(msgspec.Struct, frozen=True):
-    """What one release costs, each number rounded up; a record of the filter's file.
-
-    Attributes:
-        cost: in the measure of the budget.
-        gap: G of its draws.
-        tail: t of its draws.
-    """
-
-    cost: Number
-    gap: Number
-    tail: Number
-
-
-class Terms(msgspec.Struct, frozen=True):
-    """What a filter is for; fixed when it is opened, and a record of its file.
-
-    Attributes:
-        epsilon: of all releases together.
-        delta: of all releases together.
-        rows: the public bound on the number of rows, or under replace_one their public number.
-        relation: the name of the neighbouring relation.
-        max_rows_per_user: the most rows that one person has.
-        measure: one of `MEASURES`.
-    """
-
-    epsilon: Number
-    delta: Share
-    rows: Rows
-    relation: Literal["add_remove", "replace_one"]
-    max_rows_per_user: RowsOfPerson
-    measure: Literal["epsilon", "rho", "mu"]
-
-    @property
-    def unit(self) -> str:
-        """The name of what is added up."""
-        return "mu^2" if self.measure == "mu" else self.measure
-
-    @property
-    def limits(self) -> Limits:
-        """What all releases together may cost; ValueError as `limits`."""
-        return limits(self.measure, self.epsilon, self.delta)
-
-    def charge(self, ledger: Ledger) -> Charge:
-        """What a release with this ledger costs.
-
-        Raises:
-            ValueError: for another relation, or another number of rows or of rows a person. In
-                words, for a ledger that has no proved and finite cost in the measure.
-        """
-        for name in ("relation", "rows", "max_rows_per_user"):
-            own, value = getattr(self, name), getattr(ledger, name)
-            value = relation_name(value) if name == "relation" else value
-            if value != own:
-                raise ValueError(
-                    f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
-                    f"filter have its {name}"
-                )
-        _check_countable(self.measure, ledger)
-        cost, gap, tail = Fraction(0), Fraction(0), Fraction(0)
-        for line in ledger.lines:
-            unit = Fraction(getattr(line, self.measure))
-            cost += line.count * (unit**2 if self.measure == "mu" else unit)
-            gap += Fraction(line.gap)
-            tail += Fraction(line.tail)
-
-        cost *= _ROUNDING
-        if self.measure == "epsilon":
-            cost += 2 * gap
-        if self.measure == "rho":  # at the one order: docs/composition.md, point 4
-            order = Fraction(self.limits.order)
-            cost += gap * (2 * order - 1) / (order * (order - 1))
-        return Charge(float_above(cost), float_above(gap), float_above(tail))
-
-
 def _check_countable(measure: str, ledger: Ledger) -> None:
     """Refuse a ledger that has no proved and finite cost in the measure, in words."""
     if ledger.choice is not None:
-        raise ValueError(
-            "a budget adds up what single releases cost, and the best of several runs has an "
-            "epsilon at a delta alone"
-        )
+        raise ValueError("a filter adds up single releases, and no best of several runs")
     if ledger.unprotected:
+        raise ValueError(f"the release is UNPROTECTED, so no filter pays: {ledger.unprotected}")
+    bad = [
+        line.site
+        for line in ledger.lines
+        if not (line.exact and math.isfinite(getattr(line, measure)))
+        or (measure == "mu" and not (line.gaussian or line.mu == 0))
+    ]
+    if bad:
         raise ValueError(
-            "the release is UNPROTECTED, so its epsilon is a paper's claim and no budget can "
-            f"count it: {'; '.join(ledger.unprotected)}"
+            f"the draws {bad} have no proved and finite cost in {MEASURES[measure]}: no filter "
+            "pays for draws without noise, or with samplers that state no distance from their laws "
+            "(FLOAT); one of epsilon takes pure draws, one of mu Gaussian draws, one of rho both"
         )
-    lines = ledger.lines
-    refused = {
-        "have samplers that state no distance from their laws (FLOAT), so no budget can count "
-        "them": [line for line in lines if not line.exact],
-        "have no noise, which no budget covers": [line for line in lines if math.isinf(line.rho)],
-        "have no pure epsilon; ask for the recipe without a delta, or open a filter with one": [
-            line for line in lines if measure == "epsilon" and math.isinf(line.epsilon)
-        ],
-        "are not Gaussian, and a filter of mu adds up Gaussian draws alone; open a filter with "
-        "measure='rho', which takes all recipes": [
-            line for line in lines if measure == "mu" and not (line.gaussian or line.mu == 0)
-        ],
-    }
-    for words, bad in refused.items():
-        if bad:
-            raise ValueError(f"the draws {', '.join(repr(line.site) for line in bad)} {words}")
 
 
 def float_above(number: Fraction) -> float:

@@ -17,7 +17,6 @@ import contextlib
 import functools
 import hashlib
 import hmac
-import math
 import os
 import secrets
 import shutil
@@ -30,9 +29,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-import jax
 import msgspec
-import numpy as np
 
 from dpbt.common.storage import Digits, decode
 from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
@@ -57,8 +54,8 @@ TABLES = (
 )
 """The tables of the file. The salt is 256 random bits, under which keys are hashed."""
 
-VERSION = 2
-"""Of the tables, in `PRAGMA user_version`."""
+VERSION = "3"
+"""Of the tables and their records; the seal covers it."""
 
 _WAIT = 60
 """How many seconds to wait until no other process holds the file."""
@@ -92,7 +89,7 @@ def _release(text: str) -> Release:
 
 def seal_of(texts: Sequence[str]) -> str:
     """The seal of a file with these terms, salt and releases."""
-    return hashlib.sha256(repr(list(texts)).encode()).hexdigest()
+    return hashlib.sha256(repr([VERSION, *texts]).encode()).hexdigest()
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -107,24 +104,6 @@ def _damaged(path: Path, error: Exception) -> ValueError:
         f"{path}: not a filter, or changed or damaged ({error}); bring back a copy that has every "
         "release, or open a filter of what the releases left of the budget"
     )
-
-
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Errors of SQLite as ValueError for a damaged file, and as OSError for all else."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
-            raise OSError(f"{path}: {error}") from error
-        raise _damaged(path, error) from error
-
-
-def _removed(folder: str, process: int) -> None:
-    """Remove the folder of a filter without a path, in the process that made it alone."""
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Filter:
@@ -201,7 +180,7 @@ class Filter:
         warn_of_delta(delta, bound)
         if path is None:
             folder = tempfile.mkdtemp(prefix="dpbt-filter-")
-            weakref.finalize(self, _removed, folder, os.getpid())
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             path = Path(folder) / "filter.db"
         self._keep(path, terms)
 
@@ -235,16 +214,16 @@ class Filter:
             raise ValueError(
                 f"{self._path}: the file exists, and a filter may spend from it"
             ) from None
-        with contextlib.ExitStack() as undone:
-            undone.callback(self._path.unlink)
-            known = [msgspec.json.encode(terms).decode(), secrets.token_hex(32)]
+        known = [msgspec.json.encode(terms).decode(), secrets.token_hex(32)]
+        try:
             with self._transaction(write=True) as database:
                 for table in TABLES:
                     database.execute(table)
-                database.execute(f"PRAGMA user_version = {VERSION}")
                 row = (*known, seal_of(known))
                 database.execute("INSERT INTO filter VALUES (?, ?, ?)", row)
-            undone.pop_all()
+        except BaseException:
+            self._path.unlink()
+            raise
 
     @contextlib.contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
@@ -255,11 +234,17 @@ class Filter:
             OSError: naming the file, if it cannot be opened or written.
         """
         self._path.stat()  # its error says that there is no such file
-        with self._lock, _naming(self._path), contextlib.closing(_connect(self._path)) as database:
-            database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
-            with database:  # commits, or rolls back
-                database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                yield database
+        try:
+            with self._lock, contextlib.closing(_connect(self._path)) as database:
+                database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
+                with database:  # commits, or rolls back
+                    database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                    yield database
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
+                raise OSError(f"{self._path}: {error}") from error
+            raise _damaged(self._path, error) from error
 
     def _releases(self, database: sqlite3.Connection | None = None) -> list[Release]:
         """What was paid for so far, by other processes too.
@@ -273,14 +258,11 @@ class Filter:
             with self._transaction() as database:
                 return self._releases(database)
         try:
-            [(version,)] = database.execute("PRAGMA user_version")
-            if version != VERSION:
-                raise ValueError(f"tables of version {version}, and this dpbt reads {VERSION}")
             [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
             records = database.execute("SELECT record FROM release ORDER BY number")
             texts = [str(terms), str(salt), *(str(record) for (record,) in records)]
             if seal != seal_of(texts):
-                raise ValueError("it lacks its own checksum")
+                raise ValueError("it lacks its own seal")
             if self._seen != texts[: len(self._seen)]:
                 raise ValueError("another filter, or less was spent than was: is it an old copy?")
             _ = decode(Terms, texts[0].encode(), "the filter").limits
@@ -331,8 +313,8 @@ class Filter:
 
     def has_paid_for(self, key: Array, run: str | None = None) -> bool:
         """Whether it paid for a release under a key: for any, or for the run that is named."""
-        of_key = [each for each in self._releases() if each.key_id == self._id(_words(key))]
-        return any(run is None or each.run_id == self._id(run.encode()) for each in of_key)
+        of_key = [each for each in self._releases() if each.key_id == self._id(key)]
+        return any(run is None or each.run_id == self._id(run) for each in of_key)
 
     def check(self, recipe: Recipe, key: Array | None = None) -> None:
         """Refuse a recipe that the filter does not pay for now. It costs nothing and reads no row.
@@ -346,7 +328,7 @@ class Filter:
             ValueError: as `take`.
             OSError: as `take`.
         """
-        charge = self.terms.charge(_ledger(recipe))
+        charge = self.terms.charge(pricing.ledger(recipe))
         if key is None or not self.has_paid_for(key):
             with self._transaction(write=True) as database:
                 self._check_left(self._releases(database), charge)
@@ -368,7 +350,9 @@ class Filter:
                 Also as `dpbt.ledger`, and for a file that was changed or damaged.
             OSError: if the file cannot be written. Then nothing is handed out.
         """
-        ledger = _ledger(recipe, key)
+        if key is not None:
+            keys.check(key)
+        ledger = pricing.ledger(recipe, key)
         self._pay(recipe.name, self.terms.charge(ledger), ledger, key, run)
         return recipe
 
@@ -385,9 +369,8 @@ class Filter:
         Raises:
             ValueError: if it is too much, or its key is one of a release before.
         """
-        key_id = None if key is None else self._id(_words(key))
-        run_id = None if run is None else self._id(run.encode())
-        release = Release(name, charge, key_id, run_id, accounting.to_json(ledger))
+        kept = accounting.to_json(ledger)
+        release = Release(name, charge, self._id(key), self._id(run), kept)
         with self._lock:
             with self._transaction(write=True) as database:
                 spent = self._releases(database)
@@ -402,12 +385,15 @@ class Filter:
                 database.execute("UPDATE filter SET seal = ?", [seal_of(texts)])
             self._seen = texts
 
-    def _id(self, words: bytes) -> str:
+    def _id(self, known: Array | str | None) -> str | None:
         """The salted hash of a key, or of the name of a run, by which they are known again.
 
         It does not tell a key of 256 bits. A research key has at most 64 bits, so a search finds it
         from the hash and the salt, as from what was released.
         """
+        if known is None:
+            return None
+        words = known.encode() if isinstance(known, str) else keys.as_bytes(known)
         return hmac.new(self._seen[1].encode(), words, hashlib.sha256).hexdigest()
 
     def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
@@ -438,37 +424,27 @@ class Filter:
                 and max_rows_per_user come from the filter.
 
         Raises:
-            ValueError: for an option that comes from the filter, for a fraction that `make` cannot
-                meet, and as `make` and `take`.
+            TypeError: for an option that comes from the filter.
+            ValueError: for a fraction that `make` cannot meet, and as `make` and `take`.
         """
         # What is asked for.
         part, terms = float(within("fraction", fraction, "(0, 1]")), self.terms
         names = "delta", "rows", "relation", "max_rows_per_user"
         own = {name: getattr(terms, name) for name in names}
-        if given := sorted(options.keys() & {"epsilon", *own}):
-            raise ValueError(f"{', '.join(given)} of a recipe comes from the filter; leave it out")
         target = float_below(self._left() * Fraction(part))
         if target <= 0:
             raise ValueError(f"nothing is left in the filter: {self.words()}")
 
         # The search. A cost is about proportional to epsilon, and in rho or mu^2 to its square.
-        epsilon, power = target, 1.0
-        if terms.measure == "rho":
-            epsilon, power = accounting.zcdp_epsilon(target, terms.delta), 0.5
-        if terms.measure == "mu":
-            epsilon, power = accounting.gdp_epsilon(math.sqrt(target), terms.delta), 0.5
-        best, most = None, 0.0
+        power = 1.0 if terms.measure == "epsilon" else 0.5
+        epsilon = terms.epsilon * (target / self.budget) ** power
         for _ in range(_STEPS):
             made = make(epsilon=epsilon, **own, **options)
             cost = terms.charge(pricing.ledger(made)).cost
-            if most < cost <= target:
-                best, most = made, cost
             if target * (1 - _CLOSE) <= cost <= target:
-                break
+                return made
             epsilon *= (target * (1 - _CLOSE / 4) / cost) ** power
-        if best is None:
-            raise ValueError("no recipe was found that costs as little as the fraction")
-        return best
+        raise ValueError("no recipe was found that costs as little as the fraction, and no less")
 
     def _check_left(self, spent: Sequence[Release], charge: Charge) -> None:
         """Refuse a release that costs more than is left; ValueError, with what is left."""
@@ -514,17 +490,3 @@ class Filter:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a copy of a filter would spend its budget twice; give it a path, and open")
-
-
-def _ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
-    """The ledger of a recipe; ValueError for anything else, or for several keys."""
-    if not isinstance(recipe, Recipe):
-        raise ValueError(f"a filter pays for recipes, got {type(recipe).__name__}")
-    if key is not None:
-        keys.check(key)
-    return pricing.ledger(recipe, key)
-
-
-def _words(key: Array) -> bytes:
-    """The words of a key."""
-    return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()

@@ -84,15 +84,11 @@ def _rotated(word: Array, bits: int) -> Array:
 
 def _quarter_rounds(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Array, Array, Array]:
     """The quarter round on every lane (RFC 8439, section 2.1)."""
-    a = a + b
-    d = _rotated(d ^ a, 16)
-    c = c + d
-    b = _rotated(b ^ c, 12)
-
-    a = a + b
-    d = _rotated(d ^ a, 8)
-    c = c + d
-    b = _rotated(b ^ c, 7)
+    for first, second in ((16, 12), (8, 7)):
+        a = a + b
+        d = _rotated(d ^ a, first)
+        c = c + d
+        b = _rotated(b ^ c, second)
     return a, b, c, d
 
 
@@ -111,22 +107,16 @@ def block(key: Array, counter: Array, nonce: Array) -> Array:
         counter: u32[...].
         nonce: u32[3], little-endian words.
     """
-    lanes = counter.shape
-    parts = (
-        jnp.broadcast_to(jnp.asarray(_CONSTANTS), (*lanes, 4)),
-        jnp.broadcast_to(key, (*lanes, _KEY_WORDS)),
-        counter[..., None],
-        jnp.broadcast_to(nonce, (*lanes, 3)),
-    )
-    start = jnp.concatenate(parts, axis=-1)
+    parts = (jnp.asarray(_CONSTANTS), key, counter[..., None], nonce)
+    lanes = [jnp.broadcast_to(part, (*counter.shape, part.shape[-1])) for part in parts]
+    start = jnp.concatenate(lanes, axis=-1)
     return start + jax.lax.fori_loop(0, _ROUNDS, _round, start)
 
 
 def _stream(key: Array, blocks: int, purpose: int, detail: int = 0) -> Array:
     """u32[16 * blocks]: the words of the first blocks for one purpose."""
     if blocks > 2**32:
-        limit = "one chacha20 key gives at most 2^32 blocks for one purpose"
-        raise ValueError(f"{limit}, got {blocks}")
+        raise ValueError(f"one chacha20 key gives at most 2^32 blocks a purpose, got {blocks}")
     counters = jax.lax.iota(jnp.uint32, blocks)
     return block(key, counters, jnp.asarray([purpose, detail, 0], jnp.uint32)).reshape(-1)
 
@@ -156,12 +146,11 @@ def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
     if bit_width not in (8, 16, 32, 64):
         raise ValueError(f"bit_width must be 8, 16, 32 or 64, got {bit_width}")
     size = math.prod(shape)
-    dtype = np.dtype(f"uint{bit_width}")
     stream = _stream(key, -(-size * bit_width // (32 * _BLOCK_WORDS)), _FOR_BITS, bit_width)
     if bit_width == 64:
         stream = stream.reshape(-1, 2)
-    numbers = jax.lax.bitcast_convert_type(stream, dtype).reshape(-1)
-    return numbers[:size].reshape(shape)
+    numbers = jax.lax.bitcast_convert_type(stream, np.dtype(f"uint{bit_width}"))
+    return numbers.reshape(-1)[:size].reshape(shape)
 
 
 CHACHA20 = define_prng_impl(
@@ -189,8 +178,13 @@ def fresh_key() -> Array:
     Whoever has it can recompute the noise and subtract it. Keep it as secret as the rows, or forget
     it. Printing a key prints its words.
     """
-    entropy = np.frombuffer(secrets.token_bytes(4 * _KEY_WORDS), "<u4").astype(np.uint32)
+    entropy = _words_of(secrets.token_bytes(4 * _KEY_WORDS))
     return jax.random.wrap_key_data(jax.device_put(entropy), impl=CHACHA20)
+
+
+def _words_of(content: bytes) -> np.ndarray:
+    """u32[...]: the words of some bytes, little-endian."""
+    return np.frombuffer(content, "<u4").astype(np.uint32)
 
 
 def kind(key: Array, name: str = "key") -> str:
@@ -287,6 +281,11 @@ def words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
     return threefry_2x32(jax.random.key_data(key), counters)[:size].reshape(count, *shape)
 
 
+def as_bytes(key: Array) -> bytes:
+    """The words of one key as bytes; as secret as the key."""
+    return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
+
+
 def _absorb(node: Array, word: Array) -> tuple[Array, None]:
     return jax.random.fold_in(node, word), None
 
@@ -321,7 +320,7 @@ def fold_words(key: Array, words: AnyArray) -> Array:
 
 def text_words(text: str) -> np.ndarray:
     """u32[8]: the SHA-256 of a text in UTF-8, as little-endian words, for `fold_words`."""
-    return np.frombuffer(hashlib.sha256(text.encode()).digest(), "<u4").astype(np.uint32)
+    return _words_of(hashlib.sha256(text.encode()).digest())
 
 
 def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
@@ -342,9 +341,9 @@ def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
     check(key)
     if kind(key) == RELEASE:
         return key
-    words = np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
-    made = hmac.digest(words, _digest(blocks), "sha256")[: len(words)]
-    return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(made, "<u4").astype(np.uint32)))
+    own = as_bytes(key)
+    made = hmac.digest(own, _digest(blocks), "sha256")[: len(own)]
+    return jax.random.wrap_key_data(jnp.asarray(_words_of(made)))
 
 
 def _digest(blocks: Iterable[Any]) -> bytes:

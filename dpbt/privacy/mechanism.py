@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,31 +69,98 @@ class Allowance(NamedTuple):
         return Allowance(self.epsilon * share, self.rho * share)
 
 
+def gdp_of_pure(epsilon: Numbers) -> Numbers:
+    """The mu for which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
+
+    The trade-off curve of epsilon-DP is two lines that meet at type I and type II errors of
+    1 / (1 + e^epsilon) each. The Gaussian curve through that corner and the two ends is convex, so
+    it lies below both lines. The ratio mu / epsilon falls with epsilon, from sqrt(pi / 2). That
+    limit is used for tiny epsilon, where the difference from 1 / 2 would be lost.
+    """
+
+    def mu_of(value: float) -> float:
+        if value < _TINY or math.isinf(value):
+            return value * math.sqrt(math.pi / 2)
+        below = math.exp(-value) / (1 + math.exp(-value))
+        return -2 * NormalDist().inv_cdf(below) if below > 0 else math.inf
+
+    return np.vectorize(mu_of, otypes=[float])(np.asarray(epsilon, np.float64))[()]
+
+
+_TINY = 1e-6
+
+
 class Price(NamedTuple):
     """What a mechanism costs, as a function of shift = sensitivity / scale.
+
+    A price is pure, with epsilon = shift, or Gaussian, with mu = shift and no pure epsilon. In both
+    rho is shift^2 over a divisor.
 
     Attributes:
         norm: the sensitivity that counts: "l1", "l2", or "range" for selections, the largest minus
             the smallest change of a score.
-        cost: (shift) -> Cost.
-        shift: (allowance) -> f64[...], the largest shift whose cost is within the allowance.
-        reads_rows: False for draws that never read the private value, and cost nothing.
+        divisor: of shift^2 in rho.
         gaussian: whether a draw is exactly mu-GDP, with the mu of its cost.
+        reads_rows: False for draws that never read the private value, and cost nothing.
         sampler: how far samples can be from their law; None if no bound is proved, which marks a
             ledger FLOAT.
     """
 
     norm: str
-    cost: Callable[[Numbers], Cost]
-    shift: Callable[[Allowance], np.ndarray]
-    reads_rows: bool = True
+    divisor: float = 2.0
     gaussian: bool = False
+    reads_rows: bool = True
     sampler: Sampler | None = None
 
     @property
     def most(self) -> float:
         """The largest scale of which its sampler's bound is proved; infinite without a bound."""
         return math.inf if self.sampler is None else self.sampler.most
+
+    def cost(self, shift: Numbers) -> Cost:
+        """The cost of one draw.
+
+        Raises:
+            ValueError: for a draw that never reads the rows, if the shift is not 0.
+        """
+        if not self.reads_rows and np.any(shift > 0):
+            raise ValueError("sensitivity must be 0 for a draw that never reads the rows")
+        if self.gaussian:
+            return Cost(np.where(shift > 0, np.inf, 0.0)[()], shift**2 / self.divisor, shift)
+        return Cost(shift, shift**2 / self.divisor, gdp_of_pure(shift))
+
+    def shift(self, allowance: Allowance) -> np.ndarray:
+        """f64[...]: the largest shift whose cost is within the allowance.
+
+        Raises:
+            ValueError: for a draw that never reads the rows.
+        """
+        if not self.reads_rows:
+            raise ValueError("a draw that never reads the rows needs no allowance")
+        pure = allowance.epsilon
+        if self.gaussian:
+            pure = np.where(np.isinf(pure), np.inf, 0.0)
+        return np.maximum(pure, np.sqrt(self.divisor * allowance.rho))
+
+
+PURE = Price("range")
+"""epsilon = shift, and rho = epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""
+
+LAPLACE = Price("l1")
+"""`PURE` by the L1 sensitivity."""
+
+BOUNDED_RANGE = Price("range", divisor=8.0)
+"""epsilon = shift, and rho = epsilon^2 / 8, where pure mechanisms in general have epsilon^2 / 2.
+
+The log ratio of two probabilities of one outcome has range shift over outcomes. This is bounded
+range (Durfee & Rogers, 2019; Cesar & Rogers, 2021).
+"""
+
+GAUSSIAN = Price("l2", gaussian=True)
+"""mu = shift by the L2 sensitivity, and rho = mu^2 / 2; there is no pure epsilon."""
+
+FREE = Price("l1", reads_rows=False)
+"""No cost, for a draw that never reads the private value."""
 
 
 class Sensitivity(NamedTuple):
@@ -212,17 +280,19 @@ where the sensitivity follows from what was released.
 
 def quotient_up(bound: Numbers, divisor: Numbers) -> np.ndarray:
     """f32[...], never below bound / divisor; 0 for an infinite divisor."""
-    with np.errstate(over="ignore", divide="ignore"):  # infinite scales are refused by name
-        value = np.asarray(bound, np.float64) / np.asarray(divisor, np.float64)
-        rounded = value.astype(np.float32)
-    above = np.nextafter(rounded, np.float32(np.inf))
-    return np.where(rounded < value, above, rounded).astype(np.float32)
+    with np.errstate(over="ignore", divide="ignore"):
+        return _rounded(np.asarray(bound, np.float64) / np.asarray(divisor, np.float64), np.inf)
 
 
 def rounded_down(value: Numbers) -> np.ndarray:
-    """f32[...], never above the float64 value."""
-    value = np.asarray(value, np.float64)
+    """f32[...], never above the float64 value, which is at least 0."""
+    return _rounded(np.asarray(value, np.float64), 0)
+
+
+def _rounded(value: np.ndarray, towards: float) -> np.ndarray:
+    """f32[...]: the value, or the next float32 in a direction where rounding went the other way."""
     with np.errstate(over="ignore"):  # infinite numbers are refused by name
         rounded = value.astype(np.float32)
-    below = np.nextafter(rounded, np.float32(0))
-    return np.where(rounded > value, below, rounded).astype(np.float32)
+    wrong = rounded < value if towards > 0 else rounded > value
+    further = np.nextafter(rounded, np.float32(towards))
+    return np.where(wrong, further, rounded).astype(np.float32)

@@ -49,12 +49,24 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
             Also for a draw whose price follows from rows or from what was released
             (`check_prices`), and for one beyond the range of its sampler.
     """
-    kind = None if key is None else keys.kind(key)
-    rounds, delta = _checked(recipe)
+    if not isinstance(recipe, Recipe):
+        raise ValueError(f"a ledger needs a recipe or a model, got {type(recipe).__name__}")
+    if np.ndim(recipe.rows) > 0:
+        raise ValueError(
+            "a ledger is of one setting; choose one with recipes.setting(recipe, index)"
+        )
+    rounds = np.asarray(recipe.rounds)
+    if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.capacity:
+        raise ValueError(
+            f"rounds must be a whole number in 1..{recipe.capacity}, got {rounds.tolist()}"
+        )
+    if not 0 <= recipe.delta < 1:
+        raise ValueError(f"delta must be in [0, 1), got {recipe.delta}")
+
     numbers = recipe.params.noise, recipe.max_rows_per_user
     lines: dict[str, list[accounting.Line]] = {}
     for part in recipe.learner.parts:
-        specs, times = drawn(recipe, part), rounds if part == "rounds" else 1
+        specs, times = drawn(recipe, part), int(rounds) if part == "rounds" else 1
         lines[part] = [
             line_of(specs[ask.site], *numbers, times=times) for ask in sites(recipe, part)
         ]
@@ -62,9 +74,9 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
     return accounting.Ledger(
         recipe.relation,
         tuple(itertools.chain.from_iterable(lines.values())),
-        delta,
+        float(recipe.delta),
         recipe.learner.traits.unprotected,
-        kind,
+        None if key is None else keys.kind(key),
         int(recipe.rows),
         recipe.max_rows_per_user,
     )
@@ -88,50 +100,25 @@ def line_of(
     Raises:
         ValueError: for a scale beyond the range of the draw's sampler.
     """
-    if not spec.mechanism.price.reads_rows:
-        scale = float(spec.scale) if stated(spec.scale) else 0.0
-        words = spec.releases, 0.0, scale, spec.theorem
-        return accounting.line_of(spec.site, spec.mechanism, *words, times=times)
-    sensitivity, scale = (np.asarray(each, np.float64) for each in (spec.most, spec.scale))
-    if sensitivity.size != 1 or scale.size != 1:
+    price, shift, scale = spec.mechanism.price, spec.most, spec.scale
+    if not price.reads_rows:
+        shift, scale = 0.0, scale if stated(scale) else 0.0
+    elif np.size(shift) != 1 or np.size(scale) != 1:
         raise _no_number(spec.site)
-    if not spec.own_scale:
-        scale = sensitivity * _multiplier(noise, spec.site) / ROUNDING * _BELOW
-    elif not (stated(spec.scale) and stated(spec.most)):  # float32 may round one of them
-        scale = scale / ROUNDING
-    limit = spec.mechanism.price.most
-    if not scale <= limit:
+    elif not spec.own_scale:
+        scale = np.float64(shift) * _multiplier(noise, spec.site) / ROUNDING * _BELOW
+    else:
+        scale = np.float64(np.float32(scale))  # as it is drawn
+        scale = scale if stated(spec.scale) and stated(shift) else scale / ROUNDING
+    if not scale <= price.most:
         raise ValueError(
-            f"the draw {spec.site!r} must have a scale of at most {limit:g}, beyond which nothing "
-            f"is proved of its sampler, got {scale:g}"
+            f"the draw {spec.site!r} must have a scale of at most {price.most:g}, beyond which "
+            f"nothing is proved of its sampler, got {scale:g}"
         )
-    words = spec.releases, float(sensitivity), float(scale), spec.theorem
+    words = spec.releases, float(shift), float(scale), spec.theorem
     counts = {"pays": spec.count, "times": times, "moved": spec.moves, "unit": spec.unit}
     people = max_rows_per_user
     return accounting.line_of(spec.site, spec.mechanism, *words, people=people, **counts)
-
-
-def _checked(recipe: Recipe) -> tuple[int, float]:
-    """(rounds, delta) of one setting.
-
-    Raises:
-        ValueError: naming the one that is out of its range, or for anything else than a recipe of
-            one setting.
-    """
-    if not isinstance(recipe, Recipe):
-        raise ValueError(f"a ledger needs a recipe or a model, got {type(recipe).__name__}")
-    if np.ndim(recipe.rows) > 0:
-        raise ValueError(
-            "a ledger is of one setting; choose one with recipes.setting(recipe, index)"
-        )
-    rounds, delta = np.asarray(recipe.rounds), float(recipe.delta)
-    if rounds.dtype.kind not in "iu" or not 1 <= rounds <= recipe.capacity:
-        raise ValueError(
-            f"rounds must be a whole number in 1..{recipe.capacity}, got {rounds.tolist()}"
-        )
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must be in [0, 1), got {delta}")
-    return int(rounds), delta
 
 
 def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpec]:
@@ -167,24 +154,21 @@ def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
     Args:
         recipe: with any axes of settings.
     """
-    shape = np.shape(recipe.rows)
     flat = jax.tree.map(lambda leaf: np.reshape(leaf, -1), recipe)
     single = jax.tree.map(lambda leaf: leaf[0], flat)
     for part in recipe.learner.parts:
         for spec in sites(single, part):
+            limit = spec.mechanism.price.most
             if not spec.mechanism.price.reads_rows:
                 continue
-            limit = spec.mechanism.price.most
-            if spec.own_scale:
-                scale = spec.scale if stated(spec.scale) else None
-            elif stated(spec.most) or np.isinf(limit):
-                scale = _multiplier(recipe.params.noise, spec.site)
-                scale = scale * spec.most if stated(spec.most) else scale
+            own = spec.scale if spec.own_scale else 1.0 if np.isinf(limit) else spec.most
+            if not stated(own):
+                scale = _evaluated(flat, part, spec.site).reshape(np.shape(recipe.rows))
+            elif spec.own_scale:
+                scale = np.asarray(own, np.float64)
             else:
-                scale = None
-            if scale is None:
-                scale = _evaluated(flat, part, spec.site).reshape(shape)
-            yield spec.site, limit, np.asarray(scale, np.float64)
+                scale = _multiplier(recipe.params.noise, spec.site) * own
+            yield spec.site, limit, scale
 
 
 def _multiplier(noise: Mapping[str, Any], site: str) -> np.ndarray:
@@ -195,15 +179,11 @@ def _multiplier(noise: Mapping[str, Any], site: str) -> np.ndarray:
 @jax.enable_x64(False)
 def _evaluated(flat: Recipe, part: str, site: str) -> np.ndarray:
     """f64[G]: the scale of a draw in each of G settings, where its program works it out."""
-    settings = len(flat.rows)
-    room = 2 ** (settings - 1).bit_length()  # few shapes, so that few programs are compiled
-    places = np.minimum(np.arange(room), settings - 1)
-    padded = jax.tree.map(lambda leaf: leaf[places], flat)
-    found = _scales_of(flat.learner, part, flat.weight_update)
-    of_sites = found(padded.params, padded.rows, padded.weighting)
-    if np.ndim(of_sites[site]) != 1:
+    described = _described(flat.learner, part, flat.weight_update)
+    specs = jax.vmap(lambda one: described(one.params, one.public(), np.float32(0)))(flat)
+    if np.ndim(specs[site].scale) != 1:
         raise _no_number(site)
-    return np.asarray(of_sites[site], np.float64)[:settings]
+    return np.asarray(specs[site].scale, np.float64)
 
 
 def _no_number(site: str) -> ValueError:
@@ -221,21 +201,6 @@ def _described(
         return boundary.describe(program_of(learner, part), view)
 
     return jax.jit(on_a_row)
-
-
-@functools.cache
-def _scales_of(
-    learner: WeakLearner, part: str, weight_update: WeightUpdate
-) -> Callable[[Params, Array, Any], dict[str, Array]]:
-    """(budgets, rows, numbers of the weight update) of G settings -> f32[G] scales, by site."""
-    described = _described(learner, part, weight_update)
-
-    def of_one(params: Params, rows: Array, weighting: Any) -> dict[str, Array]:
-        public = Public(rows, np.float32(1), weighting, {})
-        specs = described(params, public, np.float32(0))
-        return {site: jnp.asarray(spec.scale, jnp.float32) for site, spec in specs.items()}
-
-    return jax.jit(jax.vmap(of_one))
 
 
 def program_of(learner: WeakLearner, part: str) -> Program:
@@ -340,11 +305,13 @@ def follows(
         public: what else `make` reads, such as the numbers of a budget, or their shapes.
     """
 
-    # The draws, and what was released earlier, in shapes.
+    # The draws, and what was released earlier or is the number of the round, in shapes.
     def described(private: Any, *public: Any) -> tuple[list[DrawSpec], Any]:
         view = make(private, *public)
-        specs = list(boundary.describe(program, view).values())
-        return specs, None if view.public is None else _earlier(view.public)
+        names = () if view.public is None else ("cap", "prologue", "round", "unit")
+        earlier = {name: getattr(view.public, name) for name in names}
+        specs = boundary.describe(program, view)
+        return list(specs.values()), jax.tree.map(jnp.asarray, earlier)
 
     specs, earlier = jax.eval_shape(described, private, *public)
     zeros = {spec.site: spec.output for spec in specs}
@@ -359,7 +326,7 @@ def follows(
             return outputs[ask.site]
 
         view = make(private, *public)
-        if earlier is not None:
+        if earlier:
             view = view._replace(public=view.public._replace(**earlier))
         boundary.run(program, answer, view)
         return found
@@ -370,21 +337,11 @@ def follows(
     names += [{EARLIER}] * len(jax.tree.leaves(earlier))
     names += [set()] * len(jax.tree.leaves(public))
     outputs = iter(_follows(traced.jaxpr, names))
+    named = jax.tree.map(lambda _: next(outputs), shapes)
     return [
-        Follows(spec, *(_together(outputs, part) for part in own))
-        for spec, own in zip(specs, shapes, strict=True)
+        Follows(spec, *(set().union(*jax.tree.leaves(part)) for part in own))
+        for spec, own in zip(specs, named, strict=True)
     ]
-
-
-def _earlier(public: Public) -> dict[str, Any]:
-    """What of a round's public numbers follows from earlier releases, or is the round's number."""
-    known = {name: getattr(public, name) for name in ("cap", "prologue", "round", "unit")}
-    return jax.tree.map(jnp.asarray, known)
-
-
-def _together(outputs: Iterator[set[str]], part: Any) -> set[str]:
-    """The names that the arrays of a part follow from, which are next among the outputs."""
-    return set().union(*(next(outputs) for _ in jax.tree.leaves(part)))
 
 
 def check_prices(found: list[Follows], *, protected: bool = True) -> None:
@@ -407,12 +364,10 @@ def check_prices(found: list[Follows], *, protected: bool = True) -> None:
                 "give it a name of its own"
             )
         if not own.price.reads_rows:
-            if ROWS in total | scale:
-                raise ValueError(f"the draw {site!r} is public, and follows from the private rows")
-            if library is None:
+            if ROWS in total | scale or library is None:
                 raise ValueError(
-                    f"the draw {site!r} is by a mechanism of your own that costs nothing; only the "
-                    "library's uniform draws are free"
+                    f"the draw {site!r} costs nothing, so it must be one of the library's uniform "
+                    "draws and follow from no private rows"
                 )
             continue
         if most:
@@ -448,10 +403,19 @@ def stages_of(found: list[Follows]) -> Stages:
             own. Also for sums that are not int32, for a draw whose scale or `Total.told` follows
             from rows, and for public randomness that follows from what was drawn from them.
     """
-    for each in found:
-        _check_sum(each.spec)
     summed = {each.spec.site for each in found if each.spec.mechanism.price.reads_rows}
     order: list[list[str]] = []
+    for spec in (each.spec for each in found if each.spec.site in summed):
+        types = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.parts)}
+        if spec.after is None or types != {"int32"}:
+            raise ValueError(
+                f"the draw {spec.site!r} is of no boundary.Total of int32, got {sorted(types)}: it "
+                "has no sums over rows"
+            )
+        if spec.mechanism.name not in mechanisms.BY_NAME:
+            raise ValueError(
+                f"{spec.mechanism.name} has no draw from large totals, as {spec.site!r} needs"
+            )
     for spec, total, told, _, _ in found:
         site, public = spec.site, spec.site not in summed
         if ROWS in told or (public and (total | told) & summed):
@@ -466,25 +430,6 @@ def stages_of(found: list[Follows]) -> Stages:
             order.append([])
         order[-1].append(site)
     return tuple(map(tuple, order))
-
-
-def _check_sum(spec: DrawSpec) -> None:
-    """Refuse a draw that reads rows and cannot be made from sums over parts of the rows.
-
-    Raises:
-        ValueError: as `stages_of`.
-    """
-    if not spec.mechanism.price.reads_rows:
-        return
-    if spec.after is None:
-        raise ValueError(f"the draw {spec.site!r} is of no boundary.Total, so it has no sums")
-    if spec.mechanism.name not in mechanisms.BY_NAME:
-        raise ValueError(
-            f"{spec.mechanism.name} has no draw from large totals, as {spec.site!r} needs"
-        )
-    kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.parts)}
-    if kinds != {"int32"}:
-        raise ValueError(f"the sum of the draw {spec.site!r} must be int32, got {sorted(kinds)}")
 
 
 def _follows(traced: Any, inputs: list[set[str]]) -> list[set[str]]:
@@ -525,15 +470,6 @@ def check_in_parts(recipe: Recipe) -> None:
         found = stages(recipe, part)
         if part != "rounds" and len(found) > 1:
             raise ValueError(f"the {part} has sums that follow from its own draws: {found}")
-
-
-def in_one_pass(recipe: Recipe) -> bool:
-    """Whether a table could be read in parts, with one pass for each round."""
-    try:
-        check_in_parts(recipe)
-    except ValueError:
-        return False
-    return len(stages(recipe, "rounds")) == 1
 
 
 def priced_anew(book: accounting.Ledger) -> accounting.Ledger:

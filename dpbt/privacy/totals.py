@@ -50,47 +50,33 @@ def draw(key: Array, totals: Totals, asked: Mapping[str, DrawSpec], *, small: bo
     release: Drawn = {}
     for site, total in totals.items():
         spec = asked[site]
-        leaves, form = jax.tree.flatten(total)
-        limbs = [(leaf >> _LIMB, leaf & (2**_LIMB - 1)) for leaf in map(np.asarray, leaves)]
-        limbs = jax.tree.map(lambda limb: limb.astype(np.int32), limbs)
         assert spec.after is not None  # as `pricing.stages` says
-        sampler = _sampler(spec.mechanism, spec.after, form)
-        high, low = sampler(site_key(key, site), limbs, spec.told, spec.scale)
-        if spec.mechanism.selects:
-            release[site] = np.asarray(low)
-            continue
-        noisy = (np.asarray(high).astype(np.int64) << _LIMB) + np.asarray(low).astype(np.int64)
-        most = SATURATION if small else MOST
-        release[site] = np.clip(noisy, -most, most).astype(np.int32 if small else np.int64)
+        own, scale = site_key(key, site), jnp.asarray(spec.scale, jnp.float32)
+        with variates.double_precision():
+            wholes = jax.tree.map(lambda part: np.asarray(part, np.float64), total)
+            output = _sampler(spec.mechanism, spec.after)(own, wholes, spec.told, scale)
+        release[site] = np.asarray(output)
+        if not spec.mechanism.selects:
+            most = SATURATION if small else MOST
+            noisy = np.clip(release[site], -most, most)
+            release[site] = noisy.astype(np.int32 if small else np.int64)
     return release
 
 
-_LIMB = 30
-"""Whole numbers beyond int32 are two int32: high 2^30 + low, with low in 0..2^30 - 1."""
-
-
 @functools.cache
-def _sampler(mechanism: Mechanism, after: Callable[..., Any], form: Any) -> Callable[..., Any]:
-    """(key, limbs of a sum, told, scale) -> limbs of the output, compiled once for each shape.
+def _sampler(mechanism: Mechanism, after: Callable[..., Any]) -> Callable[..., Any]:
+    """(key, sum f64, told, scale) -> the output, in f64 or an index; compiled once for each shape.
 
-    The index of a selection is a low limb.
+    For use within `variates.double_precision`.
     """
-    base = np.float64(2**_LIMB)
 
-    def sample(key: Array, limbs: Any, told: tuple[Any, ...], scale: Array) -> tuple[Array, Array]:
-        with variates.double_precision():
-            wholes = [base * variates.double(high) + variates.double(low) for high, low in limbs]
-            value = after(jax.tree.unflatten(form, wholes), *told)
-            if not mechanism.selects and value.dtype != np.float64:
-                raise ValueError(
-                    f"the value of a draw from large sums must be float64, got {value.dtype}"
-                )
-        output = mechanism.sample(key, value, scale)
-        if mechanism.selects:
-            return jnp.zeros_like(output), output
-        with variates.double_precision():
-            above = jnp.floor(output / base)
-            return above.astype(jnp.int32), (output - base * above).astype(jnp.int32)
+    def sample(key: Array, total: Any, told: tuple[Any, ...], scale: Array) -> Array:
+        value = after(total, *told)
+        if not mechanism.selects and value.dtype != np.float64:
+            raise ValueError(
+                f"the value of a draw from large sums must be float64, got {value.dtype}"
+            )
+        return mechanism.sample(key, value, scale)
 
     return jax.jit(sample)
 

@@ -1,10 +1,13 @@
 """Recipes: an algorithm's parts, budget and relation, together, so that noise and ledger agree."""
 
 import functools
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import Recipe
+from dpbt.common.validate import shown
 from dpbt.recipes.building import custom, setting
 from dpbt.recipes.forest import random_forest, rf_e, rf_l
 from dpbt.recipes.greedy import bdpe
@@ -14,6 +17,7 @@ from dpbt.recipes.smooth import halfspace_boost, lazybb_rules, lazybb_trees
 __all__ = [
     "auto",
     "bdpe",
+    "build",
     "custom",
     "halfspace_boost",
     "lazybb_rules",
@@ -34,3 +38,41 @@ def named(names: Iterable[str] = (*BOOSTED, *FORESTS)) -> dict[str, Callable[...
     """
     every = {**globals(), "bdpe": functools.partial(bdpe, criterion="gini")}
     return {name: every[name] for name in names}
+
+
+def build(asked: Any, options: Mapping[str, Any], known: Mapping[str, Callable[..., Any]]) -> Any:
+    """What the function of a recipe makes of options.
+
+    Args:
+        asked: a name of `known`, or a function.
+        options: by name. What is None is not given, and the domain and one row for each user are
+            given only to a function that takes them.
+        known: functions by name.
+
+    Raises:
+        ValueError: for a name or an object that is no recipe, for an option that the recipe does
+            not take, and as the recipe.
+    """
+    function: Any = known.get(asked) if isinstance(asked, str) else asked
+    if not callable(function) or isinstance(function, Recipe):
+        raise ValueError(
+            f"recipe must be one of {[*known]}, or a function that is given epsilon, delta, rows, "
+            "relation and domain by name and returns a recipe, such as "
+            f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(asked)}"
+        )
+    given = {}
+    for name, value in options.items():
+        if value is None:
+            continue
+        if _takes(function, name):
+            given[name] = value
+        elif name != "domain" and (name, value) != ("max_rows_per_user", 1):
+            others = [other for other in known if _takes(known[other], name)]
+            raise ValueError(f"the recipe {shown(asked)} takes no {name}, as these do: {others}")
+    return function(**given)
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
+    """Whether a function takes an argument of that name."""
+    parameters = inspect.signature(function).parameters.values()
+    return any(one.name == name or one.kind is one.VAR_KEYWORD for one in parameters)

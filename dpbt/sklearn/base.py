@@ -1,33 +1,37 @@
 """What all estimators share: the fit, what is released of it, and how it is pickled."""
 
-import dataclasses
+import functools
+import numbers
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, cast
 
-import jax
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-import dpbt
-from dpbt import tuning
-from dpbt.common.types import Recipe, Transcript
-from dpbt.data import domains
-from dpbt.data.declarations import Answers, Reading, declared, rows_of
-from dpbt.data.domains import Domain, Label
+from dpbt import recipes, tuning
+from dpbt.common.public import BOOSTED
+from dpbt.common.types import REPLACE_ONE, Array, Recipe
+from dpbt.data import domains, owner, tables
+from dpbt.data.declarations import Answers, Reading, Rows, declared, names_of, rows_of
+from dpbt.data.domains import Domain, Label, WeightColumn
+from dpbt.data.owner import OwnerReport
 from dpbt.privacy import accounting, keys
-from dpbt.release.model import Model, explain, ledger, save, statement
-from dpbt.sklearn.inputs import (
-    candidates_of,
-    column_of,
-    form_of,
-    keys_of,
-    owner_report_of,
-    table_of,
-)
+from dpbt.release.model import explain, frozen, ledger, save, statement
 from dpbt.training.fit import fit
+
+TUNED = "tuned"
+"""The name of a choice among recipes, which `fit` pays for."""
+
+BOOSTING: Mapping[str, Callable[..., Any]] = {
+    **recipes.named(BOOSTED),
+    TUNED: functools.partial(tuning.around_auto, tuning.selection()),
+}
+"""Recipes that boosting estimators know by name, and the candidates of a choice."""
 
 _STATED = {
     "epsilon": "it is the total budget, such as 1.0",
@@ -36,7 +40,7 @@ _STATED = {
 }
 """Parameters without a default, and what they mean."""
 
-_MADE_OF = ("epsilon", "delta", "rows", "relation", "recipe", "monotone", "max_rows_per_user")
+_MADE_OF = ("epsilon", "delta", "rows", "relation", "monotone", "max_rows_per_user")
 """The parameters that a recipe is made of, beside the domain and the target."""
 
 
@@ -51,7 +55,6 @@ class PrivateEstimator(BaseEstimator):
     """The recipes by name."""
 
     _reading: Reading
-    _made: dict[str, Any]
     _clone_number: int = 0
     """Which clone of its original this is, as cross-validation makes them; 0 if it is none."""
 
@@ -112,23 +115,37 @@ class PrivateEstimator(BaseEstimator):
                 f"{type(self).__name__}."
             )
         reading = Reading.of(domain, given)
-        labels = column_of("y", "labels", y)
+        labels = column_of("y", y)
         answers = self._answers(label, labels)
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
-        recipes = candidates_of(made, self._recipes)
-        self._check(recipes[0])
+        found = recipes.build(self.recipe, made, self._recipes)
+        candidates = found if isinstance(self.recipe, str) and self.recipe == TUNED else [found]
+        recipe = candidates[0]
+        if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
+            raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
+        self._check(recipe)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
         weights = self._weights(label, sample_weight)
-        private = table_of(reading, given, labels, answers, recipes[0], weights)
+        bound = int(recipe.rows)
+        if given.count > bound:
+            raise ValueError(f"X has more rows than rows={bound}, the stated bound on their number")
+        private = tables.table(
+            reading.domain,
+            reading.columns(given),
+            labels,
+            **answers.options,
+            **weights,
+            capacity=None if recipe.relation is REPLACE_ONE else bound,
+        )
         report = owner_report_of(reading, given, labels, answers, weights)
         key, public_key = keys_of(self.random_state)
         key = keys.noise_key(key, [private])
-        if len(recipes) > 1:
-            model = tuning.tune(key, private, recipes, tuning.selection(), public_key).model
+        if len(candidates) > 1:
+            model = tuning.tune(key, private, candidates, tuning.selection(), public_key).model
         else:
-            model = fit(key, private, recipes[0], public_key)
+            model = fit(key, private, recipe, public_key)
         self._warn()
 
         # The release.
@@ -136,7 +153,7 @@ class PrivateEstimator(BaseEstimator):
         if answers.classes is not None:
             self.classes_ = answers.classes
         self.model_ = model
-        self._reading, self._made = reading, made
+        self._reading = reading
         self.owner_report_ = report
         return self
 
@@ -149,7 +166,7 @@ class PrivateEstimator(BaseEstimator):
         names = [name for name in ("max_weight", "class_weight") if hasattr(self, name)]
         options = {name: getattr(self, name) for name in names}
         if sample_weight is not None:
-            own = column_of("sample_weight", "numbers", sample_weight)
+            own = column_of("sample_weight", sample_weight)
             return {**options, "sample_weight": own}
         if label is not None and label.weight is not None:
             raise ValueError(
@@ -231,51 +248,70 @@ class PrivateEstimator(BaseEstimator):
         return clone
 
     def __getstate__(self) -> dict:
-        """The parameters and the release. A model holds functions, so its arrays are kept."""
+        """The parameters and the release, as `dpbt.load` reads a model."""
         state: dict[str, Any] = {**cast(dict, super().__getstate__())}
         state.pop("owner_report_", None)  # private
-        model = state.pop("model_", None)
-        if model is not None:
-            kept = model.hypotheses, model.intercept, tuple(model.transcript)
-            numbers = jax.tree.leaves(model.recipe)
-            state["_arrays"] = jax.tree.map(np.asarray, (*kept, numbers))
-            state["_words"] = {name: getattr(model, name) for name in _WORDS}
-            state["_version"] = dpbt.__version__, model.recipe.learner.tag
+        if "model_" in state:
+            state["model_"] = frozen(state["model_"])
         return state
 
-    def __setstate__(self, state: dict) -> None:
-        """Rebuild the recipe from the parameters of the fit.
 
-        Raises:
-            ValueError: if they make another recipe than in the version that fitted it.
-        """
-        state = dict(state)
-        arrays, words, version = (state.pop(f"_{x}", None) for x in ("arrays", "words", "version"))
-        super().__setstate__(state)
-        if arrays is None:
-            return
-
-        hypotheses, intercept, transcript, numbers_then = arrays
-
-        def same(recipe: Recipe) -> bool:
-            numbers_now = jax.tree.leaves(recipe)
-            alike = len(numbers_now) == len(numbers_then) and recipe.learner.tag == version[1]
-            return alike and all(map(np.array_equal, numbers_now, numbers_then))
-
-        made = candidates_of(self._made, self._recipes)
-        recipe = next(filter(same, made), None)
-        if recipe is None:
-            raise ValueError(
-                f"the estimator was fitted by dpbt {version[0]}, and its parameters make another "
-                f"recipe in dpbt {dpbt.__version__}"
-            )
-        splits = jax.tree.map(jax.numpy.asarray, domains.splits(self._reading.domain))
-        hypotheses, intercept, transcript = jax.tree.map(
-            jax.numpy.asarray, (hypotheses, intercept, transcript)
-        )
-        released = hypotheses, intercept, Transcript(*transcript)
-        self.model_ = Model(*released, recipe, splits, **words)
+def form_of(X: Any, given: Rows) -> Any:
+    """What scikit-learn is shown of X: the names and the number of its columns, and no row."""
+    return X if given.names is not None else np.empty((0, given.width))
 
 
-_WORDS = [field.name for field in dataclasses.fields(Model) if field.metadata.get("static")]
-"""The fields of a model that are no arrays and can be pickled."""
+def column_of(name: str, data: Any) -> Any:
+    """Labels or weights as a column.
+
+    Raises:
+        ValueError: for more than one column.
+    """
+    names, width = names_of(data), None
+    if names is not None:
+        width = len(names)
+    elif hasattr(data, "__array__") and not hasattr(data, "to_pylist"):
+        data = data if hasattr(data, "dtype") else np.asarray(data)
+        axes = np.shape(data)
+        width = None if len(axes) == 1 else axes[1] if len(axes) == 2 else 0
+    if width is None:
+        return data
+    if width != 1:
+        raise ValueError(f"{name} must be one column")
+    warnings.warn(
+        f"A column-vector {name} was passed when a 1d array was expected.",
+        DataConversionWarning,
+        stacklevel=4,
+    )
+    return np.asarray(data)[:, 0] if names is None else data[names[0]]
+
+
+def owner_report_of(
+    reading: Reading, given: Rows, labels: Any, answers: Answers, weights: Mapping[str, Any]
+) -> OwnerReport:
+    """How the declaration reads X, y and weights; as `dpbt.table` has them."""
+    columns = dict(reading.columns(given))
+
+    def add(name: str, column: Any) -> str:
+        while name in columns:
+            name = f"({name})"
+        columns[name] = column
+        return name
+
+    weight = None
+    if "sample_weight" in weights:
+        name = add("sample_weight", weights["sample_weight"])
+        weight = WeightColumn(name, weights["max_weight"])
+    label = Label(add("y", labels), **answers.options, weight=weight)
+    return owner.report(reading.domain, label, [columns])
+
+
+def keys_of(random_state: Any) -> tuple[Array, Array]:
+    """The keys of the noise and of public structure.
+
+    Raises:
+        ValueError: for a random state that scikit-learn does not know.
+    """
+    if random_state is not None and not isinstance(random_state, numbers.Integral):
+        random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    return keys.noise_and_public(None if random_state is None else int(random_state))

@@ -4,10 +4,8 @@ A sweep names its axes. Some axes change the program (a depth, or "objective" in
 others only its input (an epsilon, a fraction, a number of rounds). The plan finds out which by
 building the recipe of each setting and comparing static parts.
 
-Tables of similar size are padded to a common shape. The key of a fit depends only on the seed, the
-setting, the task and the evaluation, whatever the order of axes and batches. Padding changes how
-many random numbers are drawn, and so which. Results on a padded table differ from those on the
-bare one, with the same distribution.
+Tables of one shape share programs. The key of a fit depends only on the seed, the setting, the task
+and the evaluation, whatever the order of axes and batches.
 """
 
 import collections
@@ -15,7 +13,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import without_values
-from dpbt.common.types import BINARY, MAX_BINS, Recipe, Splits, Table
+from dpbt.common.types import BINARY, Hypothesis, Recipe, Table
 from dpbt.common.validate import shown, whole, within
-from dpbt.training.boosting import boost
+from dpbt.training import step
 from dpbt.training.checks import check_same_rows
 
 Value = str | int | float | bool
@@ -48,11 +45,6 @@ class Shape(NamedTuple):
     features: int
     splits: int
     attributes: int
-
-    @property
-    def cost(self) -> int:
-        """What the learners lay out of the table: rows times splits, or times features."""
-        return self.rows * max(self[1:])
 
 
 def shape_of(table: Table) -> Shape:
@@ -84,11 +76,6 @@ class Task(NamedTuple):
     arguments: Mapping[str, Any]
 
     __repr__ = without_values
-
-    @property
-    def shape(self) -> Shape:
-        """The lengths of the table."""
-        return shape_of(self.table)
 
 
 def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
@@ -134,14 +121,12 @@ def _check_task(task: Task) -> None:
     _check_file_name("a task", task.name)
     if not isinstance(task.table, Table) or not isinstance(task.arguments, Mapping):
         raise ValueError(f"task {task.name!r} must have a table and a dict of arguments")
-
-    # The masks and the table have the same rows.
+    check_same_rows(task.table)
     if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
         raise ValueError(
             f"task {task.name!r}: sweeps evaluate two classes, and rows without weights; "
             "vmap dpbt.boost for anything else"
         )
-    check_same_rows(task.table)
     masks = [np.asarray(task.train), np.asarray(task.test)]
     expected = (len(masks[0]), *np.shape(task.table.target)) if masks[0].ndim else ()
     if any(mask.dtype != bool or mask.shape != expected for mask in masks) or not len(masks[0]):
@@ -258,7 +243,7 @@ class Group(NamedTuple):
 
     Attributes:
         structure: what they share. Two groups have equal structures if and only if one program
-            serves both.
+            serves both, on tables of one shape.
         recipe: their recipes, every leaf with a leading axis [K].
         indices: i64[K], their places in `Sweep.settings`.
     """
@@ -309,104 +294,6 @@ def groups(sweep: Sweep, task: Task) -> list[Group]:
     return found
 
 
-PADDING = 200_000
-"""The cost of compiling one more program, in rows times splits; measured, for about a hundred
-ensembles a table."""
-
-
-def shared_shapes(shapes: Sequence[Shape], padding: float = PADDING) -> dict[Shape, Shape]:
-    """Shape -> the padded shape whose program serves it.
-
-    The two shapes whose joining adds the least padding are joined, in `Shape.cost` over all of
-    their tables, as long as that is at most `padding`. On the 19 domains of Nock & Henecka (2020),
-    rounding lengths up to powers of two costs 8 to 20 % more, whatever the smallest length.
-
-    Args:
-        shapes: one for each table; repetitions count.
-        padding: rows times splits; 0 joins equal shapes only.
-    """
-    members = {shape: [own for own in shapes if own == shape] for shape in shapes}
-
-    def added(pair: tuple[Shape, Shape]) -> float:
-        # Tables of exact numbers are padded in their rows only.
-        if 0 in (pair[0].splits, pair[1].splits) and pair[0][1:] != pair[1][1:]:
-            return math.inf
-        cost = _joint(pair).cost
-        return sum(len(members[shape]) * (cost - shape.cost) for shape in pair)
-
-    while len(members) > 1 and padding > 0:
-        pair = min(itertools.combinations(sorted(members), 2), key=added)
-        if added(pair) > padding:
-            break
-        both = members.pop(pair[0]) + members.pop(pair[1])
-        members.setdefault(_joint(pair), []).extend(both)
-    return {shape: joint for joint, joined in members.items() for shape in joined}
-
-
-def _joint(shapes: Iterable[Shape]) -> Shape:
-    """The smallest shape that all can be padded to."""
-    return Shape(*map(max, zip(*shapes, strict=True)))
-
-
-def padded_tasks(tasks: Sequence[Task], padding: float) -> list[tuple[Shape, Task]]:
-    """Each task padded to the shape whose program serves it, see `shared_shapes`; and that shape.
-
-    The allowed splits are listed for all tasks of a shape or for none, so one program fits all.
-    Learners that read all splits, or attributes, need tables that do not list them.
-    """
-    shapes = shared_shapes([task.shape for task in tasks], padding)
-    listing = {
-        shapes[task.shape]
-        for task in tasks
-        if getattr(task.table.splits, "allowed", None) is not None
-        or task.shape[1:] != shapes[task.shape][1:]
-    }
-    found = ((shapes[task.shape], task) for task in tasks)
-    return [(shape, padded(task, shape, shape in listing)) for shape, task in found]
-
-
-def padded(task: Task, shape: Shape, allow: bool = True) -> Task:
-    """The task, filled up to a shape with absent rows and with splits that are not allowed.
-
-    Results have the same distribution.
-
-    Args:
-        task: the task.
-        shape: at least the task's, in each length. A table of exact numbers has its own features.
-        allow: list the allowed splits.
-    """
-    lacking = Shape(*(wanted - has for wanted, has in zip(shape, task.shape, strict=True)))
-    splits = task.table.splits
-
-    # Splits that no cell satisfies, and attributes of position 0.
-    more_rows, more_splits, more_attributes = ((0, lacking[k]) for k in (0, 2, 3))
-    if splits is not None:
-        allowed = splits.allowed
-        allowed = np.ones(len(splits.feature), bool) if allowed is None else allowed
-        splits = Splits(
-            feature=_pad(splits.feature, more_splits),
-            low=jnp.pad(splits.low, more_splits, constant_values=MAX_BINS - 1),
-            high=_pad(splits.high, more_splits),
-            attribute=_pad(splits.attribute, more_attributes),
-            position=_pad(splits.position, more_attributes, (0, 0)),
-            allowed=_pad(allowed, more_splits) if allow else None,
-        )
-    table = Table(
-        _pad(task.table.bins, more_rows, (0, lacking.features)),
-        _pad(task.table.target, more_rows),
-        _pad(task.table.present, more_rows),
-        splits,
-    )
-    masks = (task.train, task.test)
-    train, test = (np.pad(np.asarray(mask, bool), ((0, 0), more_rows)) for mask in masks)
-    return task._replace(table=table, train=train, test=test)
-
-
-def _pad(array: Any, *widths: tuple[int, int]) -> jax.Array:
-    """The array, padded with zeros on the host."""
-    return jnp.asarray(np.pad(np.asarray(array), widths))
-
-
 def lane_bytes(table: Table, recipe: Recipe) -> int:
     """About how many bytes one fit takes, by the widest part of its hypothesis.
 
@@ -414,9 +301,14 @@ def lane_bytes(table: Table, recipe: Recipe) -> int:
         table: of the fit.
         recipe: the recipe of a `Group`, with a leading axis of settings.
     """
+
+    def hypothesis(table: Table, setting: Recipe) -> Hypothesis:
+        context, asked = step.of_a_round(setting, table)
+        release = {site: spec.zeros for site, spec in asked.items()}
+        return step.learned(setting, release, step.public_of(context, jnp.float32(1)))[0]
+
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
-    key = jax.random.key(0)
-    fit = jax.eval_shape(boost, key, table, setting, key)
-    width = max(leaf.shape[-1] for leaf in jax.tree.leaves(fit.hypotheses))
+    found = jax.eval_shape(hypothesis, table, setting)
+    width = max(leaf.shape[-1] for leaf in jax.tree.leaves(found) if leaf.shape)
     shape = shape_of(table)
     return shape.rows * (width + 32) + 24 * max(shape[1:]) * width

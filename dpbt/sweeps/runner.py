@@ -1,4 +1,4 @@
-"""Running a sweep: few programs, batches in a memory budget, all devices, and safe results.
+"""Running a sweep: few programs, batches in a memory budget, and safe results.
 
 Results lie in one folder, in a file for each task (`storage`). A run that is killed loses at most
 the batches it was in, and its resumption ends in the same bytes. A line that is cut off or damaged
@@ -11,6 +11,7 @@ so keep one folder for one table.
 
 import dataclasses
 import functools
+import importlib.metadata
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,16 +22,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.stages import Compiled, Wrapped
 
 from dpbt.common.storage import held
 from dpbt.common.types import Array, Recipe
-from dpbt.common.validate import as_path, positive, shown, within
+from dpbt.common.validate import as_path, positive, shown
 from dpbt.privacy.keys import pair
 from dpbt.sweeps import storage
 from dpbt.sweeps.plan import (
-    PADDING,
     Group,
     Sweep,
     Task,
@@ -38,11 +37,10 @@ from dpbt.sweeps.plan import (
     groups,
     id_words,
     lane_bytes,
-    padded_tasks,
     setting_id,
+    shape_of,
     word,
 )
-from dpbt.training import compiling
 from dpbt.training.boosting import boost
 from dpbt.training.checks import check_precision
 
@@ -50,8 +48,8 @@ MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
 
 THREADS = 2
-"""How many structures are compiled and run side by side on one device, or batches of the only one.
-Tracing holds one core and compiling not quite two. Several devices have the caller's thread alone.
+"""How many structures are compiled and run side by side, or batches of the only one.
+Tracing holds one core and compiling not quite two.
 """
 
 MIN_LANES = 64
@@ -60,7 +58,10 @@ MIN_LANES = 64
 QUICK_BYTES = 2.0**34
 """Programs that pass over less memory than this in a run are compiled quickly; see `options`."""
 
-_QUICKLY = compiling.OLDER_EMITTER | {"xla_backend_optimization_level": 1}
+_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+
+_KNOWN_VERSIONS = (0, 8), (0, 10)
+"""The versions of jaxlib whose compiler is known to take the options."""
 
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
 """(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
@@ -86,8 +87,7 @@ class Report(NamedTuple):
         compile_seconds: seconds spent tracing and compiling, or reading the compilation cache, of
             all threads together.
         run_seconds: seconds spent fitting, of all threads together.
-        memory_mb: the working memory of the largest program on one device, as its compiler plans
-            it.
+        memory_mb: the working memory of the largest program, as its compiler plans it.
     """
 
     fits: int
@@ -104,9 +104,7 @@ def run(
     folder: str | Path,
     *,
     measure: Measure = error_rates,
-    devices: Sequence[Any] | None = None,
     memory_mb: float = MEMORY_MB,
-    padding: float = PADDING,
     progress: Callable[[int], object] = lambda fits: None,
     about: Mapping[str, Any] | None = None,
 ) -> Report:
@@ -127,10 +125,7 @@ def run(
             evaluations may differ.
         folder: the folder of the results; a path or its text.
         measure: makes the columns of the result from scores.
-        devices: the devices that settings are spread over; all of this process by default.
-        memory_mb: working memory of the lanes of one program on each device. On a single device two
-            programs run side by side.
-        padding: see `plan.shared_shapes`.
+        memory_mb: working memory of the lanes of one program; two programs run side by side.
         progress: called with the number of fits that a batch finished, by one thread at a time. It
             may not be the caller's.
         about: provenance of the results; versions, commit and device by default. It must not change
@@ -153,10 +148,8 @@ def run(
     if not hasattr(measure, "__qualname__"):
         raise ValueError(f"measure must be a function, got {shown(measure)}")
     positive("memory_mb", memory_mb)
-    within("padding", padding, "[0, inf]")
     about = storage.provenance() if about is None else about
     content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
-    mesh = Mesh(np.asarray(jax.local_devices() if devices is None else devices), "lanes")
     groups_of = [groups(sweep, task) for task in tasks]
     seconds: list[float] = []
 
@@ -165,13 +158,13 @@ def run(
         reused = sum(int(result.done.sum()) for result in results.values())
         progress(reused)
 
-        # Tables of one padded shape share programs.
+        # Tables of one shape share programs.
         programs: dict[Any, _Program] = {}
-        for (shape, task), own in zip(padded_tasks(tasks, padding), groups_of, strict=True):
+        for task, own in zip(tasks, groups_of, strict=True):
             for group in own:
-                place = shape, group.structure
+                place = shape_of(task.table), jax.tree.structure(task.table), group.structure
                 if place not in programs:
-                    programs[place] = _Program(sweep, measure, mesh)
+                    programs[place] = _Program(sweep, measure)
                 programs[place].pieces.append((task, group, results[task.name].done))
 
         def save(task: str, columns: Mapping[str, np.ndarray], taken: float) -> None:
@@ -202,7 +195,7 @@ def _run_programs(
 
     Args:
         programs: what is run.
-        memory_mb: working memory of the lanes on each device.
+        memory_mb: working memory of the lanes.
         save: called with what a program returns, by one thread at a time.
     """
     lock, stopped = threading.Lock(), threading.Event()
@@ -216,11 +209,10 @@ def _run_programs(
             with lock:
                 save(*found)
 
-    first, threads = programs[0], THREADS if programs[0].mesh.size == 1 else 1
     parts = [(program, program.batches(memory_mb, 1)) for program in programs]
     if len(programs) == 1:
-        parts = [(first, [batch]) for batch in first.batches(memory_mb, threads)]
-    with ThreadPoolExecutor(threads) as pool:
+        parts = [(programs[0], [batch]) for batch in programs[0].batches(memory_mb, THREADS)]
+    with ThreadPoolExecutor(THREADS) as pool:
         calls = [pool.submit(work, *part) for part in parts]
         try:
             for call in as_completed(calls):
@@ -234,7 +226,7 @@ class _Batch(NamedTuple):
     """Fits of one dispatch, of one number of rounds.
 
     Attributes:
-        task: the padded task.
+        task: the task.
         group: the settings.
         fits: i64[B, 3]: the place of its setting in the group, the evaluation and the repeat.
         lanes: how many fits its program takes; the first fit fills up the rest.
@@ -256,16 +248,14 @@ class _Program:
     """The settings of one structure on tables of one shape, which share a program.
 
     Attributes:
-        mesh: the devices, on one axis.
-        pieces: (padded task, group, the task's fits that are done).
+        pieces: (task, group, the task's fits that are done).
         compiling: (seconds, MB) for each signature.
     """
 
-    def __init__(self, sweep: Sweep, measure: Measure, mesh: Mesh):
-        self.mesh = mesh
+    def __init__(self, sweep: Sweep, measure: Measure):
         self.pieces: list[tuple[Task, Group, np.ndarray]] = []
         self.compiling: list[tuple[float, float]] = []
-        self._sweep, self._evaluate = sweep, _evaluator(measure, mesh)
+        self._sweep, self._evaluate = sweep, _evaluator(measure)
         self._ids = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
         self._compiled: dict[Any, Compiled] = {}
         self._lock = threading.Lock()
@@ -297,15 +287,14 @@ class _Program:
     def _lanes(self, largest: int, memory_mb: float, threads: int) -> int:
         """How many lanes a batch has, if the most fits of one number of rounds are `largest`.
 
-        As many as the memory holds, and a multiple of the devices. Batches are of equal length, so
-        that few lanes of the last one are empty.
+        As many as the memory holds. Batches are of equal length, so that few lanes of the last one
+        are empty.
         """
-        devices = self.mesh.size
-        most = memory_mb * 2**20 * devices // self._lane
-        batches = -(-largest // int(np.clip(most, devices, largest + devices)))
+        most = memory_mb * 2**20 // self._lane
+        batches = -(-largest // int(np.clip(most, 1, largest)))
         if largest >= threads * MIN_LANES:
             batches = max(batches, threads)
-        return -(-largest // (batches * devices)) * devices
+        return -(-largest // batches)
 
     def __call__(self, batch: _Batch) -> tuple[str, dict[str, np.ndarray], float]:
         """The name of the task, the columns of the batch, and the seconds that it took."""
@@ -316,10 +305,7 @@ class _Program:
         key = jax.random.fold_in(jax.random.key(self._sweep.seed), word(task.name))
         rounds = np.int32(group.recipe.rounds[fits[0, 0]])
         shared = task.table, task.train, task.test, jax.random.key_data(key), rounds
-        arguments = [
-            jax.device_put(own, NamedSharding(self.mesh, PartitionSpec(*axes)))
-            for own, axes in ((shared, ()), (recipes, ("lanes",)), (words, ("lanes",)))
-        ]
+        arguments = shared, recipes, words
 
         signature = group.recipe.capacity, lanes, task.train.shape
         with self._lock:
@@ -336,7 +322,7 @@ class _Program:
         start = time.perf_counter()
         rounds = sum(len(task.train) * np.sum(own.recipe.rounds) for task, own, _ in self.pieces)
         passed_bytes = float(self._lane) * float(rounds) * self._sweep.repeats
-        asked = options(self.mesh.devices.flat[0].platform, passed_bytes)
+        asked = options(jax.default_backend(), passed_bytes)
         program = self._evaluate.lower(*arguments).compile(asked)
         planned: Any = program.memory_analysis()
         memory = planned.temp_size_in_bytes / 2**20
@@ -344,10 +330,10 @@ class _Program:
         return program
 
 
-def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
-    """The program of one batch: its lanes side by side, spread over the devices."""
+def _evaluator(measure: Measure) -> Wrapped:
+    """The program of one batch: its lanes side by side."""
 
-    def local(shared: tuple, recipes: Recipe, words: Array) -> dict[str, Array]:
+    def batch(shared: tuple, recipes: Recipe, words: Array) -> dict[str, Array]:
         table, train, test, key, rounds = shared
 
         def evaluate(recipe: Recipe, words: Array) -> dict[str, Array]:
@@ -364,11 +350,7 @@ def _evaluator(measure: Measure, mesh: Mesh) -> Wrapped:
 
         return jax.vmap(evaluate)(recipes, words)
 
-    by_lane = PartitionSpec("lanes")
-    specs = PartitionSpec(), by_lane, by_lane
-    return jax.jit(
-        jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=by_lane, check_vma=False)
-    )
+    return jax.jit(batch)
 
 
 def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
@@ -380,10 +362,14 @@ def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
     compiling.
 
     The choice follows from the plan alone, so a run that is resumed compiles as it did before.
+    There is none where the user set `JAX_DISABLE_MOST_OPTIMIZATIONS`, or on other versions.
 
     Args:
         platform: the platform of the devices, such as "cpu".
         passed_bytes: the bytes of a lane times the rounds of all fits of the program.
     """
-    quick = passed_bytes < QUICK_BYTES and compiling.may_choose(platform)
-    return _QUICKLY if quick else None
+    version = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
+    known = _KNOWN_VERSIONS[0] <= version <= _KNOWN_VERSIONS[1]
+    short = platform == "cpu" and passed_bytes < QUICK_BYTES
+    user_chose = jax.config.read("jax_disable_most_optimizations")
+    return _QUICKLY if short and known and not user_chose else None

@@ -21,7 +21,7 @@ import numpy as np
 import dpbt
 from dpbt.common.storage import naming, remove_all_left, write_whole
 from dpbt.common.validate import as_path
-from dpbt.sweeps.plan import Sweep, Task, setting_id, settings_of
+from dpbt.sweeps.plan import Sweep, Task, setting_id, settings_of, shape_of
 
 FIT = ("setting", "evaluation", "repeat")
 """The columns that number a fit."""
@@ -118,7 +118,7 @@ class Results:
 
     def __init__(self, folder: Path, sweep: Sweep, task: Task, about: Mapping[str, Any]):
         self._part, self._whole = folder / f"{task.name}.part", folder / f"{task.name}.jsonl"
-        lengths = {"shape": task.shape, "masks": np.shape(task.train)}
+        lengths = {"shape": shape_of(task.table), "masks": np.shape(task.train)}
         own = {"task": task.name, "arguments": dict(task.arguments), **lengths}
         self._first = _line({**sweep.definition(), **about, **own})
         self.done = np.zeros((len(sweep.settings), len(task.train), sweep.repeats), bool)
@@ -128,8 +128,8 @@ class Results:
         begun, *lines = found.splitlines(keepends=True) or [b""]
         if begun not in (b"", self._first):
             raise ValueError(
-                f"{path} was begun otherwise{_difference(begun, self._first)}; finish it as it was "
-                "begun, or use another folder"
+                f"{path} was begun otherwise, with another sweep, measure, `about` or task; finish "
+                "it as it was begun, or use another folder"
             )
         self._lines = [line for line in lines if _intact(line)]
         for columns in (json.loads(line[9:]) for line in self._lines):
@@ -162,11 +162,3 @@ class Results:
         if self._part.exists():
             self._write(self._whole)
             self._part.unlink()
-
-
-def _difference(begun: bytes, first: bytes) -> str:
-    """In words, which entries differ; nothing if the line is damaged."""
-    if not _intact(begun):
-        return ""
-    old, new = (json.loads(line[9:]) for line in (begun, first))
-    return f", with other {' and '.join(key for key in new if old.get(key) != new[key])}"

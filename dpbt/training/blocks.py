@@ -12,7 +12,6 @@ the same noise under the same key, and all end with the same model.
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,22 +78,17 @@ def learn(
     plan = plan_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
     report = progress or (lambda state: None)
 
-    def checking(done: int, every: int) -> None:
-        report(Progress("checking", done, every))
-
     with contextlib.ExitStack() as stack:
-        kept, scratch = None, Path(tempfile.gettempdir())
-        if isinstance(checkpoint, Checkpoint):
-            kept = checkpoint
-        elif checkpoint is not None:
+        kept = checkpoint if isinstance(checkpoint, Checkpoint) else None
+        if kept is None and checkpoint is not None:
             kept = stack.enter_context(Checkpoint(as_path("checkpoint", checkpoint)))
         if kept is not None:
-            scratch = kept.path.absolute().parent
             identities = processes.digests(table.identity)
             kept.begin(key, recipe, identities, jax.process_index(), public_key)
         try:
-            made = Passes(table, recipe, plan, scratch, checking, place.first)
-            passes = stack.enter_context(made)
+            passes = stack.enter_context(Passes(table, recipe, plan, place.first))
+            for done in passes.verified():
+                report(Progress("checking", done, len(table.blocks)))
             if pay is not None:
                 pay(None if kept is None else kept.run)
         except ValueError:
@@ -127,9 +121,7 @@ def check(
             f"learns from no blocks: {error}; recipes.auto does, and others that docs/scaling.md "
             f"names; a table in memory has at most {MAX_ROWS} rows"
         ) from None
-    checks.check_independent(recipe)
-    checks.check_kind(key, like, recipe, public_key)
-    public_key = checks.public_key_of(recipe, public_key)
+    public_key = checks.check(key, like, recipe, public_key)
     if jax.process_count() > 1:
         processes.check_same(
             recipe=recipe_words(recipe),
@@ -152,9 +144,7 @@ def check(
 
 
 def _learned_of(recipe: Recipe, context: Context, cap: Array, release: Release) -> Any:
-    _, _, number, structure = context
-    public = context.public._replace(cap=cap, round=number, structure=structure)
-    return step.learned(recipe, release, public)
+    return step.learned(recipe, release, step.public_of(context, cap))
 
 
 # The steps, each of which is compiled once for a recipe.
@@ -249,12 +239,12 @@ class _Run:
                 release |= {site: np.asarray(array) for site, array in draws.items()}
 
         zeros = self._zeros(part)
-        numbers = np.asarray([np.asarray(context.number) for context in contexts], np.int32)
-        structures = _on_host([context.structure for context in contexts])
+        numbers, structures = (_on_host([context[k] for context in contexts]) for k in (2, 3))
+        together = first._replace(number=numbers, structure=structures)
         pending = self._pending(part, first)
         for stage in pricing.stages(recipe, part):
             sites = _on_host([totals.read(release) for release in released])
-            batch = Batch(first.public, first.bound, numbers, structures, sites, pending)
+            batch = Batch(together, sites, pending)
             sums, cap = self._passes.sums(part, batch, jnp.stack(noise), stage)
             pending = None  # the scores have it now
             for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
@@ -326,8 +316,6 @@ class _Run:
         hypotheses = jax.tree.map(lambda array: jnp.asarray(padded(array)), _on_host(learned))
         rounds = jax.tree.map(padded, _on_host(released))
         transcript = Transcript(*(_on_device(once) for once in (prologue, rounds, epilogue)))
-        checks.check_transcript(transcript)
-        transcript = boosting.without_withheld(transcript, recipe.learner)
         hypotheses, kind = _scaled(recipe, hypotheses, slope), keys.kind(self._key)
         return boosting.model_of(transcript, hypotheses, intercept, recipe, self._dummy, kind)
 

@@ -124,13 +124,13 @@ class Ran(NamedTuple):
     Attributes:
         kept: of each part, what the answer kept.
         hypotheses: of the model, after the epilogue, with a leading axis for rounds.
-        line: (slope, intercept) of `step.line_of`.
-        scores: of each table, before the epilogue; None where rounds ran side by side.
+        intercept: of the model.
+        scores: of each table, after the epilogue; None where rounds ran side by side.
     """
 
     kept: Parts
     hypotheses: Hypotheses
-    line: tuple[Array, Array]
+    intercept: Array
     scores: list[Array] | None
 
     __repr__ = without_values
@@ -193,20 +193,14 @@ def run(
         return (scores, state[1] + more), (kept, hypothesis)
 
     state, numbers = (scores, bound), jnp.arange(recipe.capacity, dtype=jnp.int32)
+    entries_of_rounds = numbers, entries.rounds
     if batch:
-        scores, rounds, hypotheses = (
-            None,
-            *_side_by_side(
-                recipe,
-                lambda numbered: learned(numbered, state)[:2],
-                (numbers, entries.rounds),
-                batch,
-            ),
+        scores = None
+        rounds, hypotheses = _side_by_side(
+            recipe, lambda numbered: learned(numbered, state)[:2], entries_of_rounds, batch
         )
     else:
-        (scores, bound), (rounds, hypotheses) = _scan(
-            recipe, one_round, state, (numbers, entries.rounds)
-        )
+        (scores, bound), (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds)
 
     # The epilogue.
     epilogue, ending = {}, {}
@@ -214,9 +208,11 @@ def run(
         assert scores is not None  # as `Recipe.independent` says
         context = step.closing(recipe, public, bound)
         epilogue, ending, _ = asked("epilogue", entries.epilogue, context, scores)
-    line = step.line_of(recipe, prologue, epilogue)
-    hypotheses = step.scaled(recipe, hypotheses, line[0])
-    return Ran(Parts(opening, rounds, ending), hypotheses, line, scores)
+    slope, intercept = step.line_of(recipe, prologue, epilogue)
+    if learner.epilogue is not None and scores is not None:
+        scores = [intercept[..., None] + slope * (score - start[..., None]) for score in scores]
+    hypotheses = step.scaled(recipe, hypotheses, slope)
+    return Ran(Parts(opening, rounds, ending), hypotheses, intercept, scores)
 
 
 @jax.custom_batching.custom_vmap
@@ -306,8 +302,7 @@ class Boosted(NamedTuple):
             recipe: as `boost` was given it.
         """
         _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
-        transcript = without_withheld(self.transcript, recipe.learner)
-        return model_of(transcript, self.hypotheses, intercept, recipe, table)
+        return model_of(self.transcript, self.hypotheses, intercept, recipe, table)
 
 
 def model_of(
@@ -323,14 +318,14 @@ def model_of(
     Of the table it keeps the public splits and the kind of its rows; of the key, its kind.
 
     Args:
-        transcript: without the sites that the learner withholds.
+        transcript: of the run; the model is without the sites that the learner withholds.
         hypotheses: as the epilogue leaves them.
         intercept: of `step.line_of`.
         recipe: one setting.
         table: that was learned from, or one absent row of its kind.
         key: its kind.
     """
-    capacity = recipe.capacity
+    capacity, transcript = recipe.capacity, without_withheld(transcript, recipe.learner)
     return Model(
         first_of(hypotheses, capacity),
         intercept,
@@ -359,10 +354,10 @@ class Replayed(NamedTuple):
 def sampled(
     key: Array, rows: Prepared, recipe: Recipe, public_key: Array | None, batch: int = 0
 ) -> Ran:
-    """`run` with fresh draws; `Ran.kept` is the transcript.
+    """`run` with fresh draws, which it keeps.
 
     Raises:
-        ValueError: for public structure without a public key, and for two sites of one name.
+        ValueError: for public structure without a public key, and for two draws of one name.
     """
 
     def drawn(part: str, entry: tuple[Array, Array | None], views: Sequence[View]) -> Any:
@@ -370,10 +365,7 @@ def sampled(
         return release, release
 
     pairs = zip(noise_keys(key, recipe), structure_keys(public_key, recipe), strict=True)
-    ran = run(recipe, [rows], drawn, Parts(*pairs), batch)
-    ran = ran._replace(kept=Transcript(*ran.kept))
-    check_transcript(ran.kept)
-    return ran
+    return run(recipe, [rows], drawn, Parts(*pairs), batch)
 
 
 def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
@@ -398,12 +390,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """
     ran = sampled(key, prepared_table(table, recipe), recipe, public_key)
     assert ran.scores is not None
-    (scores,), transcript = ran.scores, Transcript(*ran.kept)
-    if recipe.learner.epilogue is not None:
-        slope, intercept = ran.line
-        _, start = step.opened(recipe, transcript.prologue)
-        scores = intercept[..., None] + slope * (scores - start[..., None])
-    return Boosted(transcript, ran.hypotheses, scores)
+    return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
 
 
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
@@ -417,47 +404,29 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     Raises:
         ValueError: for what is no transcript, and as `prepared_table`.
     """
-    check_transcript(transcript)
-
-    def judged(part: str, release: Release, views: Sequence[View]) -> Any:
-        program = pricing.program_of(recipe.learner, part)
-        return release, boundary.log_prob(program, release, views[0])
-
-    ran = run(recipe, [prepared_table(table, recipe)], judged, transcript)
+    ran = _judged(transcript, [table], recipe, boundary.log_prob)
     return Replayed(_by_site(ran.kept), ran.hypotheses)
 
 
-def _by_site(kept: Parts) -> dict[str, Any]:
-    """What was kept of the sites of all parts."""
-    return {site: each for part in kept for site, each in part.items()}
-
-
-def rebuilt(transcript: Transcript, nobody: Table, recipe: Recipe) -> tuple[Hypotheses, Array]:
-    """The hypotheses and the intercept that follow from a transcript alone, as `boost` has them.
-
-    Args:
-        transcript: as `boost` returns it.
-        nobody: as `without_rows` makes it of the recorded table; no row is read.
-        recipe: the recipe.
+def _judged(
+    transcript: Transcript, tables: Sequence[Table], recipe: Recipe, judge: Callable[..., Any]
+) -> Ran:
+    """`run` with recorded draws, of which it keeps what `judge` says of (program, release, *views).
 
     Raises:
         ValueError: as `replay`.
     """
     check_transcript(transcript)
-    rows = [prepared_table(nobody, recipe)]
-    ran = run(recipe, rows, lambda part, release, views: (release, {}), transcript)
-    return ran.hypotheses, ran.line[1]
+
+    def answer(part: str, release: Release, views: Sequence[View]) -> Any:
+        return release, judge(pricing.program_of(recipe.learner, part), release, *views)
+
+    return run(recipe, [prepared_table(table, recipe) for table in tables], answer, transcript)
 
 
-def without_rows(table: Table) -> Table:
-    """A table of one absent row of zeros, with the public splits of a table."""
-
-    def one(array: Any) -> Array:
-        return jnp.zeros((1, *np.shape(array)[1:]), array.dtype)
-
-    weight = None if table.weight is None else one(table.weight)
-    bins, target, present = (one(array) for array in table[:3])
-    return table._replace(bins=bins, target=target, present=present, weight=weight)
+def _by_site(kept: Parts) -> dict[str, Any]:
+    """What was kept of the sites of all parts."""
+    return {site: each for part in kept for site, each in part.items()}
 
 
 def step_divergences(
@@ -478,14 +447,7 @@ def step_divergences(
     Raises:
         ValueError: as `replay`.
     """
-    check_transcript(transcript)
-
-    def compared(part: str, release: Release, views: Sequence[View]) -> Any:
-        program = pricing.program_of(recipe.learner, part)
-        return release, boundary.divergence(program, release, *views)
-
-    tables = [prepared_table(each, recipe) for each in (table, neighbour)]
-    return _by_site(run(recipe, tables, compared, transcript).kept)
+    return _by_site(_judged(transcript, [table, neighbour], recipe, boundary.divergence).kept)
 
 
 def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:

@@ -33,14 +33,10 @@ from dpbt.common.storage import in_use
 from dpbt.common.types import Array, Recipe, relation_name
 from dpbt.privacy import keys
 
-VERSION = 5
-"""Of the tables, in `PRAGMA user_version`."""
-
 TABLES = (
     "CREATE TABLE run (name TEXT PRIMARY KEY, words TEXT NOT NULL)",
     "CREATE TABLE release (part TEXT PRIMARY KEY, arrays BLOB NOT NULL)",
     "CREATE TABLE keys (words BLOB NOT NULL)",
-    f"PRAGMA user_version = {VERSION}",
 )
 
 AGAIN = "its run cannot go on; begin one with a new key and another checkpoint; pay for it"
@@ -116,29 +112,33 @@ class Checkpoint:
             made = False
         opened = path.stat()
         _check_private(path)
-        with self._errors():
-            self._database = sqlite3.connect(path, timeout=0, isolation_level=None)
-            # One process has the file until it closes it, and nothing is left of deleted keys.
-            for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = TRUNCATE"):
-                self._database.execute(f"PRAGMA {pragma}")
-            self._database.execute("PRAGMA secure_delete = ON")
-            self._database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no release
-            with self._transaction():
-                if not (path.exists() and os.path.samestat(opened, path.stat())):
-                    raise in_use(path)  # another run gave up its file meanwhile
-                [(version,)] = self._database.execute("PRAGMA user_version")
-                tables = self._database.execute("SELECT name FROM sqlite_schema").fetchall()
-                if not tables and not made:
-                    raise ValueError(f"{path}: cut off, and {AGAIN}")
-                if not tables:
-                    for table in TABLES:
-                        self._database.execute(table)
-                elif version != VERSION:
-                    raise ValueError(
-                        f"{path}: no checkpoint that this dpbt reads; go on with the dpbt that its "
-                        "run began with"
-                    )
-                self.begun = bool(self._names())
+        self.begun = False
+        self._database = sqlite3.connect(path, timeout=0, isolation_level=None)
+        try:
+            self._open(opened, made)
+        except OSError:
+            if made:  # a full disk leaves no file that looks cut off
+                self.__exit__()
+            raise
+
+    def _open(self, opened: os.stat_result, made: bool) -> None:
+        """Take the file, and make its tables if it is new."""
+        # One process has the file until it closes it, nothing is left of deleted keys, and a crash
+        # undoes no release.
+        for pragma in (
+            *("locking_mode = EXCLUSIVE", "journal_mode = TRUNCATE"),
+            *("secure_delete = ON", "synchronous = EXTRA"),
+        ):
+            self._execute(f"PRAGMA {pragma}")
+        with self._errors(), self._transaction():
+            if not (self.path.exists() and os.path.samestat(opened, self.path.stat())):
+                raise in_use(self.path)  # another run gave up its file meanwhile
+            tables = self._execute("SELECT name FROM sqlite_schema")
+            if not tables and not made:
+                raise ValueError(f"{self.path}: cut off, and {AGAIN}")
+            for table in () if tables else TABLES:
+                self._execute(table)
+            self.begun = bool(self._names())
 
     def __enter__(self) -> Self:
         return self
@@ -159,9 +159,7 @@ class Checkpoint:
         Raises:
             ValueError: for a run without keys.
         """
-        with self._errors():
-            found = self._database.execute("SELECT words FROM keys").fetchall()
-        if found:
+        if found := self._execute("SELECT words FROM keys"):
             words = jnp.asarray(np.frombuffer(found[0][0], "<u4").astype(np.uint32).reshape(2, 8))
             self._own = tuple(jax.random.wrap_key_data(words, impl=keys.CHACHA20))
         elif self.begun:
@@ -225,15 +223,12 @@ class Checkpoint:
 
     def finish(self) -> None:
         """Delete the keys, once the model is written."""
-        with self._errors():
-            self._database.execute("DELETE FROM keys")
+        self._execute("DELETE FROM keys")
 
     @property
     def rounds(self) -> int:
         """How many of the first rounds it has."""
-        with self._errors():
-            rows = self._database.execute("SELECT part FROM release")
-            return sum(part.isdecimal() for (part,) in rows)
+        return sum(part.isdecimal() for (part,) in self._execute("SELECT part FROM release"))
 
     def get(self, part: str) -> tuple[Releases, np.float32] | None:
         """(release, cap) of "prologue", of "epilogue", or of a round by its number; None if new.
@@ -241,10 +236,8 @@ class Checkpoint:
         Raises:
             ValueError: if it was damaged.
         """
-        with self._errors():
-            rows = self._database.execute("SELECT arrays FROM release WHERE part = ?", [part])
-            found = rows.fetchone()
-        return None if found is None else self._unpacked(found[0])
+        found = self._execute("SELECT arrays FROM release WHERE part = ?", part)
+        return self._unpacked(found[0][0]) if found else None
 
     def add(self, part: str, release: Mapping[str, np.ndarray], cap: float) -> None:
         """Put a release, and the public bound on the weights of its round, on the disk.
@@ -261,13 +254,11 @@ class Checkpoint:
                     "publish neither"
                 )
             return
-        with self._errors():
-            self._database.execute("INSERT INTO release VALUES (?, ?)", [part, packed])
+        self._execute("INSERT INTO release VALUES (?, ?)", part, packed)
 
     def _names(self) -> dict[str, str]:
         """What names the run; empty for a new one."""
-        with self._errors():
-            return dict(self._database.execute("SELECT name, words FROM run"))
+        return dict(self._execute("SELECT name, words FROM run"))
 
     def _unpacked(self, packed: bytes) -> tuple[Releases, np.float32]:
         """What `_packed` packed; ValueError naming the file for anything else."""
@@ -280,6 +271,10 @@ class Checkpoint:
 
     def _damaged(self, words: object) -> ValueError:
         return ValueError(f"{self.path}: no checkpoint, or damaged ({words}); {AGAIN}")
+
+    def _execute(self, command: str, *values: Any) -> list[Any]:
+        with self._errors():
+            return self._database.execute(command, values).fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -4,13 +4,14 @@ Public arguments are refused by name. Of private ones only the number of rows is
 not shown.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.types import (
     REPLACE_ONE,
-    AnyArray,
     Array,
     Recipe,
     Table,
@@ -29,20 +30,16 @@ def on_device(table: Table) -> Table:
     Raises:
         ValueError: as `as_array`.
     """
-    splits = table.splits
-    if splits is not None:
-        fields = {name: array for name, array in splits._asdict().items() if array is not None}
-        arrays = {name: as_array(f"splits.{name}", array) for name, array in fields.items()}
-        splits = splits._replace(**arrays)
-    weight = None if table.weight is None else as_array("table.weight", table.weight)
-    return Table(
-        as_array("table.bins", table.bins),
-        as_array("table.target", table.target),
-        as_array("table.present", table.present),
-        splits,
-        weight,
-        None if table.declared is None else as_array("table.declared", table.declared),
-    )
+
+    def arrays(name: str, held: Any) -> Any:
+        fields = {field: array for field, array in held._asdict().items() if array is not None}
+        fields.pop("splits", None)
+        return held._replace(
+            **{field: as_array(f"{name}.{field}", array) for field, array in fields.items()}
+        )
+
+    splits = None if table.splits is None else arrays("splits", table.splits)
+    return arrays("table", table)._replace(splits=splits)
 
 
 def check_table(table: object) -> None:
@@ -86,10 +83,11 @@ def check_precision() -> None:
 
 
 def check_run(table: object, recipe: object) -> None:
-    """Check the types of what a run reads, and that the recipe holds one setting; traceable.
+    """Check what every run reads, and that the recipe holds one setting; traceable.
 
     Raises:
-        ValueError: saying what was expected, or as `check_precision`.
+        ValueError: saying what was expected, or as `check_precision` and `check_same_rows`. Also
+            for a site that two parts of the run draw.
     """
     check_precision()
     check_table(table)
@@ -104,9 +102,29 @@ def check_run(table: object, recipe: object) -> None:
             "a run takes one setting, and the recipe holds several; vmap dpbt.boost over it, "
             "or take one by dpbt.recipes.setting(recipe, index)"
         )
-    _check_response(_dtype(table.target), recipe)
-    if table.weight is not None:
-        _check_weight(table.weight, recipe)
+    parts = recipe.learner.parts
+    if len(parts) > 1:
+        drawn = {part: [draw.site for draw in pricing.sites(recipe, part)] for part in parts}
+        boundary.check_sites(**drawn)
+
+    # The arrays of the table.
+    check_same_rows(table)
+    response = recipe.learner.hypotheses.response
+    dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
+    for name, dtype in dtypes.items():
+        given = getattr(table, name)
+        array = given if given is None or hasattr(given, "dtype") else np.asarray(given)
+        if array is not None and (array.dtype != dtype or array.ndim != 1):
+            raise ValueError(
+                f"table.{name} must be {dtype} of rank 1, got {dtype_and_rank(array)}; "
+                f"{recipe.name} predicts {response.words}, so give dpbt.table and the recipe the "
+                "same target="
+            )
+    if table.weight is not None and recipe.weight_update.coupled:
+        raise ValueError(
+            f"{recipe.name} keeps the total weight of its rows, so rows have no weights of their "
+            "own there; recipes.auto and recipes.bdpe take them"
+        )
 
 
 def check_independent(recipe: Recipe) -> None:
@@ -136,40 +154,6 @@ def check_independent(recipe: Recipe) -> None:
         )
 
 
-def _dtype(array: AnyArray) -> str:
-    return str(array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype)
-
-
-def _check_response(dtype: str, recipe: Recipe) -> None:
-    """Refuse a table whose target is of another kind than what the recipe predicts.
-
-    Raises:
-        ValueError: saying how to declare it.
-    """
-    response = recipe.learner.hypotheses.response
-    if dtype != response.dtype:
-        raise ValueError(
-            f"{recipe.name} predicts {response.words}, so table.target must be {response.dtype}, "
-            f"got {dtype}; give dpbt.table and the recipe the same target="
-        )
-
-
-def _check_weight(weight: AnyArray, recipe: Recipe) -> None:
-    """Refuse weights of rows that no mechanism of the recipe is calibrated for.
-
-    Raises:
-        ValueError: for weights that are no float32 of rank 1, and for a weight update whose weights
-            depend on all rows.
-    """
-    if _dtype(weight) != "float32" or np.ndim(weight) != 1:
-        raise ValueError(f"table.weight must be float32 of rank 1, got {dtype_and_rank(weight)}")
-    if recipe.weight_update.coupled:
-        raise ValueError(
-            f"{recipe.name} keeps the total weight of its rows, so rows have no weights of their "
-            "own there; recipes.auto and recipes.bdpe take them"
-        )
-
-
 def check_transcript(transcript: object) -> None:
     """Check that an argument is a transcript, each of whose sites one part of the run drew.
 
@@ -184,58 +168,47 @@ def check_transcript(transcript: object) -> None:
     boundary.check_sites(**transcript._asdict())
 
 
-def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> None:
-    """Refuse what one fit cannot take.
-
-    Of what is private the check reads only the number of present rows, and says only that it is
-    beyond a bound.
+def check(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Array | None:
+    """Refuse what one fit cannot take, as far as that reads no private row.
 
     Args:
         key: one typed key.
-        table: on the device. Its hypotheses must be able to read it, and at most `rows` rows may
-            be present. Under replace-one its capacity must be at least `rows`.
+        table: on the device, as `check_run` takes it. The hypotheses must be able to read it.
         recipe: one setting.
         public_key: another typed key, or None.
 
-    Raises:
-        ValueError: if one of these does not hold.
-    """
-    check_kind(key, table, recipe, public_key)
-    check_same_rows(table)
-    check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
-
-
-def check_kind(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> None:
-    """`check` but for the number of rows: what reads no private row.
+    Returns:
+        The public key, if the recipe draws public structure; None if it draws none.
 
     Raises:
-        ValueError: as `check`.
+        ValueError: if one of these does not hold. Also for classes or a range that were declared
+            otherwise than the recipe's, and a site that is withheld and not drawn.
     """
-    _, target, present = table[:3]
     keys.check(key)
-    expected = {"target": recipe.learner.hypotheses.response.dtype, "present": "bool"}
-    for (name, dtype), array in zip(expected.items(), (target, present), strict=True):
-        if array.dtype != dtype or array.ndim != 1:
-            got = dtype_and_rank(array)
-            raise ValueError(f"table.{name} must be {dtype} of rank 1, got {got}")
     recipe.learner.hypotheses.check(table)
-    _check_declared(table, recipe)
-    _check_public_key(key, public_key)
-
-
-def _check_declared(table: Table, recipe: Recipe) -> None:
-    """Refuse a table whose classes or range were declared otherwise than the recipe's.
-
-    Raises:
-        ValueError: saying so; both are public.
-    """
-    if table.declared is None or recipe.target is None:
-        return
-    if not np.array_equal(np.asarray(table.declared), fingerprint(recipe.target)):
+    told, target = table.declared, recipe.target
+    both = told is not None and target is not None
+    if both and not np.array_equal(np.asarray(told), fingerprint(target)):
         raise ValueError(
             "the table was made with another target than the recipe's: other classes, another "
             "order of them, or another range; give both the same target="
         )
+    check_independent(recipe)
+
+    # The public key, which is independent of the secret one.
+    if public_key is not None:
+        keys.check(public_key, "public_key")
+        same_kind = keys.kind(key) == keys.kind(public_key)
+        if same_kind and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key)):
+            raise ValueError("public_key must be independent of key: what it says is published")
+    draws = [draw for part in recipe.learner.parts for draw in pricing.sites(recipe, part)]
+    names = {draw.site for draw in draws}
+    if unknown := set(recipe.learner.traits.withheld) - names:
+        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(names)}")
+    public = [draw.site for draw in draws if draw.mechanism.public]
+    if public and public_key is None:
+        raise boundary.no_public_key(public[0])
+    return public_key if public else None
 
 
 def check_same_rows(table: Table) -> None:
@@ -247,39 +220,6 @@ def check_same_rows(table: Table) -> None:
     weight = () if table.weight is None else (table.weight,)
     if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
         raise ValueError("bins, target, present and weight must have the same rows, and do not")
-
-
-def public_key_of(recipe: Recipe, public_key: Array | None) -> Array | None:
-    """The public key, if the recipe draws public structure; None if it draws none.
-
-    Raises:
-        ValueError: if it draws some and has no key for it, or if the learner withholds a site that
-            it does not draw.
-    """
-    sites = [draw for part in recipe.learner.parts for draw in pricing.sites(recipe, part)]
-    names = {draw.site for draw in sites}
-    if unknown := set(recipe.learner.traits.withheld) - names:
-        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(names)}")
-    public = [draw.site for draw in sites if draw.mechanism.public]
-    if public and public_key is None:
-        raise boundary.no_public_key(public[0])
-    return public_key if public else None
-
-
-def _check_public_key(key: Array, public_key: Array | None) -> None:
-    """Refuse a public key that is no key, or that is the secret one.
-
-    A missing public key is refused by `boundary.sample`, where a draw asks for it.
-
-    Raises:
-        ValueError: saying which.
-    """
-    if public_key is None:
-        return
-    keys.check(public_key, "public_key")
-    same_kind = keys.kind(key) == keys.kind(public_key)
-    if same_kind and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key)):
-        raise ValueError("public_key must be independent of key: what it says is published")
 
 
 def check_rows(present: int, capacity: int, recipe: Recipe) -> None:

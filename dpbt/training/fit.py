@@ -6,20 +6,20 @@ passes over a table in blocks.
 """
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
-from dpbt.common.types import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
+from dpbt.common.types import Array, Hypotheses, Recipe, Table, Transcript
 from dpbt.common.validate import is_traced, positive
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing
 from dpbt.privacy.filter import Filter
 from dpbt.release.model import Model
-from dpbt.training import blocks, checks, compiling, step
+from dpbt.training import blocks, checks, step
 from dpbt.training.blocks import Pay, Report
 from dpbt.training.boosting import model_of, sampled, without_withheld
 from dpbt.training.checkpoint import Checkpoint
@@ -67,8 +67,8 @@ def fit(
         checkpoint: a file that keeps what was released so far, of a table in blocks. A run that was
             stopped goes on from there. What it holds may be published.
         memory: bytes that the process may take, Python and JAX among them. A table in memory has a
-            sixteenth of them for rounds side by side; one in blocks has blocks that fit, and scores
-            in memory or else in an unnamed file.
+            sixteenth of them for rounds side by side; one in blocks has blocks that fit beside the
+            scores of all rows.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
         progress: called with a `blocks.Progress` before the rounds of each pass over blocks.
 
@@ -93,17 +93,8 @@ def fit(
         keys.check(key)
         filter.check(recipe, None if checkpoint is None else key)
         pay = filter.paying(recipe, key)
-    model = learn(
-        key,
-        table,
-        recipe,
-        public_key,
-        pay=pay,
-        checkpoint=checkpoint,
-        memory=memory,
-        threads=threads,
-        progress=progress,
-    )
+    in_blocks: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
+    model = learn(key, table, recipe, public_key, pay=pay, memory=memory, **in_blocks)
     keys.warn_of_research(key)
     return model
 
@@ -115,10 +106,9 @@ def learn(
     public_key: Array | None = None,
     *,
     pay: Pay | None = None,
-    checkpoint: str | Path | Checkpoint | None = None,
     memory: float = MEMORY,
-    threads: int | None = None,
-    progress: Report | None = None,
+    checkpoint: str | Path | Checkpoint | None = None,
+    **in_blocks: Any,
 ) -> Model:
     """`fit` for callers that warn of a research key, and hold a checkpoint, in their own words.
 
@@ -135,8 +125,8 @@ def learn(
             "map dpbt.boost over keys, tables and recipes, and take boosted.model(table, recipe)"
         )
     if isinstance(table, BlockTable):
-        given = {"memory": memory, "threads": threads, "progress": progress}
-        return blocks.learn(key, table, recipe, public_key, pay=pay, checkpoint=checkpoint, **given)
+        in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint}
+        return blocks.learn(key, table, recipe, public_key, **in_blocks)
     if checkpoint is not None:
         raise ValueError("checkpoint is for tables in blocks, which dpbt.convert writes")
 
@@ -144,8 +134,7 @@ def learn(
     checks.check_run(table, recipe)
     table = checks.on_device(table)
     checks.check(key, table, recipe, public_key)
-    checks.check_independent(recipe)
-    checks.public_key_of(recipe, public_key)
+    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
     limit = float(positive("memory", memory))
     if pay is not None:
         pay(None)
@@ -155,8 +144,7 @@ def learn(
     batch = 0
     if recipe.independent:
         batch = int(np.clip(limit / 16 / _side_by_side_bytes(table, recipe), 1, 64))
-    run = _compiled_for(padded, room)
-    transcript, hypotheses, intercept = run(key, padded, room, public_key, batch=batch)
+    transcript, hypotheses, intercept = _compiled(key, padded, room, public_key, batch=batch)
     return model_of(transcript, hypotheses, intercept, recipe, table, keys.kind(key))
 
 
@@ -174,27 +162,8 @@ _Ran = tuple[Transcript, Hypotheses, Array]
 def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None, batch: int) -> _Ran:
     """A run in one program."""
     ran = sampled(key, step.prepared_table(table, recipe), recipe, public_key, batch)
-    transcript = without_withheld(Transcript(*ran.kept), recipe.learner)
-    return transcript, ran.hypotheses, ran.line[1]
+    transcript = without_withheld(Transcript(*ran.kept), recipe.learner)  # may be of many rows
+    return transcript, ran.hypotheses, ran.intercept
 
 
 _compiled = jax.jit(_run, static_argnames="batch")
-_compiled_sooner = jax.jit(_run, static_argnames="batch", compiler_options=compiling.OLDER_EMITTER)
-
-
-def _compiled_for(table: Table, recipe: Recipe) -> Callable[..., _Ran]:
-    """The program that runs a recipe on a table, compiled sooner where the run is short.
-
-    Only oblivious and random trees are compiled sooner, and 1-rules on weights of their own row.
-    Their releases are the same, bit for bit, as they are draws from exact sums. Those of a number
-    are not, as the start and the unit that follow from its histogram round in another way. So do
-    scores of greedy trees, and programs of LazyBB take longer to compile. The choice follows from
-    what is public.
-    """
-    device = next(iter(table.bins.devices()))
-    short = compiling.is_short(int(recipe.rows), recipe.capacity)
-    learner = recipe.learner
-    exact = pricing.in_one_pass(recipe)
-    same_bits = exact and learner.hypotheses.response != NUMBER
-    sooner = short and same_bits and compiling.may_choose(device.platform)
-    return _compiled_sooner if sooner else _compiled

@@ -11,27 +11,20 @@ How it fits into memory is a plan from public numbers, and not a limit that the 
 """
 
 import collections
-import dataclasses
 import math
-import os
 import queue
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.storage import naming
 from dpbt.common.types import (
-    AnyArray,
     Array,
     Given,
     Prepared,
-    Public,
     Recipe,
     Release,
     Splits,
@@ -68,25 +61,22 @@ _OUTPUT_BYTES = 36
 the end, one by one, stacked, and filled up and scaled."""
 
 
-@dataclasses.dataclass(frozen=True)
-class MemoryPlan:
+class MemoryPlan(NamedTuple):
     """How a run fits into memory.
 
     Attributes:
         block: the most rows of a slice.
         threads: how many slices are worked on at once.
-        scratch: whether scores lie in a file instead of in memory.
         rounds: the most rounds that one pass serves.
     """
 
     block: int
     threads: int
-    scratch: bool
     rounds: int = 1
 
 
 def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> MemoryPlan:
-    """The largest slices that fit into the memory, with scores in memory if they fit as well.
+    """The largest slices that fit into the memory beside the scores of all rows.
 
     Where rounds do not depend on each other, as many of them are made in a pass as fit beside
     slices of a good size.
@@ -107,13 +97,14 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
     sums = _pass_numbers(table, recipe) * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
     outputs = sum(spec.output.size for spec in pricing.sites(recipe, "rounds"))
     model = _OUTPUT_BYTES * int(recipe.rounds) * outputs
-    left = memory - BASE_BYTES - model - sums - threads * together
+    left = memory - BASE_BYTES - model - sums - threads * together - scores * table.capacity
     if left < each * _MIN_BLOCK:
         least = (memory - left + each * _MIN_BLOCK) / 2**20
         raise ValueError(
             f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB; the model "
-            f"takes {model / 2**20:.0f} MB of it and the sums of a pass "
-            f"{(sums + threads * together) / 2**20:.0f} MB, which less depth and fewer rounds lower"
+            f"takes {model / 2**20:.0f} MB of it, the sums of a pass "
+            f"{(sums + threads * together) / 2**20:.0f} MB, which less depth and fewer rounds "
+            "lower, and the scores 4 bytes a row and class"
         )
 
     # More rounds in a pass, beside good slices.
@@ -122,14 +113,9 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
         rounds = int(np.clip(1 + (left - each * _GOOD_BLOCK) // sums, 1, int(recipe.rounds)))
         left -= (rounds - 1) * sums
 
-    # Scores in memory, beside good slices.
-    largest = min(_MAX_BLOCK, _MAX_SCORES // classes, table.rows_per_block)
-    largest = max(largest, _MIN_BLOCK)
-    all_scores = scores * table.capacity
-    scratch = all_scores > max(left - each * min(largest, _GOOD_BLOCK), 0)
-    rows = (left if scratch else left - all_scores) / each
-    block = 2 ** int(np.log2(np.clip(rows, 1, largest)))
-    return MemoryPlan(max(block, _MIN_BLOCK), threads, scratch, rounds)
+    largest = max(min(_MAX_BLOCK, _MAX_SCORES // classes, table.rows_per_block), _MIN_BLOCK)
+    block = 2 ** int(np.log2(np.clip(left / each, 1, largest)))
+    return MemoryPlan(max(block, _MIN_BLOCK), threads, rounds)
 
 
 def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
@@ -144,16 +130,7 @@ def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
 
 def _pass_numbers(table: BlockTable, recipe: Recipe) -> int:
     """How many numbers a round sums up and draws in its largest pass."""
-    once = {}
-    if recipe.learner.prologue is not None:
-        once = {spec.site: spec.output for spec in pricing.sites(recipe, "prologue")}
-
-    def asked(prologue: Release) -> Any:
-        public, _ = step.opened(recipe, prologue)
-        context = step.begun(recipe, public, jnp.float32(0), jnp.int32(0))
-        return step.specs("rounds", recipe, step.dummy_row(table), context, {})
-
-    found = jax.eval_shape(asked, once)
+    found = jax.eval_shape(lambda: step.of_a_round(recipe, step.dummy_row(table))[1])
     stages = pricing.stages(recipe, "rounds")
     public = sum(draw.output.size for draw in found.values() if draw.mechanism.public)
 
@@ -189,20 +166,14 @@ class Batch(NamedTuple):
     """What is public in the B rounds of a pass; a prologue and an epilogue are one of one.
 
     Attributes:
-        public: what is public in all rounds.
-        bound: f32[], an upper bound on the scores of all rows.
-        numbers: i32[B], the numbers of the rounds; as other arrays of B rounds, of JAX or NumPy.
-        structures: of the rounds, with a leading axis; None where the learner has none.
+        context: of all rounds; their numbers and structures have a leading axis.
         sites: the public randomness of the rounds, and what earlier stages of them released, with a
             leading axis.
         pending: (structures, hypotheses) that the scores do not have yet, with a leading axis; None
             in a later stage, where the scores have them, and where no scores are read.
     """
 
-    public: Public
-    bound: Array
-    numbers: AnyArray
-    structures: Any
+    context: Context
     sites: Release
     pending: Any
 
@@ -226,7 +197,7 @@ def _sums_of_slice(
     wanted: tuple[str, ...],
 ) -> Any:
     """(new scores or None, sums, cap); compiled once for a shape."""
-    learner = recipe.learner
+    learner, context = recipe.learner, batch.context
     rows = rows_of(block, splits, recipe)
 
     def add(number: Any, scores: Array) -> Array:
@@ -240,7 +211,6 @@ def _sums_of_slice(
     if read is None:
         axes = learner.hypotheses.response.axes
         read = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-    context = Context(batch.public, batch.bound, batch.public.round)
     weighed = step.weigh(part, recipe, rows, read, context)
 
     def one(entry: tuple[Array, Any, Release, Array]) -> Any:
@@ -250,8 +220,8 @@ def _sums_of_slice(
         given = Given(sites, key, place)
         return boundary.sums(pricing.program_of(learner, part), wanted, given, view)
 
-    entries = batch.numbers, batch.structures, batch.sites, noise
-    if len(batch.numbers) > 1:
+    entries = context.number, context.structure, batch.sites, noise
+    if len(noise) > 1:
         sums = jax.lax.map(one, entries)
     else:  # a single one needs no loop
         sums = one(jax.tree.map(lambda array: array[0], entries))
@@ -271,48 +241,41 @@ class Passes:
     finds a changed block raises a ValueError, and nothing is drawn from its sums.
     """
 
-    def __init__(
-        self,
-        table: BlockTable,
-        recipe: Recipe,
-        plan: MemoryPlan,
-        folder: Path,
-        progress: Callable[[int, int], None] = lambda done, all: None,
-        place: int = 0,
-    ):
-        """Compare every block with its checksum.
+    def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, place: int = 0):
+        """Make room for the rows that are worked on.
 
         Args:
             table: the rows.
             recipe: one setting.
             plan: how it fits into memory.
-            folder: where a file of scores may lie.
-            progress: called with how many blocks were compared, and how many there are.
             place: of the first row among those of all processes.
-
-        Raises:
-            ValueError: naming a block that is not what its manifest says.
-            OSError: if a block cannot be read, or the disk has no room for scores.
         """
         self._table, self._recipe, self._plan = table, recipe, plan
         self._splits = jax.tree.map(jnp.asarray, table.splits)
         self._pool = ThreadPoolExecutor(plan.threads)
-        for number, _ in enumerate(self._pool.map(table.verify, range(len(table.blocks))), 1):
-            progress(number, len(table.blocks))
         self._slices = list(_slices(table, plan.block, place))
         self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
         for _ in range(plan.threads):
             self._rooms.put(table.room(plan.block))
-        self._scores: Any = [None] * len(self._slices)
-        if plan.scratch:
-            axes = recipe.learner.hypotheses.response.axes
-            self._scores = _in_file((len(self._slices), *axes, plan.block), folder)
+        self._scores: list[Any] = [None] * len(self._slices)
 
     def __enter__(self) -> "Passes":
         return self
 
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(cancel_futures=True)
+
+    def verified(self) -> Iterator[int]:
+        """Compare every block with its checksum; yields how many were compared.
+
+        Raises:
+            ValueError: naming a block that is not what its manifest says.
+            OSError: if a block cannot be read.
+        """
+        for number, _ in enumerate(
+            self._pool.map(self._table.verify, range(len(self._table.blocks)))
+        ):
+            yield number + 1
 
     def start(self, start: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
@@ -342,10 +305,7 @@ class Passes:
             rows = self._rooms.get()
             try:
                 self._table.read(piece.block, piece.first, piece.rows, rows, columns)
-                # A copy of scores in a file, as the program writes to the memory of the old ones.
                 scores = self._scores[piece.number] if scored else None
-                if isinstance(scores, np.ndarray):
-                    scores = jnp.array(scores)
                 words = np.array([piece.place >> 32, piece.place & (2**32 - 1)], np.uint32)
                 found = _summed(rows, scores, noise, words, *told, part, stage)
                 # JAX reads `rows` in place, so they are free when all outputs are there.
@@ -370,7 +330,7 @@ class Passes:
         if reads is None:
             return None
         asked = []
-        for structures in (batch.structures, *(batch.pending or ())[:1]):
+        for structures in (batch.context.structure, *(batch.pending or ())[:1]):
             rounds = jax.tree.leaves(structures)[0].shape[0] if structures is not None else 0
             asked += [reads(jax.tree.map(lambda a, k=k: a[k], structures)) for k in range(rounds)]
         return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()
@@ -394,17 +354,3 @@ def _slices(table: BlockTable, size: int, place: int) -> Iterator[Slice]:
             count = min(size, rows - first)
             yield Slice(number, block, first, count, place)
             number, place = number + 1, place + count
-
-
-def _in_file(shape: tuple[int, ...], folder: Path) -> np.ndarray:
-    """f32[...] in a file of mode 0600 without a name, which the system drops with the process.
-
-    Raises:
-        OSError: naming the folder, if the disk has no room for it.
-    """
-    size = 4 * math.prod(shape)
-    with naming(folder), tempfile.TemporaryFile(dir=folder) as file:
-        getattr(os, "posix_fallocate", lambda handle, _, size: os.ftruncate(handle, size))(
-            file.fileno(), 0, size
-        )
-        return np.asarray(np.memmap(file, np.float32, "r+", shape=shape))

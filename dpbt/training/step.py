@@ -27,7 +27,7 @@ from dpbt.data.blocks import BlockTable
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.sensitivity import counted_weights
-from dpbt.training.checks import check_run, check_same_rows
+from dpbt.training.checks import check_run
 
 
 class Context(NamedTuple):
@@ -105,11 +105,15 @@ def view(
 ) -> View:
     """What the program of a part reads, with what the structure of a round says of each row."""
     weights, cap = weighed
-    _, _, number, structure = context
-    public = context.public._replace(cap=cap, round=number, structure=structure)
     if part == "rounds":
-        rows = placed(recipe.learner, structure, rows)
-    return View(rows, weights, recipe.params, public)
+        rows = placed(recipe.learner, context.structure, rows)
+    return View(rows, weights, recipe.params, public_of(context, cap))
+
+
+def public_of(context: Context, cap: Array) -> Public:
+    """What is public when the rows of a part are weighed."""
+    _, _, number, structure = context
+    return context.public._replace(cap=cap, round=number, structure=structure)
 
 
 def placed(learner: WeakLearner, structure: Any, rows: Prepared) -> Prepared:
@@ -140,6 +144,16 @@ def specs(
     """What the draws of a part ask for, after the draws that `release` has; traceable."""
     read = _dummy_view(part, recipe, dummy, context)
     return boundary.describe(pricing.program_of(recipe.learner, part), read, release)
+
+
+def of_a_round(recipe: Recipe, table: Table) -> tuple[Context, dict[str, DrawSpec]]:
+    """A round after a prologue of zeros, and what its draws ask for; traceable."""
+    prologue = {}
+    if recipe.learner.prologue is not None:
+        prologue = {spec.site: spec.zeros for spec in pricing.sites(recipe, "prologue")}
+    public, _ = opened(recipe, prologue)
+    context = begun(recipe, public, jnp.float32(0), jnp.int32(0))
+    return context, specs("rounds", recipe, table, context, {})
 
 
 def public_draws(part: str, recipe: Recipe, dummy: Table, context: Context, key: Array) -> Release:
@@ -210,11 +224,9 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
     """The table laid out for the loops, with the rows that count.
 
     Raises:
-        ValueError: as `checks.check_run`; and if bins, target and present have different rows. No
-            length is shown.
+        ValueError: as `checks.check_run`; and if the hypotheses leave weights of rows out.
     """
     check_run(table, recipe)
-    check_same_rows(table)
     prepared = recipe.learner.hypotheses.prepare(table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
         raise ValueError(

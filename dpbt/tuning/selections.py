@@ -213,15 +213,6 @@ def program_of(
     return program
 
 
-def _line_of(program: Program, params: Noise, recipe: Recipe) -> Line:
-    """The line of a score's draw, as its program describes it on a table of one row."""
-    nobody = jnp.zeros(1, bool)
-    rows = Table(jnp.zeros((1, 1), jnp.uint8), nobody, nobody)
-    view = View(rows, jnp.zeros(1, jnp.float32), params, recipe.public())
-    spec = boundary.describe(program, view)[SITE]
-    return pricing.line_of(spec, params.noise, recipe.max_rows_per_user)
-
-
 # Choices.
 
 
@@ -369,7 +360,14 @@ def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     programs = tuple(
         program_of(score, noise, first.relation, loss_of(score, each)) for each in single
     )
-    return Plan(choice, score, params, _line_of(programs[0], params, first), programs)
+
+    # The line of the score's draw, as its program describes it on a table of one row.
+    nobody = jnp.zeros(1, bool)
+    rows = Table(jnp.zeros((1, 1), jnp.uint8), nobody, nobody)
+    view = View(rows, jnp.zeros(1, jnp.float32), params, first.public())
+    spec = boundary.describe(programs[0], view)[SITE]
+    line = pricing.line_of(spec, params.noise, first.max_rows_per_user)
+    return Plan(choice, score, params, line, programs)
 
 
 def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> Ledger:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
 from experiments.common import commands, results
 

@@ -1,19 +1,19 @@
 """What the command lines of the experiments share: a parser and common options.
 
-`dpbt.cli.options` says what a command is.
+`dpbt.cli.shared` says what a command is.
 """
 
 import argparse
 from pathlib import Path
 
-from dpbt.cli import options as shared
-from dpbt.cli.options import add_commands as add_commands
-from dpbt.cli.options import add_count as add_count
-from dpbt.cli.options import add_seed as add_seed
-from dpbt.cli.options import finite as finite
-from dpbt.cli.options import positive as positive
-from dpbt.cli.options import share as share
-from dpbt.cli.options import whole as whole
+from dpbt.cli import shared
+from dpbt.cli.shared import add_commands as add_commands
+from dpbt.cli.shared import add_count as add_count
+from dpbt.cli.shared import add_seed as add_seed
+from dpbt.cli.shared import finite as finite
+from dpbt.cli.shared import positive as positive
+from dpbt.cli.shared import share as share
+from dpbt.cli.shared import whole as whole
 from dpbt.sweeps import runner
 from experiments.common.cache import NOTE
 

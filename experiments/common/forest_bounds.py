@@ -104,40 +104,6 @@ def accuracy(stated: Points, present: Array) -> Array:
     return _mean_over_rows(stated.right, present)
 
 
-def fraction_above(values: Array, margin: Numbers, present: Array) -> Array:
-    """f32[]: mu, the fraction of rows whose goodness or weight is at least 1/2 + margin."""
-    return _mean_over_rows(values >= 0.5 + margin, present)
-
-
-def _phi(height: Numbers, delta: Numbers, big_k: Numbers) -> AnyArray:
-    """The phi of `overfitting`."""
-    return delta / (2 * (4 + delta) * jnp.exp2(jnp.asarray(height, jnp.float32)) * big_k)
-
-
-def overfitting(
-    rows: Numbers, trees: Numbers, height: Numbers, delta: Numbers, big_k: Numbers
-) -> Array:
-    """The probability that all theorems lose on unseen rows.
-
-    It is 2^(h + 3) k exp(-2 n phi^2) with phi = delta / (2 (4 + delta) 2^h K). Consider the leaves
-    with n / (2^h K) rows or more, and their shares on n unseen rows and on the training rows. It is
-    at least the probability that these differ by more than delta / 2 in some leaf of the forest.
-    """
-    doublings = jnp.exp2(jnp.asarray(height, jnp.float32) + 3)
-    return doublings * trees * jnp.exp(-2 * rows * _phi(height, delta, big_k) ** 2)
-
-
-def _trees_needed(rows: Numbers, delta: Numbers, big_c: Numbers) -> AnyArray:
-    """(1 + C) ln n / (2 delta^2)."""
-    variance = 2 * jnp.asarray(delta, jnp.float32) ** 2
-    return (1 + big_c) * jnp.log(jnp.asarray(rows, jnp.float32)) / variance
-
-
-def _almost(rows: Numbers, big_c: Numbers) -> Array:
-    """1 - n^-C."""
-    return 1 - jnp.asarray(rows, jnp.float32) ** (-jnp.asarray(big_c, jnp.float32))
-
-
 def _mix(x: Numbers) -> Numbers:
     """2x - 2x^2: one minus the mean weight that an average accuracy of 1 - x guarantees."""
     return 2 * x - 2 * x**2
@@ -165,48 +131,6 @@ def _coins(voting: str, rows: Numbers, c: Numbers) -> Array | float:
     return 1 - jnp.exp(-2 * rows * jnp.asarray(c, jnp.float32) ** 2)
 
 
-def by_points(
-    mu: Numbers,
-    rows: Numbers,
-    delta: Numbers,
-    big_c: Numbers,
-    *,
-    height: Numbers | None = None,
-    big_k: Numbers | None = None,
-) -> Bound:
-    """Theorem 5.3: without privacy, error at most 1 - mu (majority voting and threshold averaging).
-
-    Args:
-        mu: the fraction of rows with goodness (majority) or weight (threshold) at least 1/2 +
-            delta, or 1/2 + delta + 1/K for unseen rows: see `fraction_above`.
-        rows: n.
-        delta: in (0, 1/2).
-        big_c: C; the empirical error's probability is 1 - n^-C.
-        height: h, with `big_k`, for the generalisation error; leave both out for the empirical
-            error.
-        big_k: K.
-    """
-    error = 1 - jnp.asarray(mu, jnp.float32)
-    return _without_privacy(error, 1.0, rows, delta, big_c, height, big_k)
-
-
-def _without_privacy(
-    error: Any,
-    coins: Array | float,
-    rows: Numbers,
-    delta: Numbers,
-    big_c: Numbers,
-    height: Numbers | None,
-    big_k: Numbers | None,
-) -> Bound:
-    """The bound on an error; for unseen rows it takes more trees, and has a smaller probability."""
-    seen = _almost(rows, big_c) * coins
-    if height is None or big_k is None:
-        return Bound(_trees_needed(rows, delta, big_c), error, seen)
-    trees = _trees_needed(rows, delta / 2, big_c)
-    return Bound(trees, error, seen - overfitting(rows, trees, height, delta, big_k))
-
-
 def by_accuracy(
     voting: str,
     epsilon: Numbers,
@@ -215,95 +139,27 @@ def by_accuracy(
     big_c: Numbers,
     *,
     c: Numbers = 0.0,
-    height: Numbers | None = None,
-    big_k: Numbers | None = None,
 ) -> Bound:
     """Theorems 5.4 (majority, threshold) and 5.5 (probabilistic; 8.1): by the accuracy alone.
 
-    They are without privacy, and read the average accuracy of the trees. The error is
+    They are without privacy, and read the average accuracy of the trees. The empirical error is
 
     - epsilon / (1/2 - delta) for majority voting,
     - (2 epsilon - 2 epsilon^2) / (1/2 - delta) for threshold averaging,
     - 2 epsilon - 2 epsilon^2 + delta + c for probabilistic averaging.
 
-    For unseen rows epsilon + 1/K takes the place of epsilon.
-
     Args:
         voting: the rule.
         epsilon: one minus the average tree accuracy.
         rows: n.
-        delta: as `by_points`.
-        big_c: as `by_points`.
-        c: the coins' margin (probabilistic), in (0, 1).
-        height: as `by_points`.
-        big_k: as `by_points`.
-    """
-    light = 0.0 if height is None or big_k is None else 1 / big_k
-    error, coins = _error(voting, epsilon + light, delta, c), _coins(voting, rows, c)
-    return _without_privacy(error, coins, rows, delta, big_c, height, big_k)
-
-
-def _noisy(
-    rows: Numbers,
-    trees: Numbers,
-    eta: Numbers,
-    height: Numbers,
-    delta: Numbers,
-    big_k: Numbers,
-    proved: bool,
-) -> Array:
-    """The sum over rows of the probability that noise and bad luck misclassify a good row."""
-    trees, rows = jnp.asarray(trees, jnp.float32), jnp.asarray(rows, jnp.float32)
-    rate = delta / (24 * big_k * jnp.exp2(jnp.asarray(height, jnp.float32)))
-    luck = jnp.exp(-trees * delta**2 / 2)
-    if proved:
-        noise = 2 * trees * jnp.exp(-rate * jnp.sqrt(rows) * eta / trees)
-        return rows * (luck + jnp.exp(-rows / 2) + noise)
-    return rows * (luck + jnp.exp(-trees / 2) + trees * jnp.exp(-rate * rows * eta / trees))
-
-
-def private_by_points(
-    voting: str,
-    mu: Numbers,
-    rows: Numbers,
-    trees: Numbers,
-    eta: Numbers,
-    delta: Numbers,
-    *,
-    height: Numbers,
-    big_k: Numbers,
-    unseen: bool = False,
-    proved: bool = False,
-) -> Bound:
-    """Theorem 5.6: an eta-private forest of k trees has error at most 1 - mu (majority, threshold).
-
-    mu is the fraction of rows with goodness or weight at least 1/2 + delta + 1/K, or 1/2 + delta +
-    2/K for unseen rows.
-
-    One minus the probability is printed as n (e^(-k delta^2 / 2) + e^(-k / 2) + k e^(-lambda n eta
-    / k)) with lambda = delta / (24 K 2^h). The proof ends in n (e^(-k delta^2 / 2) + e^(-n / 2) + 2
-    k e^(-lambda sqrt(n) eta / k)), and Theorem 5.7 uses this form; `proved` selects it. The proof
-    also assumes that each point's weight loses at most 1/K when light leaves are left out. That
-    holds only on average over points.
-
-    Args:
-        voting: "majority" or "threshold".
-        mu: as above; or a lower bound on it, from `private_by_accuracy`.
-        rows: n.
-        trees: k.
-        eta: the privacy parameter.
         delta: in (0, 1/2).
-        height: h.
-        big_k: K.
-        unseen: bound the generalisation error instead of the empirical one.
-        proved: compute the probability that the proof ends in.
+        big_c: C; without coins the probability is 1 - n^-C.
+        c: the coins' margin (probabilistic), in (0, 1).
     """
-    if voting not in ("majority", "threshold"):
-        raise ValueError(f'voting must be "majority" or "threshold", got {shown(voting)}')
-    probability = 1 - _noisy(rows, trees, eta, height, delta, big_k, proved)
-    if unseen:
-        probability -= overfitting(rows, trees, height, delta, big_k)
-    return Bound(jnp.asarray(trees, jnp.float32), 1 - jnp.asarray(mu, jnp.float32), probability)
+    n = jnp.asarray(rows, jnp.float32)
+    trees = (1 + big_c) * jnp.log(n) / (2 * jnp.asarray(delta, jnp.float32) ** 2)
+    sure = 1 - n ** (-jnp.asarray(big_c, jnp.float32))
+    return Bound(trees, _error(voting, epsilon, delta, c), sure * _coins(voting, rows, c))
 
 
 def private_by_accuracy(
@@ -317,19 +173,20 @@ def private_by_accuracy(
     height: Numbers,
     big_k: Numbers,
     c: Numbers = 0.0,
-    unseen: bool = False,
-    proved: bool = False,
 ) -> Bound:
     """Theorems 5.6, last sentence, and 5.8 (probabilistic; 8.2): by the average accuracy alone.
 
-    The error is
+    The empirical error is
 
     - epsilon / (1/2 - delta - 1/K) for majority voting,
     - (2 epsilon - 2 epsilon^2) / (1/2 - delta - 1/K) for threshold averaging,
     - 2 x - 2 x^2 + delta + c with x = epsilon + 1/K for probabilistic averaging.
 
-    For unseen rows 2/K takes the place of 1/K. The first two are infinite where delta + 1/K (or
-    2/K) is 1/2 or more.
+    The first two are infinite where delta + 1/K is 1/2 or more. Without coins one minus the
+    probability is printed as n (e^(-k delta^2 / 2) + e^(-k / 2) + k e^(-lambda n eta / k)) with
+    lambda = delta / (24 K 2^h). The proof ends in another form, which Theorem 5.7 uses. It also
+    assumes that each point's weight loses at most 1/K when light leaves are left out. That holds
+    only on average over points.
 
     Args:
         voting: the rule.
@@ -341,10 +198,8 @@ def private_by_accuracy(
         height: h.
         big_k: K.
         c: the coins' margin (probabilistic).
-        unseen: as `private_by_points`.
-        proved: as `private_by_points`.
     """
-    light = (2 if unseen else 1) / big_k
+    light = 1 / big_k
     if voting == "probabilistic":
         error = _error(voting, epsilon + light, delta, c)
     else:
@@ -352,10 +207,10 @@ def private_by_accuracy(
         error = jnp.where(
             margin < 0.5, _error(voting, epsilon, jnp.minimum(margin, 0.499999), c), jnp.inf
         )
-    kept = (1 - _noisy(rows, trees, eta, height, delta, big_k, proved)) * _coins(voting, rows, c)
-    if unseen:
-        kept -= overfitting(rows, trees, height, delta, big_k)
-    return Bound(jnp.asarray(trees, jnp.float32), jnp.asarray(error), kept)
+    k, n = jnp.asarray(trees, jnp.float32), jnp.asarray(rows, jnp.float32)
+    rate = delta / (24 * big_k * jnp.exp2(jnp.asarray(height, jnp.float32)))
+    noisy = jnp.exp(-k * delta**2 / 2) + jnp.exp(-k / 2) + k * jnp.exp(-rate * n * eta / k)
+    return Bound(k, jnp.asarray(error), (1 - n * noisy) * _coins(voting, rows, c))
 
 
 _SLOW = 200.0

@@ -1,4 +1,4 @@
-"""Measure boosted oblivious trees: fits, a first fit, sweeps and memory, beside rooflines.
+"""Measure boosted oblivious trees: fits, a first fit, sweeps and memory.
 
 `python -m experiments bench` prints the sections. Run as a module with the name of a probe and a
 number, this file is one probe in a process of its own, and prints one JSON object.
@@ -25,8 +25,7 @@ from dpbt import recipes
 from dpbt.common.types import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Numeric
-from dpbt.privacy import keys, variates
-from experiments.common import data, rooflines, tables, timing
+from experiments.common import data, tables, timing
 
 FITS = (("banknote", 292, 6), ("adult", 128, 6), ("adult", 1000, 8))
 """(data, T, D) of single fits."""
@@ -41,8 +40,6 @@ LANES = {"banknote": 64, "adult": 1}
 
 SHAPES = {"banknote": (1372, 4), "adult": (48842, 14)}
 """(rows, columns) of the tables that random bins replace where a data set is absent."""
-
-_DRAWN = 2**20
 
 
 class Data(NamedTuple):
@@ -86,56 +83,12 @@ def recipe_of(source: Data, rounds: int, depth: int, epsilon: ArrayLike = 1.0) -
     )
 
 
-# Rooflines.
-
-
-def stream_rate(rows: int, repeats: int) -> float:
-    """Bytes a second that passes over one number a row read and write, in cache if it fits."""
-    call, streamed = rooflines.stream((rows,))
-    return streamed / timing.measure(lambda _: call(), repeats).fastest
-
-
-def word_rate(repeats: int) -> float:
-    """Random words a second of a research key."""
-    draw = jax.jit(lambda key: keys.words(key, 1, (_DRAWN,)))
-    seconds = timing.measure(lambda n: draw(jax.random.key(n)), repeats).fastest
-    return _DRAWN / seconds
-
-
-def row_bytes(depth: int) -> int:
-    """Bytes that one row's part of one round reads and writes.
-
-    A level reads a bin and a leaf and writes a leaf. Weights read a score, the class and whether
-    the row is there, and write an integer. A sum reads that integer and the leaf, which was widened
-    to four bytes before. A prediction reads a leaf and a score and writes a score.
-    """
-    small = 1 if depth <= 8 else 2
-    return depth * (1 + 2 * small) + (4 + 2 + 4) + (small + 4 + 8) + (small + 8)
-
-
-def round_words(depth: int) -> int:
-    """Random words of a round's rounded Gaussian noise."""
-    return variates.NORMAL_WORDS * 2 ** (depth - 1)
-
-
-class Rates(NamedTuple):
-    """What the machine does in a second: bytes streamed and random words drawn."""
-
-    stream: float
-    words: float
-
-    def floor(self, rows: int, depth: int) -> float:
-        """Seconds that one round takes at these rates, if it does nothing else."""
-        return rows * row_bytes(depth) / self.stream + round_words(depth) / self.words
-
-
 # Measurements.
 
 
-def fit(name: str, rounds: int, depth: int, words: float, repeats: int) -> dict:
+def fit(name: str, rounds: int, depth: int, repeats: int) -> dict:
     """The line of single fits."""
     source = load(name)
-    rates = Rates(stream_rate(len(source.table.target), repeats), words)
     recipe, rows = recipe_of(source, rounds, depth), len(source.table.target)
 
     def call(number: int) -> object:
@@ -150,8 +103,6 @@ def fit(name: str, rounds: int, depth: int, words: float, repeats: int) -> dict:
         "first_seconds": timed.first,
         "seconds": timed.fastest,
         "us_a_tree": 1e6 * timed.fastest / rounds,
-        "stream_gb_a_second": rates.stream / 1e9,
-        "floor_seconds": rounds * rates.floor(rows, depth),
     }
 
 
@@ -168,10 +119,9 @@ def _scores(key: jax.Array, table: Table, recipe: Recipe, seed: jax.Array, lanes
     return jax.lax.map(one, settings, batch_size=lanes)
 
 
-def sweep(name: str, rounds: int, depth: int, settings: int, words: float, repeats: int) -> dict:
+def sweep(name: str, rounds: int, depth: int, settings: int, repeats: int) -> dict:
     """The line of a sweep over epsilons with one public structure."""
     source = load(name)
-    rates = Rates(stream_rate(len(source.table.target), repeats), words)
     recipe = recipe_of(source, rounds, depth, np.geomspace(0.1, 3, settings))
     seed, lanes = jnp.float32(0), LANES[name]
     timed = timing.measure(
@@ -185,7 +135,6 @@ def sweep(name: str, rounds: int, depth: int, settings: int, words: float, repea
         "lanes": lanes,
         "first_seconds": timed.first,
         "ms_a_fit": 1e3 * timed.fastest / settings,
-        "floor_ms": 1e3 * rounds * rates.floor(len(source.table.target), depth),
     }
 
 
@@ -231,13 +180,11 @@ def _memory(kind: str) -> int:
 
 def measure(quick: bool, repeats: int) -> dict:
     """All sections."""
-    words = word_rate(repeats)
     fits, sweeps = (QUICK_FITS, QUICK_SWEEPS) if quick else (FITS, SWEEPS)
     return {
-        "words_a_second": words,
-        "fits": [fit(*setting, words, repeats) for setting in fits],
+        "fits": [fit(*setting, repeats) for setting in fits],
         "cold": probe("cold", 128 if quick else 1000),
-        "sweeps": [sweep(*setting, words, min(repeats, 2)) for setting in sweeps],
+        "sweeps": [sweep(*setting, min(repeats, 2)) for setting in sweeps],
         "memory": probe("memory", QUICK_MEMORY_ROWS if quick else MEMORY_ROWS),
     }
 
@@ -249,8 +196,6 @@ FIT_COLUMNS = {
     "first, s": "{first_seconds:.2f}",
     "again, s": "{seconds:.3f}",
     "us a tree": "{us_a_tree:.0f}",
-    "GB/s": "{stream_gb_a_second:.0f}",
-    "floor, s": "{floor_seconds:.3f}",
 }
 SWEEP_COLUMNS = {
     "sweep": "{name}",
@@ -260,7 +205,6 @@ SWEEP_COLUMNS = {
     "side by side": "{lanes}",
     "first, s": "{first_seconds:.1f}",
     "ms a fit": "{ms_a_fit:.2f}",
-    "floor, ms": "{floor_ms:.2f}",
 }
 COLD = """\
 a new process without a compilation cache, {name}, T = {rounds}, D = {depth}: \
@@ -275,7 +219,7 @@ def as_text(report: dict) -> str:
     """The sections in words."""
     return "\n".join(
         [
-            f"oblivious trees; {report['words_a_second'] / 1e6:.0f} million random words/s",
+            "oblivious trees",
             tables.formatted(report["fits"], FIT_COLUMNS),
             COLD.format_map(report["cold"]),
             tables.formatted(report["sweeps"], SWEEP_COLUMNS),

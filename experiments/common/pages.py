@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
 from experiments.common import ranks, results
 from experiments.common.results import distinct

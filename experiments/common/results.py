@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
 from dpbt.sweeps.storage import provenance
 

@@ -26,22 +26,6 @@ def rounds_needed(advantage: float, density: float) -> int:
     return math.ceil(16 * math.log(1 / density) / advantage**2)
 
 
-def rule_advantage(gamma: float, eta: float, rules: int, failure: float) -> float:
-    """Asadi et al. (2022), Theorem 4.3: the advantage gamma - ln(|H| / beta) / eta of DP-1R.
-
-    It fails with probability at most beta.
-
-    Args:
-        gamma: the advantage of the best rule.
-        eta: the exponent on errors; eps kappa n / (2 tau) tight, eps kappa n / (4 tau) as
-            published.
-        rules: |H|, twice the number of splits plus two.
-        failure: beta, in (0, 1).
-    """
-    positive("failure", failure, below=1)
-    return gamma - math.log(rules / failure) / eta
-
-
 def halfspace_rows(
     alpha: float, beta: float, tau: float, epsilon: float, delta: float, constant: float = 1.0
 ) -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from experiments.common import commands, pages, peers, results, tables
 from experiments.common.cells import Store, cells_of, lines_of
 from experiments.comparisons.pages import pages_of

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from experiments.common import aggregated
 from experiments.common.results import Line
 

@@ -3,41 +3,29 @@
 import itertools
 import json
 import math
-import re
-import sys
 from pathlib import Path
 
 import jax
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.privacy import accounting
 from experiments import __main__ as command_line
-from experiments.common import data, pages, peers, ranks, results
+from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import targets
 from experiments.comparisons import ablation, binary, measures, splits, study
-from experiments.comparisons import targets as methods
 from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
-from paper_figures import comparisons as figures
 
 DOCS = Path(__file__).parents[2] / "docs"
 DOMAIN = {"age": Numeric(0, 100, bins=4, missing=True), "job": Nominal(("clerk", "smith", "cook"))}
 TASKS = {task.name: task for task in (FRONTIER, TUNING, CLASSES, REGRESSION)}
 PAGES = {"classes": "classes_and_regression", "regression": "classes_and_regression"}
-RIVALS = {
-    "frontier": "diffprivlib-forest",
-    "classes": "diffprivlib-forest",
-    "regression": "diffprivlib-linear",
-}
-PLAIN = {"frontier": "larger-class", "classes": "larger-class", "regression": "mean"}
 
 
 def ours(kind=None, rows=400):
@@ -63,47 +51,12 @@ def line(task, dataset, method, epsilon, delta, first, **more):
     return {**cell, **found, **origin, **more}
 
 
-def lines_of(task):
-    name = task.name
-    return [
-        *(line(task, "a", "auto", e, d, 0.8 + 0.01 * e) for e in (0.1, 1.0) for d in (0.0, 1e-6)),
-        *(line(task, "a", RIVALS[name], e, 0.0, 0.805) for e in (0.1, 1.0)),
-        line(task, "a", "boosting", None, None, 0.97),
-        line(task, "a", "auto-without-noise", None, None, 0.95),
-        line(task, "a", PLAIN[name], None, None, 0.5),
-    ]
-
-
 def run(command, *words):
     return command_line.main([command, *map(str, words)])
 
 
 def fail(*_):
     raise AssertionError("measured again")
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_run_names_absent_methods_and_a_second_run_measures_nothing(
-    name, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.setitem(sys.modules, "diffprivlib", None)
-    chosen = TASKS[name].smoke["methods"][1:]
-    words = ("--smoke", "--json", "--out", tmp_path, "--methods", *chosen)
-    assert run(name, *words) == 0
-    printed = capsys.readouterr()
-    lines = json.loads(printed.out)
-    assert [line["method"] for line in lines] == list(chosen[1:])
-    assert all(tuple(line) == TASKS[name].keys for line in lines)
-    assert re.search("skipped: diffprivlib-[a-z]+: install the extra `peers`", printed.err)
-
-    before = (tmp_path / f"{name}.csv").read_bytes()
-    monkeypatch.setattr("experiments.comparisons.task.Task.line", fail)
-    assert run(name, *words) == 0
-    assert json.loads(capsys.readouterr().out) == lines
-    assert (tmp_path / f"{name}.csv").read_bytes() == before
-    if name != "frontier" or lines:
-        with pytest.raises(AssertionError, match="measured again"):
-            run(name, *words, "--bound", 2)  # other rows, so other numbers
 
 
 @pytest.mark.slow
@@ -154,16 +107,6 @@ def test_the_larger_class_states_the_shares_of_the_training_rows(task):
     assert found["accuracy_sd"] == pytest.approx(np.std(accuracies, ddof=1))
 
 
-def test_the_mean_and_the_median_are_those_of_the_training_rows():
-    given = ours(Numeric(10, 90))
-    taught = np.clip(given.data.cells[~given.tests[0]], 10, 90)
-    for name, expected in (("mean", taught.mean()), ("median", np.median(taught))):
-        found = methods.NUMBERS[name].fit(given, 0, math.inf, 0.0)
-        np.testing.assert_allclose(found.predicted, expected)
-    found = REGRESSION.line(Cell("two columns", "mean", None, None), given)
-    assert -0.2 < found["r2_mean"] <= 0
-
-
 @pytest.mark.parametrize("budget", [(0.1, 0.0), (5.0, 0.0), (1.0, 5e-8), (math.inf, 0.0)])
 def test_the_setting_of_auto_is_what_auto_runs(budget):
     epsilon, delta = budget
@@ -172,35 +115,6 @@ def test_the_setting_of_auto_is_what_auto_runs(budget):
     expected, found = recipes.auto(**common), recipes.oblivious_boost(**common, **numbers)
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
-
-
-def test_each_change_changes_one_part_where_it_has_a_meaning():
-    given, auto = ours(), binary.METHODS["auto"].setting
-    for method in binary.ABLATION.values():
-        pairs = [
-            (method.setting(given, e, d), auto(given, e, d)) for e in (0.1, 500.0) for d in (0, 0.1)
-        ]
-        different = [(a, b) for a, b in pairs if a is not None]
-        assert different
-        assert all(a != b for a, b in different)
-    numbers = ablation.numbers(5000, 2, 1.0, 1e-6)
-    other = ablation.changed(numbers, ablation.CHANGES["zcdp"], 1.0, 1e-6)["epsilon"]
-    assert other < 1
-    rho = float(accounting.gdp_mu(other, 1e-6)) ** 2 / 2
-    assert rho == pytest.approx(float(accounting.zcdp_rho(1.0, 1e-6)), rel=1e-6)
-
-
-def test_peers_read_declared_values_and_bounds():
-    columns = {"age": np.array([-5.0, 20.0, np.nan]), "job": np.array(["cook", "cook", "clerk"])}
-    rows = peers.rows_of(data.Dataset("x", DOMAIN, columns, np.array([True, False, True])))
-    np.testing.assert_array_equal(rows.numbers, [[0, 2], [20, 2], [0, 0]])
-    np.testing.assert_array_equal(rows.bounds, [[0, 100], [0, 3]])
-    assert list(rows.nominal) == [False, True]
-    assert (rows.unit.min(), rows.unit.max()) == (0, 1)
-    assert np.linalg.norm(rows.unit, axis=1).max() <= math.sqrt(2)
-    assert list(rows.where(np.array([False, True, True])).label) == [0, 1]
-    for kind, of in ((Nominal(("x", "y", "never")), np.int64), (Numeric(0, 100), np.float64)):
-        assert ours(kind).numbers.label.dtype == of
 
 
 def test_measures_of_predictions():
@@ -222,46 +136,6 @@ def test_measures_of_predictions():
     assert [found[name] for name in ("rmse", "mae", "r2")] == pytest.approx(
         [math.sqrt(3), 1, 1 - 9 / 8]
     )
-
-
-def test_a_quarter_of_each_class_is_held_out():
-    target = np.repeat([0, 1, 2], [40, 8, 3])
-    found = study.test_rows(target, 0)
-    assert list(np.bincount(target[found], minlength=3)) == [10, 2, 0]
-    assert study.test_rows(np.linspace(0, 1, 50), 0).sum() == 12
-    assert (study.test_rows(target, 0) != study.test_rows(target, 1)).any()
-
-
-class Broken:
-    """A model that never saw class 1, and gives no number in its first row."""
-
-    classes_ = np.array([0, 2])
-
-    def predict_proba(self, rows):
-        return np.where(np.arange(len(rows))[:, None] == 0, np.nan, [[0.25, 0.75]])
-
-    def predict(self, rows):
-        return np.array([-1e9, np.nan, 50.0])[: len(rows)] if len(rows) > 2 else np.full(2, 2)
-
-
-def test_predictions_of_other_libraries_are_put_in_the_declared_classes_and_range():
-    given = ours(Nominal(("x", "y", "z")))
-    predicted, probability = methods._as_classes(given, Broken(), np.zeros((2, 1)))
-    assert list(predicted) == [2, 2]
-    np.testing.assert_allclose(probability, [[1 / 3, 1 / 3, 1 / 3], [0.25, 0, 0.75]])
-    predicted, _ = methods._as_numbers(ours(Numeric(10, 90)), Broken(), np.zeros((3, 1)))
-    np.testing.assert_array_equal(predicted, [10, 50, 50])
-
-
-def test_boosting_without_privacy_learns_both_tasks():
-    given = ours(Nominal(("x", "y", "never")))
-    found = methods.CLASSES["boosting"].fit(given, 0, math.inf, 0.0)
-    assert found.probability is not None
-    np.testing.assert_allclose(found.probability.sum(axis=1), 1)
-    assert not found.probability[:, 2].any()
-    given = ours(Numeric(0, 100))
-    found = methods.NUMBERS["boosting"].fit(given, 0, math.inf, 0.0)
-    assert np.corrcoef(found.predicted, given.target[given.tests[0]])[0, 1] > 0.5
 
 
 @pytest.mark.slow
@@ -312,103 +186,13 @@ def test_data_sets_are_known_and_their_targets_declared():
         targets.load_target("banknote", 10)
 
 
-def test_rows_without_one_class_are_left_out():
-    layout = targets.declared("firmteacher").layout
-    assert layout is not None
-    strokes = "1 0 " * 8
-    words = [layout.split(strokes + flags)[-1] for flags in ("0 1 0 0", "0 0 0 0", "1 0 1 0")]
-    assert words == ["reverse", "none", "none"]
-
-
-@pytest.mark.parametrize("name", ["abalone", "cardiotocography"])
-def test_the_target_of_real_files_is_no_attribute(data_folder, name):
-    found, given = targets.load_target(name, 10, data_folder), targets.declared(name)
-    assert given.column not in found.domain
-    assert len(found.cells) == data.ENTRIES[name].rows
-    if isinstance(given.kind, Nominal):
-        assert set(found.target) == set(range(len(given.kind.names)))
-    else:
-        np.testing.assert_array_equal(found.target, found.cells)  # none is beyond its range
-
-
 # Pages and figures.
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_pages_hold_what_the_lines_say_and_nothing_else_changes(name, tmp_path, capsys):
-    task, page = TASKS[name], tmp_path / "page.md"
-    made = pages_of(task)
-    marks = "\n".join(f"<!-- {name}: {each} -->\nold\n{made.end}" for each in made.tables)
-    other = "<!-- other: origin -->\nkept\n<!-- other: end -->"
-    page.write_text(f"before\n{marks}\n{other}\nafter\n")
-    more = [
-        line(task, "a", "auto:depth-4", 1.0, 0.0, 0.8),
-        line(task, "a", "auto:clip-1", 1.0, 0.0, 0.9, splits=3),
-    ]
-    results.write_columns(tmp_path / f"{name}.csv", lines_of(task) + more * (name == "frontier"))
-    assert run(name, "--doc", page, "--out", tmp_path) == 0
-    found = page.read_text()
-    assert found.startswith("before\n")
-    assert found.endswith(f"{other}\nafter\n")
-    assert "old" not in found
-    values = {"frontier": ".500 {} .50", "classes": "{} .500 0.5", "regression": "{} 0.5 0.5"}[name]
-    small, large, rival, level = (values.format(at) for at in (".801", ".810", ".805", ".970"))
-    assert f"| `auto` | pure | {small} | **{large}** |" in found
-    assert f"| `{RIVALS[name]}` | pure | **{rival}** | {rival} |" in found
-    assert f"| `boosting` | no privacy | {level} |  |" in found
-    if name == "frontier":
-        assert "| a | 0.970 | 0.950 | -2.0 | -14.9 | -14.0 | -14.9 | -14.0 |" in found
-        assert "| depth 4 | -1.0 / +0.0 (1) |" in found
-        assert "| clip 1 |  |" in found  # it has another number of splits
-    assert str(tmp_path / f"{name}.csv") in capsys.readouterr().out
-    assert run(name, "--doc", page, "--out", tmp_path / "nothing saved") == 0
-    assert page.read_text() == found
-    with pytest.raises(InputError, match="found none"):
-        pages.filled(made, other, [], "page")
-    with pytest.raises(InputError, match="found nothing"):
-        pages.filled(made, f"<!-- {name}: nothing -->\n{made.end}", [], "page")
-
-
-def test_pages_of_tuning_hold_differences_to_auto():
-    made, task = pages_of(TUNING), FRONTIER
-    page = "\n".join(f"<!-- tuning: {name} -->\nold\n{made.end}" for name in made.tables)
-    assert pages.filled(made, page, lines_of(task), "page").count("Not measured yet.") == 3
-    tuned = [
-        line(task, "a", "tuned", 1.0, 0.0, 0.85, log_loss_mean=0.45),
-        line(task, "a", "hindsight", 1.0, 0.0, 0.82),
-    ]
-    found = pages.filled(made, page, [*lines_of(task), *tuned], "page")
-    assert "Not measured yet." not in found
-    assert ".810: +4.0 / - / +1.0 |" in found
-    assert ".500: -0.050 / - / +0.000 |" in found
-    assert "| `tuned` | log loss |  | -0.050 (1/1) |  |  |" in found
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_the_page_is_made_of_its_summary(name):
     page, lines = DOCS / f"{PAGES.get(name, name)}.md", results.read_csv(DOCS / f"{name}.csv", name)
     assert pages.filled(pages_of(TASKS[name]), page.read_text(), lines, "page") == page.read_text()
-
-
-def test_figures_have_a_line_for_each_method(tmp_path, monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    for name in PLAIN:
-        lines = lines_of(TASKS[name])
-        results.write_columns(tmp_path / f"{name}.csv", lines)
-    curves = figures.curves(tmp_path)["a"].axes
-    auto = next(at for at in curves[0].lines if at.get_label() == "auto")
-    np.testing.assert_allclose(auto.get_xydata(), [[0.1, 0.199], [1.0, 0.19]])
-    labels = {at.get_label() for at in curves[1].lines}
-    assert "diffprivlib-forest" in labels  # pure, so valid at every delta
-    assert figures.ranks(tmp_path).axes
-
-    for name, expected in {"classes": [0.801, 0.81], "regression": [1, 1]}.items():
-        drawn = figures.by_dataset(name, tmp_path)  # the mean has the same error
-        auto = next(at for at in drawn.axes[0].lines if at.get_label() == "auto, pure")
-        np.testing.assert_allclose(auto.get_ydata(), expected)
-        names = {at.get_label() for at in drawn.axes[0].lines}
-        assert {"auto, delta", "boosting, no privacy"} <= names
-    plt.close("all")
 
 
 def test_levels_that_ask_nothing_new_are_counted():
@@ -435,10 +219,3 @@ def test_refusals(capsys, tmp_path, monkeypatch):
     assert "magic: no " in message
     assert "yeast: no " in message
     assert not list(tmp_path.glob("*.csv"))
-    assert run("frontier", "--ablation", "--methods", "auto") == 2
-    assert run("regression", "--bound", "0.5") == 2
-    assert run("regression", "--methods", "larger-class") == 2
-    message = capsys.readouterr().err
-    assert "--methods must be left out" in message
-    assert "must be at least 1, got 0.5" in message
-    assert "invalid choice: 'larger-class'" in message

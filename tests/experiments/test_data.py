@@ -3,14 +3,14 @@
 import dataclasses
 import gzip
 import re
-import sys
 
 import numpy as np
 import pytest
 
+from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric, predicates
 from experiments.common import data
-from experiments.common.data import registry, unpack
+from experiments.common.data import registry
 from experiments.common.data.command import status
 from experiments.common.data.entry import Entry
 from experiments.common.data.reading import read
@@ -25,9 +25,9 @@ TABLE_2 = (
 CONSTANT = {"sonar": 10, "mushroom": 1, "covertype": 1}
 
 
-def cell(entry: Entry, name: str, row: int) -> str:
+def cell(entry: Entry, domain: domains.Domain, name: str, row: int) -> str:
     """A valid cell: rows take turns through classes and categories."""
-    layout, column = entry.layout, entry.domain(10).get(name)
+    layout, column = entry.layout, domain.get(name)
     if name == layout.label:
         return list(layout.classes)[row % len(layout.classes)]
     match column:
@@ -52,7 +52,8 @@ def line(entry: Entry, cells: list[str]) -> str:
 
 
 def rows(entry: Entry, count: int = 6) -> list[list[str]]:
-    return [[cell(entry, name, row) for name in entry.layout.names] for row in range(count)]
+    domain = entry.domain(10)
+    return [[cell(entry, domain, name, row) for name in entry.layout.names] for row in range(count)]
 
 
 def write(path, entry: Entry, content: list[list[str]]):
@@ -107,56 +108,6 @@ def test_reads_its_own_layout_and_names_a_broken_line(tmp_path, entry):
         read(path, layout, domain)
 
 
-BREAKS = {
-    "transfusion": (lambda text: text.replace("Time", "Tide"), "line 1: the header has 'Tide"),
-    "banknote": (lambda text: text + "inf,1,1,1,0\n", "'variance': not a finite number"),
-    "mammographic": (lambda text: text + "nan,1,1,1,1,0\n", "not a finite number, got 'nan'"),
-    "eeg": (lambda text: text + ",".join("?" * 14) + ",1\n", "column 'AF3': not a num"),
-    "cod-rna": (
-        lambda text: text.replace("2:", "9:"),
-        "line 1: expected a label and the ind",
-    ),
-    "voting": (lambda text: "\n", "0 rows, expected at least one"),
-    "mushroom": (lambda text: b"\xff\xfe\x00", "mushroom.data: not a UTF-8 text file"),
-}
-
-
-@pytest.mark.parametrize("name", BREAKS)
-def test_broken_files(tmp_path, name):
-    breaking, words = BREAKS[name]
-    entry, path = data.ENTRIES[name], tmp_path / f"{name}.data"
-    write(path, entry, rows(entry))
-    text = breaking(path.read_text().strip() + "\n")
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ValueError, match=words):
-        read(path, entry.layout, entry.domain(10))
-
-
-def test_missing_values_and_oddities_of_single_files(tmp_path):
-    """Comments, the header of an ARFF file, remarks after a row, an undocumented code."""
-    mice, quantum, adult, eeg, clave = (
-        data.ENTRIES[name] for name in ("mice", "quantum", "adult", "eeg", "firmteacher")
-    )
-    for entry, column, text in (
-        (mice, "BDNF_N", ""),
-        (quantum, "feature 20", "999.0"),
-        (quantum, "feature 29", "9999"),
-    ):
-        content = rows(entry)
-        content[2][entry.layout.names.index(column)] = text
-        write(tmp_path / "rows.txt", entry, content)
-        found = read(tmp_path / "rows.txt", entry.layout, entry.domain(10)).columns[column]
-        assert np.flatnonzero(np.isnan(found)).tolist() == [2]
-    for entry, head in ((adult, "|1x3 Cross validator\n"), (eeg, "@RELATION EEG\n\n@DATA\n")):
-        write(tmp_path / "x", entry, rows(entry))
-        text = (tmp_path / "x").read_text().replace(",", ", ")
-        (tmp_path / "x").write_text(head + text)
-        assert len(read(tmp_path / "x", entry.layout, entry.domain(10)).label) == 6
-    assert "?" in adult.domain(10)["occupation"].values
-    assert clave.layout.split("0 1 \terror fixed\t") == ["0", "1"]
-    assert data.ENTRIES["creditcard"].domain(10)["EDUCATION"].other == "4"
-
-
 def test_the_registry_is_complete():
     sizes = (data.ENTRIES[name] for name in data.NOCK_HENECKA)
     assert tuple(f"{one.rows}x{len(one.domain(10))}" for one in sizes) == TABLE_2
@@ -204,21 +155,7 @@ def test_places_in_order(tmp_path, monkeypatch):
         data.load("iris")
 
 
-def test_two_files_give_the_canonical_test_rows(tmp_path, monkeypatch):
-    hills = dataclasses.replace(data.ENTRIES["hill-valley-noise"], rows=10)
-    monkeypatch.setitem(data.ENTRIES, "hill-valley-noise", hills)
-    for file, count in zip(hills.files, (6, 4), strict=True):
-        write(tmp_path / "hill-valley-noise" / file.name, hills, rows(hills, count))
-    dataset = data.load("hill-valley-noise", bins=3, folder=tmp_path)
-    assert dataset.test is not None
-    assert dataset.test.tolist() == [False] * 6 + [True] * 4
-    assert dataset.splits.shape == (10, 200)
-    tests = dataset.where(dataset.test)
-    assert tests.splits.tolist() == dataset.splits[6:].tolist()
-    assert tests.test is not None
-    assert tests.test.all()
-
-
+@pytest.mark.slow
 def test_the_real_files(data_folder, entry):
     """Rows, classes, splits and bytes of each data set that is there."""
     words, where = status(entry, str(data_folder))
@@ -238,31 +175,3 @@ def test_the_real_files(data_folder, entry):
             values = dataset.columns[name]
             clipped = np.mean((values < column.low) | (values > column.high))
             assert clipped < 0.6, f"{name}: {clipped:.0%} of the rows are outside of the bounds"
-
-
-def test_workbooks_give_the_csv_beside_them(tmp_path, data_folder):
-    for name in ("cardiotocography", "mice"):
-        file = data.ENTRIES[name].files[0]
-        download = data_folder / name / file.url.rpartition("/")[2]
-        if not download.is_file():
-            pytest.skip(f"no {download}; its conversion is not tested")
-        assert file.unpack is not None
-        file.unpack(download, tmp_path / "found.csv")
-        expected = (data_folder / name / file.name).read_bytes()
-        assert (tmp_path / "found.csv").read_bytes() == expected
-
-
-def test_bad_archives_and_workbooks(tmp_path, monkeypatch):
-    bad = tmp_path / "bad"
-    bad.write_text("nothing of the kind")
-    sheet = {"sheet": 0, "header": 0, "names": ("a",)}
-    for attempt in (
-        lambda: unpack.uncompress(bad, tmp_path / "out"),
-        lambda: unpack.untar(bad, tmp_path / "out", member="a"),
-        lambda: unpack.workbook(bad, tmp_path / "out", **sheet),
-    ):
-        with pytest.raises(ValueError, match=r"^bad: "):
-            attempt()
-    monkeypatch.setitem(sys.modules, "xlrd", None)
-    with pytest.raises(ValueError, match="needs the package xlrd"):
-        unpack.workbook(bad, tmp_path / "out", **sheet)

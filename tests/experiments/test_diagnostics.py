@@ -9,12 +9,9 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.domains import Boolean
 from experiments.common import diagnostics
 from tests import reference_smooth
-from tests.tables import random_features, random_table
-
-DOMAIN = {f"x{k}": Boolean() for k in range(5)}
+from tests.tables import random_table
 
 
 @pytest.fixture(scope="module")
@@ -22,23 +19,6 @@ def fitted():
     table = random_table(0, rows=120, splits=5)
     recipe = recipes.lazybb_rules(epsilon=6.0, rows=120, rounds=15, density=0.4, learning_rate=0.3)
     return dpbt.fit(jax.random.key(0), table, recipe), table
-
-
-def test_votes_are_the_model(fitted):
-    model, table = fitted
-    lines = diagnostics.votes(model, DOMAIN)
-    x = np.where(table.bins, 1, -1)
-    score = sum(vote.votes * (1 if vote.split < 0 else x[:, vote.split]) for vote in lines)
-    np.testing.assert_array_equal(score, dpbt.decision_function(model, table))
-    assert [abs(vote.votes) for vote in lines] == sorted(
-        (abs(vote.votes) for vote in lines), reverse=True
-    )
-    assert all(vote.votes != 0 for vote in lines)
-    assert "x0" in diagnostics.votes_table(lines)
-    used = set(np.asarray(model.hypotheses.split).ravel().tolist()) - {-1}
-    assert {vote.split for vote in lines} - {-1} <= used
-    with pytest.raises(ValueError, match="the domain has 2 splits"):
-        diagnostics.votes(model, {"a": Boolean(), "b": Boolean()})
 
 
 def test_advantages_are_those_of_the_exact_measure(fitted):
@@ -55,12 +35,6 @@ def test_advantages_are_those_of_the_exact_measure(fitted):
     np.testing.assert_allclose(found, margins / 15, atol=1e-6)
 
 
-def test_margin_histograms_count_rows():
-    shares, edges = diagnostics.margin_histogram(np.array([-1.0, -0.9, 0.1, 1.0, 3.0]), bins=4)
-    assert shares.tolist() == [0.4, 0, 0.2, 0.4]
-    assert edges.tolist() == [-1, -0.5, 0, 0.5, 1]
-
-
 def test_rademacher_is_the_mean_over_all_signs():
     rng = np.random.default_rng(0)
     splits = rng.random((9, 3)) < 0.5
@@ -72,14 +46,3 @@ def test_rademacher_is_the_mean_over_all_signs():
     assert (
         abs(estimate - exact) < 5 * error < 0.02
     )  # five standard errors: a false alarm once in 1.7 million
-
-
-def test_other_hypotheses_have_no_votes():
-    features = random_features(0, rows=60, splits=3)
-    halfspaces = recipes.halfspace_boost(epsilon=5, rows=60, rounds=3)
-    with pytest.raises(ValueError, match="of trees, and halfspace_boost has none"):
-        diagnostics.votes(dpbt.fit(jax.random.key(0), features, halfspaces))
-    deep = recipes.lazybb_trees(epsilon=5, rows=60, rounds=3)
-    table = random_table(1, rows=60, splits=4)
-    with pytest.raises(ValueError, match="depth one"):
-        diagnostics.votes(dpbt.fit(jax.random.key(0), table, deep))

@@ -5,9 +5,6 @@ them.
 import dataclasses
 import hashlib
 import http.server
-import io
-import json
-import tarfile
 import threading
 from pathlib import Path
 
@@ -15,12 +12,8 @@ import pytest
 
 from experiments import __main__ as command_line
 from experiments.common import data
-from experiments.common.data.entry import File
-from experiments.common.data.fetch import fetch
-from experiments.common.data.unpack import uncompress, untar
 
 TEXT = b"republican,y\ndemocrat,n\n" * 3
-ROWS = b"".join(party + b",y" * 16 + b"\n" for party in (b"republican", b"democrat"))
 
 
 def digest(content: bytes) -> str:
@@ -146,132 +139,3 @@ def test_what_goes_wrong_is_one_line_and_leaves_nothing(
     assert message.startswith(f"error: {address}{where}/voting/{voting.files[0].name}: ")
     assert words in message
     assert not (tmp_path / "mine").exists()
-
-
-def test_a_server_that_is_not_there(tmp_path, serve, voting, capsys):
-    address, _ = serve(tmp_path)
-    closed = address.rpartition(":")[0] + ":1"
-    assert command("fetch", "voting", "--mirror", closed) == 2
-    assert "Connection refused" in capsys.readouterr().err
-    assert command("fetch", "voting", "--mirror", "nonsense") == 2
-    assert "unknown url type" in capsys.readouterr().err
-    assert not (tmp_path / "cache" / "dpbt" / "data").exists()
-
-
-def compressed(content: bytes) -> bytes:
-    """What `compress` could write: codes of nine bits, one for each byte."""
-    assert len(content) < 255
-    bits = "".join(f"{byte:09b}"[::-1] for byte in content)
-    bits += "0" * (-len(bits) % 8)
-    return b"\x1f\x9d\x90" + bytes(int(bits[k : k + 8][::-1], 2) for k in range(0, len(bits), 8))
-
-
-def archived(content: bytes) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        member = tarfile.TarInfo("contest/rows.data")
-        member.size = len(content)
-        archive.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
-
-
-UNPACK = {
-    "rows.data.Z": (compressed(TEXT), uncompress),
-    "rows.tar.gz": (
-        archived(TEXT),
-        lambda download, file: untar(download, file, member="rows.data"),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNPACK)
-def test_archives_are_unpacked(tmp_path, serve, voting, name):
-    packed, unpacker = UNPACK[name]
-    put(tmp_path / "served" / name, packed)
-    address, asked = serve(tmp_path / "served")
-    file = File("rows.data", digest(TEXT), f"{address}/{name}", True, unpacker, digest(packed))
-
-    def entry(**changes):
-        return dataclasses.replace(voting, files=(dataclasses.replace(file, **changes),))
-
-    fetch(entry(), tmp_path / "mine")
-    assert (tmp_path / "mine" / "voting" / "rows.data").read_bytes() == TEXT
-    assert files(tmp_path / "mine") == ["voting", "voting/rows.data"]
-    put(tmp_path / "byhand" / "voting" / name, packed)  # a download by hand spares the connection
-    fetch(entry(), tmp_path / "byhand")
-    assert asked == [f"/{name}"]
-
-    third = tmp_path / "third"
-    with pytest.raises(ValueError, match="its sha256 is"):
-        fetch(entry(sha256=digest(b"other")), third)
-    put(tmp_path / "served" / name, b"nonsense")
-    with pytest.raises(ValueError, match=r"rows\..*its sha256 is"):
-        fetch(entry(), third)
-    with pytest.raises(ValueError, match=r"^rows\."):
-        fetch(entry(download_sha256=""), third)
-    assert not third.exists()
-
-
-def test_another_copy_is_kept_if_it_can_be_read(tmp_path, serve, voting, capsys):
-    """Where the registry's bytes may not be the source's; a mirror has to have our bytes."""
-    put(tmp_path / "served" / "voting" / "rows", ROWS)
-    put(tmp_path / "served" / "voting" / "rows.gz", b"packed")
-    put(tmp_path / "served" / "voting" / "sorry", b"<html>this page has moved</html>")
-    address, asked = serve(tmp_path / "served")
-    file = File("rows", digest(b"our copy"), f"{address}/voting/rows", exact=False)
-
-    def entry(**changes):
-        return dataclasses.replace(voting, files=(dataclasses.replace(file, **changes),))
-
-    with pytest.raises(ValueError, match="its sha256 is"):
-        fetch(entry(), tmp_path / "mine", mirror=address)
-    fetch(entry(), tmp_path / "mine")
-    assert "it can be read, and was kept" in capsys.readouterr().err
-    assert fetch(entry(), tmp_path / "mine") == [(tmp_path / "mine" / "voting" / "rows", False)]
-    words = "sorry: rows, line 1: 1 cells, expected 17; nothing was kept"
-    with pytest.raises(ValueError, match=words):
-        fetch(entry(url=f"{address}/voting/sorry"), tmp_path / "third")
-    assert not (tmp_path / "third").exists()
-
-    packed = entry(name="absent", copies={"rows.gz": digest(b"packed")})
-    [(path, _)] = fetch(packed, tmp_path / "fourth", mirror=address)
-    assert path.name == "rows.gz"
-    assert asked[-2:] == ["/voting/absent", "/voting/rows.gz"]
-
-
-def test_fetch_all_goes_on_after_a_failure(tmp_path, serve, voting, capsys, monkeypatch):
-    other = dataclasses.replace(voting, name="other", folder="other")
-    for name in [name for name in data.ENTRIES if name not in ("voting", "covertype")]:
-        monkeypatch.delitem(data.ENTRIES, name)
-    monkeypatch.setitem(data.ENTRIES, "voting", other)
-    last = dataclasses.replace(voting, name="last", folder="last")
-    monkeypatch.setitem(data.ENTRIES, "last", last)
-    put(tmp_path / "served" / "last" / voting.files[0].name, TEXT)
-    address, _ = serve(tmp_path / "served")
-    assert command("fetch", "all", "--data", tmp_path / "mine", "--mirror", address) == 2
-    captured = capsys.readouterr()
-    assert captured.out.startswith("last: fetched")
-    assert captured.err.strip().endswith("2 of 3 data sets were not fetched: other, covertype")
-
-
-def test_check_and_show(tmp_path, serve, voting, capsys):
-    put(tmp_path / "mine" / "voting" / voting.files[0].name, TEXT)
-    put(tmp_path / "mine" / "sonar" / "sonar.all-data", b"spoilt")
-    put(tmp_path / "mine" / "page-blocks" / "page-blocks.data", b"not ours")
-    assert command("check", "--data", tmp_path / "mine", "--json") == 0
-    lines = {item["name"]: item for item in json.loads(capsys.readouterr().out)}
-    assert set(lines) == set(data.ENTRIES)
-    expected = {"voting": "ok", "sonar": "CHANGED", "page-blocks": "other copy", "adult": "absent"}
-    assert {name: lines[name]["status"] for name in expected} == expected
-    values = ["adult", 48842, 14, 156, "absent", "", "CC BY 4.0"]
-    assert list(lines["adult"].values()) == values
-    assert command("check", "--data", tmp_path / "mine") == 0
-    assert "3 of 28 are there" in capsys.readouterr().out
-    for name, found in data.ENTRIES.items():
-        assert command("show", name) == 0
-        text = capsys.readouterr().out
-        assert found.rule in text
-        assert found.page in text
-    assert command("show", "iris") == 2
-    assert command("fetch", "covertype") == 2
-    assert "this sample of rows is not at the source" in capsys.readouterr().err

@@ -13,14 +13,11 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.data.domains import Numeric
 from dpbt.learners import hypotheses, random_tree
 from dpbt.release import scoring as prediction
 from experiments import __main__ as command_line
-from experiments.common import data, forest_bounds, structures
+from experiments.common import data, structures
 from experiments.papers.bojarski_2014 import grid as grids
-from experiments.papers.bojarski_2014 import lines, settings
-from experiments.papers.bojarski_2014 import rows as rows_of
 from experiments.papers.bojarski_2014 import table as tables
 from paper_figures import bojarski_2014
 
@@ -37,6 +34,7 @@ def rows():
     )
 
 
+@pytest.mark.slow
 def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
     table, held = rows
     key, heights, sizes = jax.random.key(4), (2, 4), (1, 3)
@@ -68,6 +66,7 @@ def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
     assert np.all((found.accuracy >= 0.5) & (found.accuracy <= 1))
 
 
+@pytest.mark.slow
 def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
     """400 forests each way; a false alarm (six comparisons) has probability below 1e-5. Other noise
     is told apart.
@@ -166,43 +165,3 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
         "6b",
     ]
     plt.close(drawn["banknote"])
-
-
-def test_canonical_test_rows_are_not_used(monkeypatch):
-    whole = data.Dataset(
-        "mine",
-        {"x": Numeric(0, 9)},
-        {"x": np.arange(40.0)},
-        np.arange(40) % 2 == 0,
-        np.arange(40) > 29,
-    )
-    monkeypatch.setattr(data, "load", lambda name: whole)
-    task = rows_of.prepare("mine", 2, 0)
-    assert task.table.bins.shape == (30, 1)
-    assert task.trained == 27
-    assert len(task.runs) == 2
-
-
-def test_the_least_bound_is_among_those_that_hold():
-    accuracy, sizes, heights = np.array([0.94, 0.9], np.float32), (1, 21, 101), (8, 12)
-    for voting in prediction.VOTINGS:
-        least = lines.least_bounds(voting, False, 1 - accuracy, 5000, np.inf, heights, sizes)
-        assert np.isnan(least[:2]).all()
-        assert 0.06 < least[2, 0] < least[2, 1] < 1
-        c = np.sqrt(np.log(100) / 10_000)
-        for delta in (
-            0.1,
-            0.25,
-            0.4,
-        ):  # no single delta that holds does better, but for the grid's step
-            bound = forest_bounds.by_accuracy(
-                voting, 0.1, 5000, delta, 202 * delta**2 / np.log(5000) - 1, c=c
-            )
-            assert (
-                float(bound.probability) < settings.SURE or float(bound.error) >= least[2, 1] - 1e-3
-            )
-        private = lines.least_bounds(voting, True, 1 - accuracy, 5000, 0.2, heights, sizes)
-        assert np.isnan(private).all()
-        assert not np.isnan(
-            lines.least_bounds(voting, True, 1 - accuracy, 5000, 1e7, heights, (2001,))
-        ).all()

@@ -1,9 +1,6 @@
 """Readings of Nock & Henecka: the second option costs everything, and tables follow from fits."""
 
-import itertools
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import jax
 import numpy as np
@@ -17,9 +14,7 @@ from experiments.common import pages, results
 from experiments.papers.nock_henecka_2020 import (
     reading_fits,
     reading_pages,
-    reading_settings,
     reading_tables,
-    saved,
     second_option,
 )
 from tests.tables import random_table
@@ -51,6 +46,7 @@ def test_beta_of_the_second_option_tells_neighbours_apart():
     assert np.isfinite(float(losses_of["leaf"].pure[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", ["objective", 0.3])
 def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha):
     """Two trees with noise, against a plain loop over rows."""
@@ -76,50 +72,6 @@ def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha):
     np.testing.assert_allclose(boosted.scores, score, atol=1e-5)
 
 
-def test_noise_is_where_the_reading_has_it():
-    def scales(**changed):
-        budget = recipe(ALL_NOISE._replace(**changed), depth=3, rounds=4, epsilon=8.0).params
-        return budget, float(budget.leaf_scale)
-
-    published, whole = scales(), scales(each_leaf=False)
-    assert published[1] == pytest.approx(2 * 10 * 4 * 8 / (0.5 * 8.0), rel=1e-6)
-    assert published[1] == pytest.approx(8 * whole[1], rel=1e-6)
-    of_nodes = [1 / float(published[0].noise[f"split_{level}"]) for level in range(3)]
-    np.testing.assert_allclose(of_nodes, 1 / 3 / 2.0 ** np.arange(3), rtol=1e-6)
-    assert not any(scales(splits=False)[0].noise.values())
-    assert scales(leaves=False)[1] == 0
-    assert float(scales(before=False)[0].inner) == pytest.approx(99.98, abs=0.02)
-    assert float(published[0].inner) == 10
-
-
-def test_a_grid_of_readings_holds_each_setting_once():
-    sweep = reading_settings.boosted_grid(reading_settings.FITTED)
-    private = len(reading_settings.FITTED) - 1
-    assert len(sweep.settings) == private * 1080 + 72
-    for reading, noisy in (("second option", True), ("leaves without noise", False)):
-        given = {"epsilon": 1.0, "rows": 50, "rounds": 2, "depth": 2, "alpha": 1.0}
-        found = reading_settings.boosted(reading=reading, beta_tree=0.5, **given)
-        assert (found.params.leaf_scale > 0) == noisy
-
-
-def test_trials_tell_apart_what_the_integers_say(monkeypatch):
-    """A stump that says +1 and -2: flips always differ, and a replaced row where y h differs."""
-    rng = np.random.default_rng(0)
-    splits, label = rng.random((60, 1)) < 0.5, rng.random(60) < 0.5
-    dataset: Any = SimpleNamespace(splits=splits, label=label)
-    trials = 3000
-    stump = np.zeros(trials, int), np.tile([1, -2], (trials, 1))
-    monkeypatch.setattr(reading_tables, "stumps", lambda *_: stump)
-    found = reading_tables.told_apart(dataset, 1.0, trials)
-    edge = np.where(label, 1, -1) * np.where(splits[:, 0], -2, 1)
-    assert found["flipped"] == 1.0
-    assert found["replaced"] == pytest.approx(np.mean(edge[:, None] != edge[None]), abs=0.04)
-    total = edge.sum()
-    assert found["removed"] == pytest.approx(
-        np.mean([(total - each) * 60 != total * 59 for each in edge]), abs=0.04
-    )
-
-
 def fits(seed=0, better=0.0):
     """Fits of a domain under two readings, with errors that are made up."""
     rng = np.random.default_rng(seed)
@@ -135,62 +87,6 @@ def fits(seed=0, better=0.0):
     }
     forests = {name: rng.uniform(0.45, 0.55, (5, 3, 10)) for name in ("RF-L", "RF-E")}
     return reading_fits.Fits(errors, axes, forests, np.array([2, 4, 6]), ("0" * 40,))
-
-
-def test_printed_fits_and_forests_are_those_of_their_own_commands(tmp_path, monkeypatch):
-    """Each error stands at its own place; a domain without forests is out of Table 4."""
-    monkeypatch.setattr(saved, "files", lambda folder: {"banknote": folder})
-    monkeypatch.setattr(saved, "commit", lambda folder: "abc")
-    made, theirs, rng = {}, {}, np.random.default_rng(0)
-    values = itertools.product((0.01, 25.0), ("0.1", "objective", "1.0"), (0.1, 0.9), (2, 20))
-    for epsilon, alpha, share, rounds in values:
-        for depth in (2, 4, 6):
-            at = saved.Setting("published", epsilon, alpha, share, rounds, depth)
-            made[at] = rng.random(10)
-            made[at._replace(calibration="tight")] = rng.random(10)
-            for key in itertools.product(("rf_l", "rf_e"), (epsilon,), (depth,), ("published",)):
-                theirs[key] = rng.random(10)
-    by_calibration = {
-        name: saved.Fits.of({at: folds for at, folds in made.items() if at.calibration == name})
-        for name in ("published", "tight")
-    }
-    fits = {"banknote": by_calibration, "yeast": by_calibration}
-    grid = saved.Grid(fits, {"commit": "def"}, (len(made) // 2, 1))
-    monkeypatch.setattr(saved, "grids", lambda _: {(10, 10.0): grid})
-    monkeypatch.setattr(saved, "forests", lambda _: {"banknote": theirs})
-    found = reading_fits.domains(tmp_path, tmp_path, tmp_path)
-    one = found["banknote"]
-    assert set(found) == set(fits)
-    assert (one.commits, found["yeast"].commits) == (("def", "abc"), ("def",))
-    at = saved.Setting("published", 25.0, "objective", 0.1, 20, 4)
-    np.testing.assert_array_equal(one.errors["printed"][0, 1, 0, 1, 1], made[at])
-    np.testing.assert_array_equal(one.forests["RF-E"][0, 2], theirs["rf_e", 0.01, 6, "published"])
-    lines = reading_tables.lines(found, dict.fromkeys(fits, 0.4))
-    assert {line["domains"] for line in lines if line["kind"] == "table 4"} == {1}
-    assert {line["domains"] for line in lines if line["kind"] == "table 1"} == {2}
-
-
-def test_tables_follow_from_the_errors():
-    found = {"banknote": fits(), "page-blocks": fits(1)}
-    lines = reading_tables.lines(found, {"banknote": 0.445, "page-blocks": 0.102})
-
-    def of(kind, **given):
-        return results.where([line for line in lines if line["kind"] == kind], **given)
-
-    errors = found["banknote"].errors["printed"]
-    (accurate,) = of("accurate", reading="printed", alpha="0.1")
-    assert accurate["share"] == np.mean(errors[1].mean(-1) <= 0.2)
-    assert accurate["settings"] == 360
-    for line in of("table 1", reading="second option"):
-        assert line["count 0.1"] == 2
-        assert line["count 1.0"] == 0
-    # The planted best is deep and large: banknote agrees with Table 3, and page-blocks does not.
-    (third,) = of("table 3", reading="second option")
-    assert (third["domains"], third["both"], third["depth"], third["rounds"]) == (2, 1, 1, 1)
-    (flat,) = of("flatness", reading="second option", axis="rounds")
-    assert flat["last"] < -0.05
-    assert len(of("table 4")) == 8
-    assert {line["domain"] for line in of("larger class")} == set(found)
 
 
 def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():

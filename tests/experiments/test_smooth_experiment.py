@@ -1,8 +1,5 @@
 """`python -m experiments asadi_2022`: its features, its settings, and its JSON."""
 
-import argparse
-import csv
-import dataclasses
 import json
 
 import numpy as np
@@ -10,10 +7,8 @@ import pytest
 
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import of_splits
-from dpbt.sweeps.storage import load_columns
 from experiments import __main__ as command_line
-from experiments.common import data
-from experiments.papers.asadi_2022 import features, jobs, settings, sparsity, table
+from experiments.papers.asadi_2022 import features, jobs, sparsity
 from paper_figures import __main__ as figures
 from tests.reference_domains import library_splits
 
@@ -41,23 +36,6 @@ def test_intervals_are_one_hot():
     np.testing.assert_array_equal(found[:, 6], columns["f"])
 
 
-def test_quantiles_of_training_rows_part_numbers_evenly():
-    domain = {"x": Numeric(0, 100, bins=4), "f": Boolean()}
-    x = np.r_[np.arange(40) ** 2 / 20, [99.0] * 10]
-    test = np.arange(50) >= 40
-    dataset = data.Dataset("tiny", domain, {"x": x, "f": test}, test, test)
-    column = features.at_quantiles(dataset).domain["x"]
-    assert isinstance(column, Numeric)
-    assert column.bins == 4
-    inside = np.digitize(x[:40], column.thresholds, right=True)
-    np.testing.assert_array_equal(np.bincount(inside), [10] * 4)
-    constant = {**dataset.columns, "x": np.r_[np.zeros(30), np.arange(20)]}
-    few = features.at_quantiles(dataclasses.replace(dataset, columns=constant, test=None))
-    column = few.domain["x"]
-    assert isinstance(column, Numeric)
-    assert column.thresholds.tolist() == [6.75]  # 0, the low end, is no cut
-
-
 @pytest.fixture
 def small(monkeypatch):
     """Sixty rows in the place of every data set; Adult has twelve test rows."""
@@ -81,50 +59,6 @@ def run(program, *words):
     return command_line.main(["asadi_2022", program, *words, "--json"])
 
 
-def test_keys_differ_and_folds_of_one_key_are_averaged(small, tmp_path):
-    del small
-    options = argparse.Namespace(
-        features="intervals", folds=2, keys=3, seed=0, data=None, out=str(tmp_path)
-    )
-    setting = {"density": 0.5, "learning_rate": 0.4, "rounds": 3}
-
-    def block(epsilon, calibration):
-        return jobs.block(epsilon, 0.0, "one_rule", calibration, setting)
-
-    for dataset, shape in (("adult", (1, 3)), ("mushroom", (6, 1))):
-        work = jobs.job(dataset, [block(0.5, c) for c in ("published", "tight")], options)
-        assert (len(work.task.train), work.sweep.repeats) == shape
-        assert work.task.arguments == {"rows": work.task.train.sum(axis=1).max()}
-        accuracy, report = jobs.fit_all(work, quiet=True)
-        assert accuracy.shape == (2, 3)
-        assert report.fits == 2 * shape[0] * shape[1]
-        columns, _ = load_columns(work.folder / f"{dataset}.jsonl")
-        own = 1 - columns["test_error"].reshape(2, -1, work.folds, work.sweep.repeats).astype(
-            np.float64
-        )
-        assert accuracy[1, 2] == pytest.approx(own[1, -1, :, -1].mean())
-        again, report = jobs.fit_all(work, quiet=True)
-        np.testing.assert_array_equal(accuracy, again)
-        assert report.fits == 0
-    other = jobs.job("adult", [block(0.6, "tight")], options)
-    assert other.folder.name not in {path.name for path in tmp_path.iterdir()}
-
-
-def test_lines_are_those_asked_for(small, tmp_path, capsys):
-    del small
-    assert run("run", "--epsilon", "1", "0.4", "--keys", "2", "--out", str(tmp_path)) == 0
-    lines = json.loads(capsys.readouterr().out)
-    assert [(line["epsilon"], line["calibration"], line["paper"]) for line in lines] == [
-        (1.0, "published", 0.83),
-        (1.0, "tight", 0.83),
-        (0.4, "published", 0.82),
-        (0.4, "tight", 0.82),
-    ]
-    assert all(tuple(line) == table.SHOWN and line["keys"] == 2 for line in lines)
-    with open(tmp_path / "accuracy.csv", newline="") as file:
-        assert [line["rounds"] for line in csv.DictReader(file)] == ["39", "39", "9", "9"]
-
-
 @pytest.mark.slow
 def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
     del small
@@ -140,26 +74,7 @@ def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_grid_is_searched_on_training_rows(small, tmp_path, capsys, monkeypatch):
-    del small
-    grid = {"rounds": (2, 3), "learning_rate": (0.4,), "density": (0.5,)}
-    monkeypatch.setitem(settings.GRID, "one_rule", grid)
-    assert run("grid", "--keys", "2", "--folds", "2", "--out", str(tmp_path)) == 0
-    lines = json.loads(capsys.readouterr().out)
-    assert [(line["calibration"], line["of"], line["keys"]) for line in lines] == [
-        ("published", 2, 2),
-        ("tight", 2, 2),
-    ]
-    assert all(line["rounds"] in (2, 3) and 0 <= line["selected_by"] <= 1 for line in lines)
-
-
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        "lazybb",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("lazybb-trees", "rf-l", "rf-e")),
-    ],
-)
+@pytest.mark.parametrize("algorithm", ["lazybb", "lazybb-trees", "rf-l", "rf-e"])
 def test_audits_know_other_algorithms(capsys, algorithm):
     asked = f"audit --algorithm {algorithm} --relation replace_one --steps --json"
     smallest = "--transcripts 2 --rounds 2 --depth 2"

@@ -35,7 +35,7 @@ def odd_line(rng: np.random.Generator) -> bytes:
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["cells", "exact"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_line_raises_and_no_line_changes_another(seed, exact):
     """In one file of all lines, each row is what it is in a file of its own."""
     rng = np.random.default_rng(seed)
@@ -53,10 +53,10 @@ def test_no_line_raises_and_no_line_changes_another(seed, exact):
 @functools.cache
 def recipe():
     rows = filerows.CAPACITY
-    return recipes.bdpe(epsilon=1.0, rows=rows, rounds=2, depth=2)
+    return recipes.bdpe(epsilon=1.0, rows=rows, rounds=1, depth=1, alpha=1.0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_an_odd_line_costs_at_most_the_ledger(seed):
     """The exact loss between a file and the same without one line, whatever the line holds."""
     rng = np.random.default_rng(100 + seed)
@@ -69,41 +69,31 @@ def test_an_odd_line_costs_at_most_the_ledger(seed):
     assert loss <= dpbt.ledger(recipe()).epsilon + 1e-4
 
 
-def leaf_loss(outputs: np.ndarray, here: np.ndarray, there: np.ndarray, scale: float) -> float:
-    """|log p - log p'| of discrete Laplace noise, in float64."""
-    return float(abs(np.sum(np.abs(outputs - here) - np.abs(outputs - there)) / scale))
-
-
-PURE = [True, True, True, True, False, False, False, False] * 10
-MIXED = [True, 1, "1", 1.0, False, 0, "0", 0.0] * 10
-
-
-@pytest.mark.parametrize("cells", [PURE, MIXED], ids=["pure", "mixed"])
-def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood(cells):
+@pytest.mark.parametrize("odd", [False, True])
+def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood(odd):
     """A Boolean column beside one odd cell more or less: leaves move by one row."""
     domain = {"flag": dpbt.domains.Boolean()}
-    odd = [None, "NA", 10**30, "x", float("nan"), b"\xff", [1], np.datetime64("NaT")]
+    cells = [True, 1, "1", 1.0, False, 0, "0", 0.0] * 10 if odd else [True, False] * 40
     labels = ([True] * 3 + [False] * 5) * 10
     words = {"negative": "False", "positive": "True", "capacity": 100}
     plain = dpbt.table(domain, {"flag": cells}, labels, **words)
-    for cell in odd:
+    once = recipes.bdpe(epsilon=1.0, rows=100, rounds=1, depth=1, alpha=1.0)
+    boost, scale = jax.jit(dpbt.boost), scales(once)["leaf"]
+    for cell in (None, "NA", 10**30, "x", float("nan"), b"\xff", [1], np.datetime64("NaT")):
         more = dpbt.table(domain, {"flag": [*cells, cell]}, [*labels, True], **words)
         for here, there in zip(plain[:3], more[:3], strict=True):
             np.testing.assert_array_equal(np.asarray(here)[:80], np.asarray(there)[:80])
         assert int(np.sum(np.asarray(more.present))) == 81
 
-        settings = {"epsilon": 1.0, "rows": 100, "rounds": 1, "depth": 1, "alpha": 1.0}
-        once = recipes.bdpe(**settings)
-        release = jax.jit(dpbt.boost)(jax.random.key(0), more, once).transcript.rounds
-        split = int(release["split_0"][0, 0])
-        counts = []
+        release = boost(jax.random.key(0), more, once).transcript.rounds
+        outputs, split = np.asarray(release["leaf"][0], np.float64), int(release["split_0"][0, 0])
+        far = []
         for table in (plain, more):
-            side = np.asarray(splits_of(table))[:, split]
-            label, present = np.asarray(table.target), np.asarray(table.present)
+            side, label = np.asarray(splits_of(table))[:, split], np.asarray(table.target)
+            present = np.asarray(table.present)
             every = [[np.sum(present & (side == s) & (label == y)) for y in (0, 1)] for s in (0, 1)]
-            counts.append(GRID * np.asarray(every))
-        scale = scales(once)["leaf"]
-        loss = leaf_loss(np.asarray(release["leaf"][0], np.float64), *counts, scale)
+            far.append(np.abs(outputs - GRID * np.asarray(every)))
+        loss = abs(np.sum(far[0] - far[1]) / scale)
         assert loss <= 0.5 * (1 + 1e-9)  # the leaves' half of the budget
 
 

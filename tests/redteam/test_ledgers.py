@@ -1,22 +1,22 @@
 """Attacks on ledgers: lines that lie, budgets that are tampered with, parts that do not fit."""
 
 import dataclasses
+import functools
 import math
-import zlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from msgspec import structs
 
 import dpbt
-from dpbt import boosting, losses, recipes, weighting
+from dpbt import boosting, recipes, weighting
 from dpbt.common.types import ADD_REMOVE, Noise
-from dpbt.data.splits import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger, line_of
-from dpbt.privacy.mechanisms.prices import FREE
+from dpbt.privacy.mechanism import FREE
 from tests.redteam.attacks import GRID, one_split
 
 
@@ -28,34 +28,19 @@ def sides(table, weights):
     return trees.child_totals(products, trees.node_totals(levels), jnp.zeros(1, jnp.int32))
 
 
-def line(site="leaf", mechanism=mechanisms.discrete_laplace, **changes):
-    return line_of(
-        **{
-            "site": site,
-            "mechanism": mechanism,
-            "releases": "class weights",
-            "scale": float(GRID),
-            "sensitivity": float(GRID),
-            "theorem": "a row is on one side",
-            "moved": 1,
-            **changes,
-        }
-    )
+def line(mechanism=mechanisms.discrete_laplace, **changes):
+    asked = {"scale": float(GRID), "sensitivity": float(GRID), "moved": 1, **changes}
+    return line_of("leaf", mechanism, "class weights", theorem="a row is on one side", **asked)
 
 
 def stump(release, budget, public):
     return dpbt.Tree(jnp.zeros(1, jnp.int32), jnp.ones(2, jnp.float32))
 
 
-def learner_of(program, sites=("leaf",)):
-    fractions = dict.fromkeys(sites, 1 / len(sites))
-    tag = f"a stump {id(program)}"
-    return boundary.weak_learner(program, stump, fractions, trees.TREES, ADD_REMOVE, tag=tag)
-
-
 def recipe_of(program, rounds=2, sites=("leaf",), **changes):
     """A recipe of a stump whose program is one's own, at epsilon 1 a round."""
-    learner = learner_of(program, sites)
+    fractions, tag = dict.fromkeys(sites, 1 / len(sites)), f"a stump {id(program)}"
+    learner = boundary.weak_learner(program, stump, fractions, trees.TREES, ADD_REMOVE, tag=tag)
     noise = Noise(dict.fromkeys(sites, np.float32(1)))
     return recipes.custom(learner, rows=400, rounds=rounds, params=noise, **changes)
 
@@ -81,13 +66,17 @@ def own_mechanism(name, **changes):
 
 def test_an_honest_stump_has_a_ledger():
     assert dpbt.ledger(recipe_of(drawing())).pure_epsilon == pytest.approx(2.0, rel=1e-6)
-
-
-def test_a_sampler_without_a_bound_marks_its_ledger():
     price = mechanisms.discrete_laplace.price._replace(sampler=None)
     book = dpbt.ledger(recipe_of(drawing(mechanism=own_mechanism("of my own", price=price))))
     assert not book.exact
     assert "FLOAT" in str(book)
+
+
+def test_an_own_scale_is_priced_as_the_float32_that_is_drawn():
+    """0.7 as float32 is smaller."""
+    (own,) = dpbt.ledger(recipe_of(drawing(sensitivity=1.0, scale=0.7))).lines
+    assert own.scale == float(np.float32(0.7)) < 0.7
+    assert own.epsilon > 1 / 0.7
 
 
 def lightest(table, weights, budget, public):
@@ -108,41 +97,36 @@ def heard(size):
 
 
 ONE = np.float32(1)
+
+
+def of_cap(table, weights, budget, public):
+    return GRID * public.cap
+
+
+def of_round(table, weights, budget, public):
+    return GRID / (jnp.asarray(public.round) + 1).astype(jnp.float32)
+
+
+def of_first(entry):
+    """A program whose second draw has a number of the first one's release."""
+    return heard(
+        lambda first: {"sensitivity": GRID, entry: jnp.abs(first[0, 0]).astype(jnp.float32)}
+    )
+
+
 LIES = {
     "a sensitivity of the rows": (drawing(sensitivity=lightest), "follows from"),
-    "a sensitivity of a release": (
-        heard(lambda first: {"sensitivity": jnp.abs(first[0, 0]).astype(jnp.float32)}),
-        "state at_most",
-    ),
-    "a sensitivity of the cap": (
-        drawing(sensitivity=lambda table, weights, budget, public: GRID * public.cap),
-        "state at_most",
-    ),
+    "a sensitivity of a release": (of_first("sensitivity"), "state at_most"),
+    "a sensitivity of the cap": (drawing(sensitivity=of_cap), "state at_most"),
+    "a bound of a release": (of_first("at_most"), "state at_most"),
     "a scale of the rows": (drawing(scale=lightest), "follows from"),
     "a scale of the rows below a bound": (drawing(sensitivity=lightest, at_most=GRID), "rows"),
-    "a scale of a release": (
-        heard(lambda first: {"sensitivity": GRID, "scale": 1 + first[0, 0].astype(jnp.float32)}),
-        "nothing says what it costs",
-    ),
-    "a scale of the cap": (
-        drawing(scale=lambda table, weights, budget, public: GRID * public.cap),
-        "nothing says what it costs",
-    ),
-    "a scale of the round": (
-        drawing(
-            scale=lambda table, weights, budget, public: (
-                GRID / (jnp.asarray(public.round) + 1).astype(jnp.float32)
-            )
-        ),
-        "nothing says what it costs",
-    ),
-    "a bound of a release": (
-        heard(lambda first: {"sensitivity": GRID, "at_most": first[0, 0].astype(jnp.float32)}),
-        "state at_most",
-    ),
+    "a scale of a release": (of_first("scale"), "nothing says what it costs"),
+    "a scale of the cap": (drawing(scale=of_cap), "nothing says what it costs"),
+    "a scale of the round": (drawing(scale=of_round), "nothing says what it costs"),
     "public randomness of the rows": (
         drawing(mechanism=mechanisms.uniform, scale=lightest, sensitivity=0.0),
-        "is public",
+        "costs nothing",
     ),
     "no word on what a row moves": (drawing(moves=None), "moved of the draw"),
     "less noise in one entry": (
@@ -159,27 +143,21 @@ LIES = {
     "one's own of a public name": (drawing(mechanism=own_mechanism("uniform")), "your own"),
     "one's own, free": (
         drawing(mechanism=own_mechanism("of my own", price=FREE), sensitivity=0.0),
-        "follows from the private rows",
+        "costs nothing",
     ),
 }
-
-
-HEARD = {name for name in LIES if "of a release" in name}
 
 
 @pytest.mark.parametrize("name", LIES)
 def test_draws_that_lie_are_refused(name):
     program, words = LIES[name]
-    sites = ("leaf", "more") if name in HEARD else ("leaf",)
+    sites = ("leaf", "more") if "of a release" in name else ("leaf",)
     with pytest.raises(ValueError, match=words):
         dpbt.ledger(recipe_of(program, sites=sites))
 
 
 def test_a_sensitivity_below_a_public_bound_is_priced_by_the_multiplier():
     """The noise follows the sensitivity, so what a draw costs does not follow from the release."""
-    half = heard(lambda first: {"sensitivity": jnp.where(first[0, 0] > 0, 1, GRID) * ONE})
-    with pytest.raises(ValueError, match="state at_most"):
-        dpbt.ledger(recipe_of(half, sites=("leaf", "more")))
     bounded = heard(
         lambda first: {"sensitivity": jnp.where(first[0, 0] > 0, 1, GRID) * ONE, "at_most": GRID}
     )
@@ -206,39 +184,30 @@ def test_fractions_that_do_not_share_a_budget_are_refused(name):
 
 
 def test_a_site_has_its_own_noise_before_that_of_its_group():
-    noise = {"leaf": 1, "leaf_2": 2}
-    assert [boundary.group_of(site, noise) for site in ("leaf", "leaf_1", "leaf_2")] == [
-        "leaf",
-        "leaf",
-        "leaf_2",
-    ]
+    noise, sites = {"leaf": 1, "leaf_2": 2}, ("leaf", "leaf_1", "leaf_2")
+    assert [boundary.group_of(site, noise) for site in sites] == ["leaf", "leaf", "leaf_2"]
     for site in ("leaf_x", "leaf_", "x_leaf", "leaf_1_2"):
         with pytest.raises(ValueError, match="no fraction"):
             boundary.group_of(site, noise)
 
 
-BAD_EVENTS = {
-    "pays 0": {"pays": 0},
-    "pays negative": {"pays": -1},
-    "pays 1.5": {"pays": 1.5},
-    "pays true": {"pays": True},
-    "times 0": {"times": 0},
-    "moved 0": {"moved": 0},
-    "moved true": {"moved": True},
-    "moved 1.5": {"moved": 1.5},
-    "scale nan": {"scale": math.nan},
-    "scale negative": {"scale": -1.0},
-    "sensitivity nan": {"sensitivity": math.nan},
-    "sensitivity negative": {"sensitivity": -1.0},
-    "public, a sensitivity": {"mechanism": mechanisms.uniform},
-    "withheld, a sensitivity": {"mechanism": mechanisms.assignment},
-}
+BAD_NUMBERS = [
+    *(("pays", value) for value in (0, -1, 1.5, True)),
+    *(("times", 0), ("moved", 0), ("moved", True), ("moved", None)),
+    *((name, value) for name in ("scale", "sensitivity") for value in (math.nan, -1.0)),
+    ("sensitivity", math.inf),
+    ("mechanism", mechanisms.uniform),  # it has a sensitivity
+    ("mechanism", mechanisms.assignment),
+]
 
 
-@pytest.mark.parametrize("name", BAD_EVENTS)
-def test_lines_that_mean_nothing_are_refused(name):
+@pytest.mark.parametrize(("name", "value"), BAD_NUMBERS)
+def test_lines_that_mean_nothing_are_refused(name, value):
     with pytest.raises(ValueError, match="the draw 'leaf'"):
-        line(**BAD_EVENTS[name])
+        line(**{name: value})
+    for field, wrong in (("times", -1), ("gap", -1.0), ("tail", math.nan)):
+        with pytest.raises(ValueError, match=f"{field} of the draw 'leaf'"):
+            structs.replace(line(), **{field: wrong})
 
 
 def test_a_line_cannot_say_what_it_costs():
@@ -253,19 +222,16 @@ def test_a_line_cannot_say_what_it_costs():
 
 
 RECIPE = recipes.bdpe(epsilon=1.0, rows=400, rounds=3, depth=2)
-SMOOTH = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=3)
 LAZY = weighting.LazyNumbers(np.float32(0.4), np.float32(0.3))
 TAMPERED = {
-    "rounds 2.9": lambda: dataclasses.replace(RECIPE, rounds=2.9),
-    "rounds 2.9, numpy": lambda: dataclasses.replace(RECIPE, rounds=np.float32(2.9)),
-    "rounds 2.9, jax": lambda: dataclasses.replace(RECIPE, rounds=jnp.float32(2.9)),
-    "rounds 0": lambda: dataclasses.replace(RECIPE, rounds=np.int32(0)),
-    "rounds -1": lambda: dataclasses.replace(RECIPE, rounds=-1),
-    "rounds true": lambda: dataclasses.replace(RECIPE, rounds=True),
-    "rounds beyond": lambda: dataclasses.replace(RECIPE, rounds=np.int32(4)),
-    "delta 2": lambda: dataclasses.replace(RECIPE, delta=np.float32(2)),
-    "delta negative": lambda: dataclasses.replace(RECIPE, delta=np.float32(-1e-6)),
-    "delta nan": lambda: dataclasses.replace(RECIPE, delta=np.float32("nan")),
+    **{
+        f"rounds {value!r}": functools.partial(dataclasses.replace, RECIPE, rounds=value)
+        for value in (2.9, np.float32(2.9), jnp.float32(2.9), np.int32(0), -1, True, np.int32(4))
+    },
+    **{
+        f"delta {value}": functools.partial(dataclasses.replace, RECIPE, delta=np.float32(value))
+        for value in (2, -1e-6, math.nan)
+    },
     "no sampler pays": lambda: _noisy(RECIPE, "leaf", np.nan),
     "negated noise": lambda: _noisy(RECIPE, "leaf", -1),
     "negated errors": lambda: _noisy(RECIPE, "error", -1),
@@ -278,6 +244,9 @@ TAMPERED = {
         recipes.random_forest(epsilon=1.0, rows=400),
         weight_update=weighting.lazy_bregman(False),
         weighting=LAZY,
+    ),
+    "weights of another total": lambda: dataclasses.replace(
+        recipes.lazybb_trees(epsilon=1.0, rows=400), weight_update=weighting.uniform
     ),
 }
 
@@ -297,45 +266,21 @@ def test_recipes_that_are_tampered_with_are_refused(name):
         dpbt.ledger(TAMPERED[name]())
 
 
-TWINS = ("leaf_3985819", "leaf_4420602")
-"""Two names of one checksum of 31 bits."""
-
-
-def test_two_sites_of_one_key_are_refused():
-    first, second = TWINS
-    assert len({zlib.crc32(name.encode()) & 0x7FFFFFFF for name in TWINS}) == 1
-
-    def program(draw, table, weights, budget, public):
-        for site in (first, second):
-            own = {"sensitivity": GRID, "moves": 1, "theorem": "one side"}
-            draw(site, mechanisms.discrete_laplace, sides(table, weights), **own)
-
-    with pytest.raises(ValueError, match="would have one key"):
-        recipe_of(program)
-    recipe = dataclasses.replace(recipe_of(drawing()), learner=learner_of(program))
-    with pytest.raises(ValueError, match="would have one key"):
-        dpbt.boost(jax.random.key(0), one_split(), recipe)
-
-
-INFINITE = {
-    "bdpe": recipes.bdpe(epsilon=np.inf, rows=80),
-    "bdpe, delta": recipes.bdpe(epsilon=np.inf, rows=80, delta=1e-6),
-    "lazybb": recipes.lazybb_rules(epsilon=np.inf, rows=80),
-    "forest": recipes.random_forest(epsilon=np.inf, rows=80),
-    "rf_e": recipes.rf_e(epsilon=np.inf, rows=80),
-    "halfspaces": recipes.halfspace_boost(epsilon=np.inf, rows=80),
-}
-
-
-@pytest.mark.parametrize("accountant", ["pure", "advanced", "zcdp", "gdp"])
-@pytest.mark.parametrize("name", INFINITE)
-def test_no_noise_has_an_infinite_epsilon_by_every_accountant(name, accountant):
-    assert dpbt.ledger(INFINITE[name]).epsilon_at(1e-6, accountant) == math.inf
+@pytest.mark.parametrize(
+    ("make", "delta"),
+    [
+        *((recipes.bdpe, {}), (recipes.bdpe, {"delta": 1e-6}), (recipes.lazybb_rules, {})),
+        *((recipes.random_forest, {}), (recipes.rf_e, {}), (recipes.halfspace_boost, {})),
+    ],
+)
+def test_no_noise_has_an_infinite_epsilon_by_every_accountant(make, delta):
+    book = dpbt.ledger(make(epsilon=np.inf, rows=80, **delta))
+    for accountant in ("pure", "advanced", "zcdp", "gdp"):
+        assert book.epsilon_at(1e-6, accountant) == math.inf
 
 
 def test_a_mechanism_without_pure_price_has_none_by_every_accountant():
-    draw = line(mechanism=mechanisms.rounded_gaussian, sensitivity=1.0, scale=1.0)
-    book = Ledger(ADD_REMOVE, (draw,))
+    book = Ledger(ADD_REMOVE, (line(mechanisms.rounded_gaussian),))
     assert book.epsilon == book.epsilon_at(1e-6, "pure") == math.inf
     assert book.epsilon_at(1e-6, "advanced") == math.inf
     assert book.epsilon_at(1e-6, "gdp") < book.epsilon_at(1e-6, "zcdp") < math.inf
@@ -345,7 +290,6 @@ REQUESTS = {
     "bdpe": recipes.bdpe,
     "bdpe, published": lambda **s: recipes.bdpe(calibration="published", **s),
     "bdpe, delta": lambda **s: recipes.bdpe(delta=1e-6, **s),
-    "forest": recipes.random_forest,
     "forest, delta": lambda **s: recipes.random_forest(delta=1e-6, **s),
     "rf_l, published": lambda **s: recipes.rf_l(calibration="published", **s),
     "rf_e": recipes.rf_e,
@@ -356,19 +300,16 @@ REQUESTS = {
 }
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 3.0])
 @pytest.mark.parametrize("name", REQUESTS)
-def test_no_ledger_is_above_its_request(name, epsilon):
+def test_no_ledger_is_above_its_request(name):
     """Summed up here anew, with what finite bits cost."""
-    recipe = REQUESTS[name](epsilon=epsilon, rows=300, rounds=7)
-    book = dpbt.ledger(recipe)
-    assert book.epsilon <= epsilon
-    assert book.epsilon >= 0.8 * epsilon
-    assert book.sampler_epsilon > 0
-    if book.delta == 0:
-        pure = math.fsum(e.count * e.epsilon + 2 * e.gap for e in book.lines)
-        assert pure <= epsilon
-        assert book.sampler_delta < 1e-9
+    for epsilon in (0.1, 3.0):
+        book = dpbt.ledger(REQUESTS[name](epsilon=epsilon, rows=300, rounds=7))
+        assert 0.8 * epsilon <= book.epsilon <= epsilon
+        assert book.sampler_epsilon > 0
+        if book.delta == 0:
+            assert math.fsum(e.count * e.epsilon + 2 * e.gap for e in book.lines) <= epsilon
+            assert book.sampler_delta < 1e-9
 
 
 def test_the_grid_of_published_leaves_is_in_their_sensitivity():
@@ -383,12 +324,6 @@ def test_the_grid_of_published_leaves_is_in_their_sensitivity():
     loss = 2 * np.round(steps) / (numbers.noise["leaf"] * (np.floor(2 * steps) + 1))
     share = 1.0 * 0.5 / 2 / 4  # of a tree's leaves, of one leaf
     assert np.all(loss <= share)
-
-
-def two_tables():
-    """One split and a row more or less."""
-    table = one_split()
-    return table, table._replace(present=table.present.at[0].set(False))
 
 
 def by_shape(table, weights, budget, public):
@@ -406,51 +341,14 @@ def test_what_passes_the_ledger_does_not_pass_the_audit(name):
     """A program is trusted: it states a sensitivity, and reads the public shape of its table."""
     recipe = recipe_of(TRUSTED[name], rounds=1)
     claim = dpbt.ledger(recipe).epsilon
-    table, other = two_tables()
+    table = one_split()
+    other = table._replace(present=table.present.at[0].set(False))
     release = dpbt.boost(jax.random.key(0), table, recipe).transcript
     found = boosting.step_divergences(release, table, other, recipe)["leaf"].pure
     assert float(found.max()) > 10 * claim
 
 
-def lone_row_leaves(rows=400, splits=301):
-    """The only row of class 1, set apart by all splits but one; and without it."""
-    satisfied = np.zeros((rows + 1, splits), bool)
-    satisfied[0, 1:] = True
-    satisfied[rows, 0] = True
-    label = np.zeros(rows + 1, bool)
-    label[[0, rows]] = True
-    here = np.arange(rows + 1)
-    table = of_splits(satisfied, label, here < rows)
-    return table, table._replace(present=jnp.asarray(here > 0))
-
-
-def test_a_smooth_learner_with_weights_of_another_total_is_refused_or_priced():
-    """Top-down trees are priced for a total weight of kappa m."""
-    recipe = recipes.lazybb_trees(
-        epsilon=1.0,
-        rows=400,
-        rounds=1,
-        density=0.01,
-        splits=1,
-        depth=1,
-        criterion=losses.matsushita,
-    )
-    table, other = lone_row_leaves()
-    try:
-        recipe = dataclasses.replace(recipe, weight_update=weighting.uniform)
-        claim = dpbt.ledger(recipe).epsilon
-    except ValueError:
-        return
-    release = dpbt.boost(jax.random.key(0), table, recipe).transcript
-    steps = boosting.step_divergences(release, table, other, recipe)
-    assert sum(float(step.pure.max()) for step in steps.values()) <= claim * 1.002
-
-
-def test_a_coarser_grid_of_sums_is_refused_or_priced():
+def test_a_coarser_grid_of_sums_is_priced():
     recipe = recipes.halfspace_boost(rows=400, epsilon=1.0, features=4)
     coarse = _with(recipe, step=np.float32(2.0**22))
-    try:
-        claim = dpbt.ledger(coarse).epsilon
-    except ValueError:
-        return
-    assert claim > dpbt.ledger(recipe).epsilon
+    assert dpbt.ledger(coarse).epsilon > dpbt.ledger(recipe).epsilon

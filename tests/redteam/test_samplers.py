@@ -5,7 +5,6 @@ lie between two places of the lattice, which bisection finds. Laws are in decima
 """
 
 import decimal
-import itertools
 import math
 from decimal import Decimal
 
@@ -63,6 +62,12 @@ def boundaries(at_least, count: int, size: int = 2 * HALF) -> list[int]:
     return low
 
 
+def shares(places: list[int], size: int) -> list[Decimal]:
+    """The share of all places between the first half of some boundaries and the second half."""
+    half = len(places) // 2
+    return [Decimal(b - a) / size for a, b in zip(places[:half], places[half:], strict=True)]
+
+
 def halves(places: list[int]) -> np.ndarray:
     """u32[2, n]: the high and the low words of 64 bits."""
     return np.array([[p >> 32, p & 0xFFFFFFFF] for p in places], np.uint64).astype(np.uint32).T
@@ -81,16 +86,10 @@ def cosine_of(turn: Decimal) -> Decimal:
     return total
 
 
-def pairs(first, second):
-    """All pairs, of which `make test` has each of the first with one of the second in turn."""
-    return [
-        pytest.param(one, other, marks=[] if k % len(second) == j else pytest.mark.slow)
-        for k, one in enumerate(first)
-        for j, other in enumerate(second)
-    ]
+ANGLES = [2**29 + 12345, 2**22 + 1, 2**30 - 2**28]
+"""An eighth of a turn, nearly nothing, three sixteenths."""
 
-
-SCALES = [0.3, 5.0, 4096.0, 8191.0, 1e4, 1e6, 1e9, 2.0**32]
+SCALES = [0.3, 5.0, 4096.0, 8191.0, 1e6, 2.0**32]
 NEAR = (0.0, 36.0)
 FAR = (37.5, 43.9)
 
@@ -102,8 +101,7 @@ def reached(scale, part, unit=1.0):
 
 
 @pytest.mark.parametrize(
-    ("scale", "part"),
-    [(0.3, (0.0, 43.9)), (5.0, (0.0, 43.9)), *itertools.product([4096.0, 8191.0], [NEAR, FAR])],
+    ("scale", "part"), [(0.3, (0.0, 43.9)), (5.0, (0.0, 43.9)), (8191.0, NEAR), (8191.0, FAR)]
 )
 def test_one_digit_of_laplace_noise_is_within_its_gap(force, scale, part):
     """Outcomes by their numbers of patterns."""
@@ -117,12 +115,7 @@ def test_one_digit_of_laplace_noise_is_within_its_gap(force, scale, part):
         found = sample(bits, jnp.zeros(len(places), jnp.int32), jnp.float32(scale))
         return np.asarray(found) >= edges
 
-    places = boundaries(at_least, len(edges))
-    first, last = places[: len(size)], places[len(size) :]
-    count = [
-        Decimal(b - a) / (4 * HALF) for a, b in zip(first, last, strict=True)
-    ]  # half of them are positive
-
+    count = shares(boundaries(at_least, len(edges)), 4 * HALF)  # half of them are positive
     q = (-1 / Decimal(scale)).exp()
     law = [(1 - q) / (1 + q) * q**k for k in map(int, size)]
     assert worst(count, law) <= mechanisms.discrete_laplace.price.sampler.gap
@@ -134,8 +127,8 @@ def test_one_digit_of_laplace_noise_is_within_its_gap(force, scale, part):
 @pytest.mark.parametrize(
     ("scale", "part"),
     [
-        *itertools.product([8192.0, 1.6e4, 1e6], [NEAR, FAR]),
-        *((scale, (0.0, 1.9 * mechanisms.SATURATION / scale)) for scale in (1e9, 2.0**32)),
+        *((8192.0, NEAR), (8192.0, FAR), (1e6, NEAR), (1e6, FAR)),
+        (2.0**32, (0.0, 1.9 * mechanisms.SATURATION / 2.0**32)),
     ],
 )
 def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
@@ -147,8 +140,7 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
     ends = [int(scale / step * end) for end in part]
     high = np.unique(np.linspace(ends[0], ends[1] - 2, 250).astype(np.int64))
     low = np.unique(np.concatenate([[0, 1, step - 2, step - 1], np.linspace(0, step - 1, 250)]))
-    low = np.clip(low, 0, step - 1).astype(np.int64)
-    low = np.unique(low)
+    low = np.unique(np.clip(low, 0, step - 1).astype(np.int64))
     not_zero = unit_words(np.array(0.9))[:, None]
 
     def noise(bits, value):
@@ -162,11 +154,7 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
         bits = np.concatenate([*bits, np.repeat(not_zero, len(places), axis=1)])
         return noise(bits, start) >= 1 + step * edges
 
-    places = boundaries(high_at_least, 2 * len(high))
-    count = [
-        Decimal(b - a) / (2 * HALF)
-        for a, b in zip(places[: len(high)], places[len(high) :], strict=True)
-    ]
+    count = shares(boundaries(high_at_least, 2 * len(high)), 2 * HALF)
     q = (-Decimal(step) / Decimal(scale)).exp()
     gap = worst(count, [(1 - q) * q**k for k in map(int, high)])
 
@@ -178,11 +166,8 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
         return noise(bits, np.zeros(len(places), np.int64)) >= 1 + edges
 
     places = boundaries(low_at_least, 2 * len(low), 2**64)
-    ends = [
-        2**64 if edge == step else place
-        for place, edge in zip(places[len(low) :], low + 1, strict=True)
-    ]
-    count = [Decimal(b - a) / 2**64 for a, b in zip(places[: len(low)], ends, strict=True)]
+    places[-1] = 2**64  # nothing is beyond the last digit
+    count = shares(places, 2**64)
     one = (-1 / Decimal(scale)).exp()
     gap += worst(count, [(1 - one) / (1 - q) * one**k for k in map(int, low)])
 
@@ -196,9 +181,7 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
     assert gap <= mechanisms.discrete_laplace.price.sampler.gap
 
 
-@pytest.mark.parametrize(
-    ("scale", "angle"), pairs(SCALES, [2**29 + 12345, 2**22 + 1, 2**30 - 2**28])
-)
+@pytest.mark.parametrize(("scale", "angle"), list(zip(SCALES, 2 * ANGLES, strict=True)))
 def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
     """Given its angle, a rounded Gaussian is monotone in the words of its radius.
 
@@ -207,7 +190,7 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
     scale = float(np.float32(scale))
     step = 2.0 ** max(math.floor(math.log2(scale)) - 11, 0)
     sample = force(additive, mechanisms.rounded_gaussian)
-    words = np.array([angle, 99], np.uint32)  # an eighth of a turn, nothing, three sixteenths
+    words = np.array([angle, 99], np.uint32)
     turn = (Decimal(int(words[0])) + (Decimal(int(words[1])) + Decimal("0.5")) / 2**32) / 2**32
     cosine = cosine_of(turn)
 
@@ -223,10 +206,7 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
         found = np.asarray(sample(bits, value, jnp.float32(scale)), np.int64)[:size]
         return found >= edges * step
 
-    places = boundaries(at_least, len(edges))
-    size = len(outcome)
-    count = [Decimal(b - a) / (2 * HALF) for a, b in zip(places[:size], places[size:], strict=True)]
-
+    count = shares(boundaries(at_least, len(edges)), 2 * HALF)
     unit = Decimal(scale) / Decimal(step) * cosine
     tails = {int(k): (-(((Decimal(int(k)) - Decimal("0.5")) / unit) ** 2) / 2).exp() for k in edges}
     law = [tails[int(k)] - tails[int(k) + 1] for k in outcome]
@@ -234,7 +214,7 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
 
 
 @pytest.mark.parametrize(
-    ("behind", "other"), pairs([0.0, 0.5, 5.0, 31.9, 32.0, 40.0, 1e6], [1e-3, 0.5, 20.0])
+    ("behind", "other"), [(0.0, 1e-3), (0.5, 20.0), (5.0, 0.5), (31.9, 20.0), (40.0, 1e-3)]
 )
 def test_a_race_of_two_is_within_its_gap(force, behind, other):
     """The best candidate's variable is given; patterns of the other one's with which it wins."""
@@ -255,7 +235,7 @@ def test_a_race_of_two_is_within_its_gap(force, behind, other):
     assert gap <= mechanisms.exponential.price.sampler.gap
 
 
-@pytest.mark.parametrize("behind", [0.0, 5.0, 31.9, 40.0])
+@pytest.mark.parametrize("behind", [0.0, 31.9, 40.0])
 def test_a_noisy_race_of_two_is_within_its_gap(force, behind):
     sample = force(selection, mechanisms.noisy_max)
     scores = jnp.asarray([0.0, -behind], jnp.float32)
@@ -279,20 +259,22 @@ def test_words_at_their_ends_give_finite_noise(force, scale):
     ends = np.array(ENDS, np.uint32)
     limit = 128 * math.log(2) + 1
     laplace = force(additive, mechanisms.discrete_laplace)
-    zeros = jnp.zeros(len(ends), jnp.int32)
-    every = np.tile(ends, (8, 1))
-    found = np.asarray(laplace(every, zeros, jnp.float32(scale)), np.int64)
-    assert np.all(np.abs(found) <= min(limit * scale + 2, mechanisms.SATURATION))
-    every[6:] = 2**32 - 1  # which makes a noise in two digits not zero
-    found = np.asarray(laplace(every, zeros, jnp.float32(scale)), np.int64)
-    assert np.all(np.abs(found) <= min(limit * scale + 2, mechanisms.SATURATION))
-    assert np.abs(found[0]) >= min(65 * scale - 2, mechanisms.SATURATION)  # the tail is there
     gaussian = force(additive, mechanisms.rounded_gaussian)
-    zeros = jnp.zeros(2 * len(ends), jnp.int32)
-    found = np.asarray(gaussian(np.tile(ends, (6, 1)), zeros, jnp.float32(scale)), np.int64)
-    assert np.all(
-        np.abs(found) <= min(math.sqrt(2 * limit) * scale * 1.01 + 1, mechanisms.SATURATION)
-    )
+
+    def noise(sample, words):
+        zeros = jnp.zeros(len(ends) * (2 if len(words) == 6 else 1), jnp.int32)
+        return np.asarray(sample(words, zeros, jnp.float32(scale)), np.int64)
+
+    every = np.tile(ends, (8, 1))
+    not_zero = every.copy()
+    not_zero[6:] = 2**32 - 1  # which makes a noise in two digits not zero
+    for words in (every, not_zero):
+        found = np.abs(noise(laplace, words))
+        assert np.all(found <= min(limit * scale + 2, mechanisms.SATURATION))
+    assert found[0] >= min(65 * scale - 2, mechanisms.SATURATION)  # the tail is there
+    found = noise(gaussian, np.tile(ends, (6, 1)))
+    most = min(math.sqrt(2 * limit) * scale * 1.01 + 1, mechanisms.SATURATION)
+    assert np.all(np.abs(found) <= most)
     assert found[0] >= min(11.4 * scale - 1, mechanisms.SATURATION)
 
 
@@ -317,34 +299,30 @@ def frequencies(noise, cdf, bins=64):
     return stats.chisquare(seen, mass * len(test)).pvalue
 
 
-@pytest.mark.parametrize("value", [127 * 300, pytest.param(1 - 2**30, marks=pytest.mark.slow)])
-def test_many_draws_have_their_law(value):
-    """False alarm: 1e-6 for each of the four tests."""
-    draws, scale = 2**19, 254.0
-    values = jnp.full(draws, value, jnp.int32)
-    key = jax.random.key(5)
-    laplace = mechanisms.discrete_laplace.sample(key, values, jnp.float32(scale))
-    gaussian = mechanisms.rounded_gaussian.sample(key, values, jnp.float32(scale))
-    laplace, gaussian = (np.asarray(a, np.int64) - value for a in (laplace, gaussian))
-
+def laplace_cdf(k, scale):
     q = math.exp(-1 / scale)
+    below = q ** (np.abs(k) - (k < 0)) / (1 + q)
+    return np.where(k < 0, q ** (-k) / (1 + q), 1 - q * below)
 
-    def laplace_cdf(k):
-        below = q ** (np.abs(k) - (k < 0)) / (1 + q)
-        return np.where(k < 0, q ** (-k) / (1 + q), 1 - q * below)
 
-    assert frequencies(laplace, laplace_cdf) > FALSE_ALARM
-    assert frequencies(gaussian, lambda k: stats.norm.cdf((k + 0.5) / scale)) > FALSE_ALARM
+LAWS = {
+    "discrete laplace": laplace_cdf,
+    "rounded gaussian": lambda k, scale: stats.norm.cdf((k + 0.5) / scale),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_many_draws_have_their_law_and_are_independent(name):
+    draws, value, scale = 2**18, 127 * 300, 254.0
+    values, key = jnp.full(draws, value, jnp.int32), jax.random.key(5)
+    noisy = mechanisms.BY_NAME[name].sample(key, values, jnp.float32(scale))
+    noise = np.asarray(noisy, np.int64) - value
+    assert frequencies(noise, lambda k: LAWS[name](k, scale)) > FALSE_ALARM
 
     # The two of a pair, and the sign and the size of one, are independent.
-    half = draws // 2
-    for noise in (gaussian, laplace):
-        first, second = np.abs(noise[:half]), noise[half:]
-        table = np.zeros((8, 2))
-        place = np.searchsorted(np.quantile(first, np.linspace(0, 1, 9)[1:-1]), first)
-        np.add.at(table, (place, (second > 0).astype(int)), 1)
+    size, half = np.abs(noise[: draws // 2]), draws // 2
+    place = np.searchsorted(np.quantile(size, np.linspace(0, 1, 9)[1:-1]), size)
+    for sign in (noise[half:] > 0, noise[:half] > 0):
+        table, counted = np.zeros((8, 2)), noise[:half] != 0
+        np.add.at(table, (place[counted], sign[counted].astype(int)), 1)
         assert stats.chi2_contingency(table)[1] > FALSE_ALARM
-        own = np.zeros((8, 2))
-        apart = noise[:half] != 0
-        np.add.at(own, (place[apart], (noise[:half] > 0)[apart].astype(int)), 1)
-        assert stats.chi2_contingency(own)[1] > FALSE_ALARM

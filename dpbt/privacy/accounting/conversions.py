@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import ArrayLike
 
+from dpbt.common.storage import Count
 from dpbt.common.validate import positive, shown
+
+if TYPE_CHECKING:
+    from dpbt.privacy.accounting import Ledger
+
+Cost = Annotated[float, Meta(ge=0)]
+"""A number of at least 0, which may be infinite; files then have the word "inf"."""
 
 
 def _bisected(holds: Callable[[Any], Any], low: Any, high: Any, steps: int) -> tuple[Any, Any]:
@@ -82,17 +91,35 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if rho == 0 or math.isinf(rho):
         return rho
 
-    def bound(log_excess: np.ndarray) -> np.ndarray:
+    value, _ = _over_orders(lambda alpha, offset: -alpha * rho - offset, np.log([delta]))
+    return max(-float(value), 0.0)
+
+
+def _over_orders(
+    value: Callable[[np.ndarray, np.ndarray], np.ndarray], log_delta: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(f64[...], f64[...]): the largest value over Renyi orders alpha > 1, and its order.
+
+    Args:
+        value: of (alpha, c(alpha)), where the epsilon of rho by one order is alpha rho + c(alpha).
+        log_delta: f64[..., 1].
+    """
+
+    def of(log_excess: np.ndarray) -> np.ndarray:
         excess = np.exp(log_excess)
         alpha = 1 + excess
-        return alpha * rho + np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / excess
+        return value(alpha, np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / excess)
 
-    low, high = -25.0, 25.0
+    low, high = np.full(log_delta.shape, -25.0), np.full(log_delta.shape, 25.0)
     for _ in range(12):
-        grid = np.linspace(low, high, 101)
-        best = int(np.argmin(bound(grid)))
-        low, high = grid[max(best - 1, 0)], grid[min(best + 1, 100)]
-    return max(float(np.min(bound(np.linspace(low, high, 101)))), 0.0)
+        grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
+        best = np.argmax(of(grid), axis=-1)[..., None]
+        low = np.take_along_axis(grid, np.maximum(best - 1, 0), -1)
+        high = np.take_along_axis(grid, np.minimum(best + 1, 32), -1)
+    grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
+    values = of(grid)
+    best = np.argmax(values, axis=-1)[..., None]
+    return values.max(axis=-1), 1 + np.exp(np.take_along_axis(grid, best, -1))[..., 0]
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> np.ndarray:
@@ -191,24 +218,10 @@ def best_order(epsilon: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.nda
         positive("epsilon", epsilon), positive("delta", delta, below=1)
     )
     finite = np.where(np.isfinite(epsilon), epsilon, 1.0)[..., None]
-    log_delta = np.log(delta)[..., None]
-
-    def largest(log_excess: np.ndarray) -> np.ndarray:
-        excess = np.exp(log_excess)
-        alpha = 1 + excess
-        offset = np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / excess
-        return (finite - offset) / alpha
-
-    low, high = np.full(finite.shape, -25.0), np.full(finite.shape, 25.0)
-    for _ in range(12):
-        grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
-        best = np.argmax(largest(grid), axis=-1)[..., None]
-        low = np.take_along_axis(grid, np.maximum(best - 1, 0), -1)
-        high = np.take_along_axis(grid, np.minimum(best + 1, 32), -1)
-    grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
-    bounds = largest(grid)
-    alpha = 1 + np.exp(np.take_along_axis(grid, np.argmax(bounds, axis=-1)[..., None], -1))[..., 0]
-    rho = np.maximum(bounds.max(axis=-1), 0.0) * (1 - 1e-11)
+    largest, alpha = _over_orders(
+        lambda alpha, offset: (finite - offset) / alpha, np.log(delta)[..., None]
+    )
+    rho = np.maximum(largest, 0.0) * (1 - 1e-11)
     return np.where(np.isfinite(epsilon), rho, epsilon), alpha
 
 
@@ -386,3 +399,70 @@ def log_ratio(mu: float, gamma: float) -> float:
             break
         low, high = np.concatenate([low[kept], middle]), np.concatenate([middle, high[kept]])
     return bound + 1e-12
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What is public about the best of several runs (`dpbt.tune`).
+
+    A run learns a model and draws its score. All candidates are priced as the dearest one.
+
+    Attributes:
+        gamma: of the law of the number of runs.
+        eta: of the same law.
+        candidates: from how many a run takes one.
+        disjoint: whether one row is read by the fit or by the score of a run, and never by both.
+        gaussian: whether every draw of every candidate is Gaussian.
+        epsilon: of the dearest candidate's fit, without finite bits.
+        rho: of the dearest candidate's fit.
+        mu: of the dearest candidate's fit.
+        gap: G of the fit that has the largest.
+        tail: t of the fit that has the largest.
+        score: the name of the score.
+        exact: whether every sampler of every candidate states how far it is from its law.
+    """
+
+    gamma: Annotated[float, Meta(ge=1e-5, le=1)]
+    eta: Annotated[float, Meta(ge=-0.99, le=1000)]
+    candidates: Count
+    disjoint: bool
+    gaussian: bool
+    epsilon: Cost
+    rho: Cost
+    mu: Cost
+    gap: Cost
+    tail: Cost
+    score: str
+    exact: bool
+    count: ClassVar[int] = 1
+
+    @property
+    def law(self) -> RunCount:
+        """The law of the number of runs."""
+        return RunCount(self.gamma, self.eta)
+
+
+def choice_of(
+    books: Sequence[Ledger], count: RunCount, score: str, candidates: int, *, disjoint: bool
+) -> Choice:
+    """The choice among candidates whose fits have these ledgers.
+
+    Args:
+        books: one ledger for each distinct candidate.
+        count: the law of the number of runs.
+        score: the name of the score.
+        candidates: how many there are.
+        disjoint: as in `Choice`.
+    """
+    return Choice(
+        *count,
+        candidates,
+        disjoint,
+        all(book.gaussian for book in books),
+        max(book.pure_epsilon for book in books),
+        max(book.rho for book in books),
+        max(book.mu for book in books),
+        max(book.sampler_epsilon for book in books) / 2,
+        max(book.sampler_delta for book in books),
+        score,
+        all(book.exact for book in books),
+    )

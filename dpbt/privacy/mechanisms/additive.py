@@ -9,8 +9,7 @@ from jax.scipy.special import log_ndtr
 from dpbt.common.types import Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
-from dpbt.privacy.mechanisms.prices import DISCRETE_LAPLACE, GAUSSIAN
+from dpbt.privacy.mechanism import GAUSSIAN, LAPLACE, Mechanism, Numbers, Sampler, StepLoss
 from dpbt.privacy.variates import positive
 
 MAX_DISCRETE_SCALE = 2.0**32
@@ -120,9 +119,7 @@ discrete_laplace = Mechanism(
     _discrete_laplace_sample,
     _discrete_laplace_log_prob,
     _laplace_loss,
-    DISCRETE_LAPLACE._replace(
-        sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE)
-    ),
+    LAPLACE._replace(sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE)),
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
 

@@ -6,6 +6,7 @@ A pair of float32 numbers holds 48 bits, and may leave the scope of `variates.do
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -16,8 +17,7 @@ from dpbt.common.public import without_values
 from dpbt.common.types import UNSPLIT, Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
-from dpbt.privacy.mechanisms.prices import BOUNDED_RANGE, PURE
+from dpbt.privacy.mechanism import BOUNDED_RANGE, PURE, Mechanism, Numbers, Sampler, StepLoss
 from dpbt.privacy.variates import positive
 
 FLOOR = 32.0
@@ -205,11 +205,16 @@ def _no_candidate(scores: Array | Scores) -> Array:
     return jnp.all(jnp.isneginf(high), axis=-1)
 
 
-def _exponential_log_prob(output: Array, scores: Array | Scores, scale: Numbers) -> Array:
-    chosen = jnp.maximum(output, 0)[..., None]
-    log_prob = jnp.take_along_axis(_exponential_pmf(scores, scale), chosen, axis=-1)[..., 0]
-    none = _no_candidate(scores)
-    return jnp.where(output == UNSPLIT, jnp.where(none, 0.0, -jnp.inf), log_prob)
+def _log_prob_of(pmf: Callable[..., Array]) -> Callable[..., Array]:
+    """The log probability of an outcome, from those of all candidates."""
+
+    def log_prob(output: Array, scores: Array | Scores, scale: Numbers) -> Array:
+        chosen = jnp.maximum(output, 0)[..., None]
+        found = jnp.take_along_axis(pmf(scores, scale), chosen, axis=-1)[..., 0]
+        none = jnp.where(_no_candidate(scores), 0.0, -jnp.inf)
+        return jnp.where(output == UNSPLIT, none, found)
+
+    return log_prob
 
 
 def _pmf_divergence(p: Array, q: Array) -> Array:
@@ -238,7 +243,7 @@ def _exponential_loss(
 exponential = Mechanism(
     "exponential",
     _exponential_sample,
-    _exponential_log_prob,
+    _log_prob_of(_exponential_pmf),
     _exponential_loss,
     BOUNDED_RANGE._replace(sampler=Sampler(gap=2.0**-28)),
 )
@@ -320,10 +325,6 @@ def _winning_mass(s: Array) -> Array:
     return jax.nn.logsumexp(log_all + log_weight[..., None], axis=(0, 1))
 
 
-def _noisy_max_log_prob(output: Array, scores: Array | Scores, scale: Numbers) -> Array:
-    return jnp.take_along_axis(_noisy_max_pmf(scores, scale), output[..., None], axis=-1)[..., 0]
-
-
 def _noisy_max_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> StepLoss:
@@ -334,7 +335,7 @@ def _noisy_max_loss(
 noisy_max = Mechanism(
     "noisy max",
     _noisy_max_sample,
-    _noisy_max_log_prob,
+    _log_prob_of(_noisy_max_pmf),
     _noisy_max_loss,
     PURE._replace(sampler=Sampler(gap=2.0**-28)),
 )

@@ -6,8 +6,7 @@ import numpy as np
 
 from dpbt.common.types import Array
 from dpbt.privacy.keys import words
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler, StepLoss
-from dpbt.privacy.mechanisms.prices import FREE
+from dpbt.privacy.mechanism import FREE, Mechanism, Numbers, Sampler, StepLoss
 
 
 def _remainder(high: Array, low: Array, scale: Numbers) -> Array:
@@ -29,13 +28,6 @@ def _bits_at(key: Array, place: Array) -> Array:
     return jax.random.bits(jax.random.fold_in(key, place), (2,), jnp.uint32)
 
 
-def _assignment_sample(key: Array, value: Array, scale: Numbers) -> Array:
-    """Each place has its own key, so that its part does not depend on how many places follow."""
-    places = jnp.arange(value.size, dtype=jnp.uint32)
-    high, low = jax.vmap(_bits_at, (None, 0))(key, places).T
-    return _remainder(high, low, scale).astype(value.dtype).reshape(value.shape)
-
-
 _PLACES = 2**14
 """How many places of a block are drawn at once, so that their keys take little memory."""
 
@@ -52,7 +44,7 @@ def _root_of(key: Array, high: Array) -> Array:
 
 
 def _assignment_at(key: Array, value: Array, scale: Numbers, place: Array) -> Array:
-    """The outputs of `_assignment_sample` for some places of a table."""
+    """The parts of some places of a table; each place has its own key, whatever places follow."""
     high, first = place
     here, beyond = (jax.random.key_data(_root_of(key, high + np.uint32(k))) for k in (0, 1))
 
@@ -65,8 +57,11 @@ def _assignment_at(key: Array, value: Array, scale: Numbers, place: Array) -> Ar
     return _remainder(bits[:, 0], bits[:, 1], scale).astype(value.dtype).reshape(value.shape)
 
 
+def _assignment_sample(key: Array, value: Array, scale: Numbers) -> Array:
+    return _assignment_at(key, value, scale, jnp.zeros(2, jnp.uint32))
+
+
 def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
-    del value
     inside = (output >= 0) & (output < scale)
     return jnp.where(inside, -jnp.log(jnp.asarray(scale, jnp.float32)), -jnp.inf)
 
@@ -74,7 +69,6 @@ def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
 def _uniform_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> StepLoss:
-    del value, other_value
     told_apart = jnp.where(scale == other_scale, 0.0, jnp.inf)
     return StepLoss(told_apart, told_apart)
 

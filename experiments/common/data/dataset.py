@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.cli.errors import InputError, of_input
+from dpbt.cli.shared import InputError, of_input
 from dpbt.common.types import Table
 from dpbt.data.cells import read_truths
 from dpbt.data.domains import (

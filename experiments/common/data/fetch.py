@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
-from dpbt.cli.errors import InputError, of_input
+from dpbt.cli.shared import InputError, of_input
 from dpbt.common.storage import write_whole
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read

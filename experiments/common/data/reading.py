@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
 
 LineReader = Callable[[str], list[str]]

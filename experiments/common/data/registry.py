@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.data.domains import Domain
 from experiments.common.data.dataset import Dataset, breast_cancer
 from experiments.common.data.entry import Entry, File, entries

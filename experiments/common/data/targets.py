@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.data.domains import Columns, Domain, Nominal, Numeric
 from experiments.common.data import registry
 from experiments.common.data.dataset import diabetes, iris

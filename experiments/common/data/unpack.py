@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 
 
 def uncompress(download: Path, file: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt import recipes
-from dpbt.cli.errors import InputError, of_input
+from dpbt.cli.shared import InputError, of_input
 from dpbt.common.types import Recipe
 from dpbt.sweeps import plan, runner, storage
 from experiments.common import aggregated, commands, protocols, results

@@ -58,15 +58,6 @@ SERIES_DELTA = 1e-5
 SELECTION_SEED = 1_000_000
 """Added to the seed for selection, so selection and measurement have different folds and keys."""
 
-SPEED = {
-    "epsilon": (0.5, 1.0, 2.0, 3.0, 5.0),
-    "density": (0.25, 0.3, 0.35, 0.4, 0.5),
-    "learning_rate": (0.4, 0.45),
-}
-"""50 settings of 39 rounds; 20 keys make 1,000 fits."""
-
-SPEED_ROUNDS, SPEED_KEYS = 39, 20
-
 
 def of_tables(dataset: str, epsilon: float) -> dict:
     """The settings of Tables 8-10 for the nearest epsilon listed there."""

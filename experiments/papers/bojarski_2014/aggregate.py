@@ -7,7 +7,7 @@ They keep the reading of leaves that the paper's numbers are of.
 import argparse
 from pathlib import Path
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from experiments.common import aggregated, results
 from experiments.papers.bojarski_2014.settings import EVERY_DATASET, NAME, PAPER_ROWS
 from experiments.papers.bojarski_2014.words import measures

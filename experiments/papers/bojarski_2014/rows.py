@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.common.types import Table
 from dpbt.data.domains import Nominal, Numeric, positions
 from experiments.common import commands, data

@@ -38,9 +38,6 @@ ANALYSIS = {"delta": 0.1, "big_k": 40.0, "c": 0.05}
 SURE = 0.9
 """The probability with which the smallest bound over all constants must hold."""
 
-PEER_SETTINGS = (("banknote", 21, 5), ("banknote", 21, 11), ("adult", 21, 8))
-"""(data set, trees, height) of the fits that are timed beside a peer's."""
-
 PAPER = {
     "banknote": (3.65, 3.09, 3.46, 5.44, 5.22),
     "transfusion": (18.92, 22.19, 22.47, 23.42, 23.42),

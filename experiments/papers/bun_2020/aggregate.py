@@ -6,7 +6,7 @@ from pathlib import Path
 
 from scipy.stats import chi
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from experiments.common import aggregated, smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020 import rates

@@ -9,7 +9,7 @@ import argparse
 import optax
 
 from dpbt import recipes
-from dpbt.cli.errors import of_input
+from dpbt.cli.shared import of_input
 from dpbt.common.types import Recipe
 from dpbt.sweeps import plan
 from experiments.papers.nock_henecka_2020.run import add_fits, fit_and_say

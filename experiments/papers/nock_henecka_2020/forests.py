@@ -6,7 +6,7 @@ Forests have 21 trees of depth 2, 4 or 6, as in Table 4. A negative noisy count 
 import argparse
 
 from dpbt import recipes
-from dpbt.cli.errors import of_input
+from dpbt.cli.shared import of_input
 from dpbt.common.types import Recipe
 from dpbt.sweeps import plan
 from experiments.papers.nock_henecka_2020.run import add_bins, add_fits, fit_and_say
@@ -56,5 +56,4 @@ def sweep(smoke: bool = False) -> plan.Sweep:
 def run(options: argparse.Namespace) -> None:
     """Fit the forests that are missing."""
     with of_input():
-        # Random trees ask for every attribute alike, so no table may be padded with more of them.
-        fit_and_say(sweep(options.smoke), options.bins, options, padding=0)
+        fit_and_say(sweep(options.smoke), options.bins, options)

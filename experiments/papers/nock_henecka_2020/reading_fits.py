@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.cli.errors import InputError
+from dpbt.cli.shared import InputError
 from dpbt.sweeps import storage
 from experiments.common import data
 from experiments.papers.nock_henecka_2020 import saved

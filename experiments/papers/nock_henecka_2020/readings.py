@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbt.cli.errors import of_input
+from dpbt.cli.shared import of_input
 from dpbt.sweeps import runner
 from experiments.common import commands, data, pages, results
 from experiments.common.progress import progress

@@ -9,7 +9,7 @@ import argparse
 import json
 import time
 
-from dpbt.cli.errors import of_input
+from dpbt.cli.shared import of_input
 from dpbt.sweeps import plan, runner
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
@@ -65,32 +65,18 @@ def tasks(names: list[str], bins: int, folder: str | None = None) -> list[plan.T
     return found
 
 
-def fit_all(
-    sweep: plan.Sweep,
-    work: list[plan.Task],
-    options: argparse.Namespace,
-    padding: int = settings.SPARE_CELLS,
-) -> runner.Report:
+def fit_all(sweep: plan.Sweep, work: list[plan.Task], options: argparse.Namespace) -> runner.Report:
     """Fit the settings that are missing in the folder of the results."""
     total = len(sweep.settings) * settings.FOLDS * len(work)
     out = commands.out_folder(options)
     with progress(total, "fit", quiet=options.json, smoothing=0.1) as shown, of_input(out):
-        return runner.run(
-            sweep,
-            work,
-            out,
-            memory_mb=options.memory_mb,
-            padding=padding,
-            progress=shown.update,
-        )
+        return runner.run(sweep, work, out, memory_mb=options.memory_mb, progress=shown.update)
 
 
-def fit_and_say(
-    sweep: plan.Sweep, bins: int, options: argparse.Namespace, padding: int = settings.SPARE_CELLS
-) -> None:
+def fit_and_say(sweep: plan.Sweep, bins: int, options: argparse.Namespace) -> None:
     """Fit what is missing of a sweep on the chosen domains, and say how much it was."""
     work = tasks(options.datasets, bins, options.data)
-    report = fit_all(sweep, work, options, padding)
+    report = fit_all(sweep, work, options)
     words = f"{report.fits} fits in {report.run_seconds:.0f} s, {report.reused} more were saved"
     print(f"{words}. Wrote {commands.out_folder(options)}")
 
@@ -102,10 +88,8 @@ def run(options: argparse.Namespace) -> None:
     out, start = commands.out_folder(options), time.perf_counter()
     with of_input():
         sweep = settings.grid(calibrations, options.bins, tuple(options.clip), options.smoke)
-    # The fits of several M share their programs.
-    padding = settings.SPARE_CELLS // len(options.clip)
     work = tasks(options.datasets, options.bins, options.data)
-    report = fit_all(sweep, work, options, padding)
+    report = fit_all(sweep, work, options)
     seconds = time.perf_counter() - start
 
     lines = table.lines(out, calibrations)

@@ -20,10 +20,6 @@ FOREST_TREES, FOREST_DEPTHS = 21, (2, 4, 6)
 MAX_BINS = 255
 """A column has at most 256 cells, and one is for missing numbers."""
 
-SPARE_CELLS = 1_800_000
-"""The padding of `plan.shared_shapes` for one M: compiling the programs of a table, 4.8 s of
-processor time each, costs as much as this many cells do in its fits."""
-
 
 def grid(
     calibrations: tuple[str, ...], bins: int, clip: tuple[float, ...], smoke: bool = False

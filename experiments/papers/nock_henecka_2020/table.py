@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.cli.errors import InputError, of_input
+from dpbt.cli.shared import InputError, of_input
 from dpbt.sweeps import storage
 from experiments.common import aggregated, commands, results, tables
 from experiments.papers.nock_henecka_2020.settings import (

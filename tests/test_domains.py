@@ -268,7 +268,7 @@ def read(tmp_path):
 
 def test_every_declaration_from_json(read):
     assert read() == ({"x": Numeric(0, 1), "c": Nominal(("a", "b"))}, Label("y", "1", "0"))
-    again, _ = read(columns={name: domains.column_to_json(kind) for name, kind in KINDS.items()})
+    again, _ = read(columns={name: msgspec.to_builtins(kind) for name, kind in KINDS.items()})
     assert again == KINDS
     assert [hash(kind) for kind in again.values()] == [hash(kind) for kind in KINDS.values()]
 

@@ -134,7 +134,6 @@ LINE = ("privacy", "lines", 0)
 OF_MODELS = [
     ((*LINE, "theorem"), 0),
     ((*LINE, "scale"), HUGE),
-    ((*LINE, "moved"), 2**63),
     (("privacy", "key"), "another"),
     (("privacy", "delta"), 2),
     (("privacy", "choice"), {"mu": 1.0}),

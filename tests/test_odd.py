@@ -4,6 +4,7 @@ import functools
 import json
 import tracemalloc
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,7 +12,7 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt.data import convert
 from dpbt.data.declarations import rows_of
-from dpbt.data.domains import Boolean, Label, Nominal, Numeric, column_to_json, encode, positions
+from dpbt.data.domains import Boolean, Label, Nominal, Numeric, encode, positions
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
@@ -270,7 +271,7 @@ def test_estimators_predict_odd_rows(watch):
 # Files.
 
 DECLARED = {
-    "columns": {name: column_to_json(kind) for name, kind in DOMAIN.items()},
+    "columns": {name: msgspec.to_builtins(kind) for name, kind in DOMAIN.items()},
     "label": {"column": "y", **TWO},
     "weight": {"column": "w", "most": 3},
 }

@@ -329,10 +329,10 @@ def test_a_file_holds_no_key_no_transcript_and_no_rows(tmp_path):
     content = json.loads(text)
     assert set(content) == {
         *("format", "format_version", "name", "versions", "statement", "ledger", "privacy"),
-        *("classes", "target", "probability", "reason", "rows", "intercept", "hypotheses"),
-        "checksum",
+        *("classes", "target", "probability", "reason", "dtype", "features", "domain", "codes"),
+        *("splits", "kind", "arrays", "checksum"),
     }
-    assert set(content["hypotheses"]["arrays"]) == {"attribute", "threshold", "leaf"}
+    assert set(content["arrays"]) == {"intercept", "attribute", "threshold", "leaf"}
     assert content["privacy"]["key"] == "release"
     for word in np.asarray(jax.random.key_data(key)).tolist():
         assert str(word) not in text
@@ -357,7 +357,7 @@ def test_a_changed_or_shorter_file_is_refused_by_name(saved):
     ]
     content = json.loads(whole)
     changes = [text for text in changes if json.loads(text) != content]  # not a 17th digit
-    content["rows"]["domain"] = dict(reversed(content["rows"]["domain"].items()))
+    content["domain"] = dict(reversed(content["domain"].items()))
     cut_off = [whole[:size] for size in (0, 1, 50, len(whole) // 2, len(whole) - 2)]
     for text in (*changes, *cut_off, json.dumps(content)):
         saved.write_text(text)
@@ -379,7 +379,7 @@ def resealed(path, change):
     ("text", "words"),
     [
         ("{}", "not the file of a saved model"),
-        ('{"format": "dpbt model", "format_version": 1}', "another format than 4"),
+        ('{"format": "dpbt model", "format_version": 1}', "another format than 5"),
         ('{"format": "dpbt model", "a": NaN}', "not a saved model"),
     ],
 )
@@ -393,7 +393,7 @@ def test_foreign_files_and_those_of_other_versions_are_refused(tmp_path, text, w
 
 
 def _array(content, name):
-    return content["hypotheses"]["arrays"][name]
+    return content["arrays"][name]
 
 
 CRAFTED = {
@@ -404,12 +404,12 @@ CRAFTED = {
     "no trees": lambda c: [
         _array(c, name).update(shape=[0, k], values=[]) for name, k in (("split", 3), ("leaf", 4))
     ],
-    "a missing array": lambda c: c["hypotheses"]["arrays"].pop("leaf"),
-    "another kind": lambda c: c["hypotheses"].update(kind="pickle"),
-    "a kind of other arrays": lambda c: c["hypotheses"].update(kind="tree_groups"),
-    "more features": lambda c: c["rows"].update(features=8),
-    "no domain and no splits": lambda c: c["rows"].update(domain=None),
-    "a column of no kind": lambda c: c["rows"]["domain"].update(age={"type": "code"}),
+    "a missing array": lambda c: c["arrays"].pop("leaf"),
+    "another kind": lambda c: c.update(kind="pickle"),
+    "a kind of other arrays": lambda c: c.update(kind="tree_groups"),
+    "more features": lambda c: c.update(features=8),
+    "no domain and no splits": lambda c: c.update(domain=None),
+    "a column of no kind": lambda c: c["domain"].update(age={"type": "code"}),
     "an unknown loss": lambda c: c.update(probability="mine"),
     "no reason": lambda c: c.update(probability=None, reason=None),
     "shares of trees": lambda c: c.update(probability="shares"),
@@ -515,7 +515,8 @@ def test_numbers_come_back_bit_for_bit():
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**32, 20_000, np.uint64).astype(np.uint32).view(np.float32)
     numbers = np.concatenate([bits[np.isfinite(bits)], np.float32([0, -0.0, 1e-45, 3.4028235e38])])
-    packed = file._packed("x", numbers)
+    packed = file._packed({"x": numbers}, {"x": "float32"})["x"]
     values = json.loads(json.dumps(packed.values))
-    found = file._unpacked("x", file._Array(packed.shape, values), "float32")
+    kept = {"x": file._Array(packed.shape, values)}
+    found = file._unpacked(kept, {"x": "float32"})["x"]
     np.testing.assert_array_equal(found.view(np.uint32), numbers.view(np.uint32))

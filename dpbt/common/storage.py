@@ -264,9 +264,8 @@ def parse(text: bytes, what: str) -> Any:
     except UnicodeDecodeError:
         raise ValueError(f"{what} holds bytes that are no text") from None
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{what} is no JSON, or cut off: line {error.lineno}, {error.msg}"
-        ) from None
+        place = f"line {error.lineno}, {error.msg}"
+        raise ValueError(f"{what} is no JSON, or cut off: {place}") from None
     except RecursionError:
         raise ValueError(f"{what} is nested too deeply") from None
     except ValueError as error:  # a name twice, a constant, or an integer of too many digits
@@ -277,37 +276,45 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
-def own(path: Path, text: bytes, name: str, version: int, what: str, again: str) -> dict[str, Any]:
-    """The content of a file with a format, a version and a checksum.
+def opened(kind: type[T], path: Path, name: str, version: int, what: str, again: str) -> T:
+    """What a file with a format, a version and a checksum holds.
 
     Args:
-        path: of the file, for errors.
-        text: its bytes.
+        kind: the type, as `decode` takes it.
+        path: of the file.
         name: of the format.
         version: of the format, and of no other.
         what: the file is of, in words.
         again: what to do if it is damaged.
 
     Raises:
-        ValueError: naming the path and the reason, for any other text.
+        ValueError: naming the path and the reason, for any other file.
+        OSError: if it cannot be read.
     """
     try:
-        content = parse(text, what)
+        content = parse(path.read_bytes(), what)
     except ValueError:
         raise ValueError(f"{path}: not {what}, or cut off; {again}") from None
     if not isinstance(content, dict) or content.get("format") != name:
         raise ValueError(f"{path}: not the file of {what}")
     if content.get("format_version") != version:
         raise ValueError(f"{path}: {what} in another format than {version}, which this dpbt reads")
-    try:
+    same = False
+    with contextlib.suppress(ValueError):  # numbers or lists of which no checksum is made
         same = content.get("checksum") == checksum(content)
-    except ValueError:  # numbers or lists of which no checksum is made
-        same = False
     if not same:
-        raise ValueError(
-            f"{path}: the file was changed or damaged: it lacks its own checksum; {again}"
-        )
-    return content
+        raise ValueError(f"{path}: the file was changed or damaged: another checksum; {again}")
+    return decode(kind, content, f"{path}: {what}")
+
+
+def sealed(content: msgspec.Struct, name: str, version: int) -> bytes:
+    """The text of a file that `opened` reads: content with a format, a version and a checksum.
+
+    Raises:
+        ValueError: as `checksum`.
+    """
+    plain = {"format": name, "format_version": version, **msgspec.to_builtins(content)}
+    return json.dumps({**plain, "checksum": checksum(plain)}).encode("ascii")
 
 
 def checksum(content: Mapping[str, Any]) -> str:

@@ -34,6 +34,7 @@ MISSING_WORDS are missing, in any mixture of capitals, unless the public domain 
 "NA" is a listed value, the text "NA" is that value. None and NaN are never a listed value.
 """
 
+import dataclasses
 import decimal
 import math
 import re
@@ -181,7 +182,23 @@ def _text(plain: Cell) -> str | None:
     return None
 
 
-ColumnCells = np.ndarray | list
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Coded:
+    """A column whose cells are read once for all rows that hold them.
+
+    Attributes:
+        distinct: the cells that occur.
+        index: int[N]: the place of each row's cell in `distinct`.
+    """
+
+    distinct: Iterable
+    index: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+ColumnCells = np.ndarray | list | Coded
 """The cells of a column, as `cells_of` gives them."""
 
 
@@ -202,9 +219,8 @@ def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
             array that does not have one dimension.
     """
     if hasattr(values, "to_pylist"):
-        numbers = tried(_arrow_numbers, values)
-        cells = values.to_pylist, lambda place: values[place].as_py()
-        return _listed(values, *cells) if numbers is None else numbers
+        found = tried(_arrow_cells, values)
+        return _arrow_list(values) if found is None else found
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
         array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if array.ndim != 1:
@@ -216,16 +232,29 @@ def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
     return _listed(values, lambda: list(values), by_position(values).__getitem__)
 
 
-def _arrow_numbers(values: RawColumn) -> np.ndarray | None:
-    """The numbers of an Arrow array as its Python values are; None where an array cannot hold them.
+def _arrow_cells(values: RawColumn) -> ColumnCells | None:
+    """The numbers or the distinct texts of an Arrow array, as its Python values are.
 
-    Missing ones are NaN among floats, and integers would have to become floats.
+    None where an array does not hold them: missing numbers are NaN among floats, which hold no
+    integers beyond 2^53, and a dictionary may be that of many more rows.
     """
-    kind = str(values.type)
-    if kind in ("halffloat", "float", "double"):
-        return values.to_numpy(zero_copy_only=False).astype(np.float64)
-    whole = kind.lstrip("u").startswith("int") and not values.null_count
-    return values.to_numpy(zero_copy_only=False) if whole else None
+    kind = str(getattr(values.type, "value_type", values.type))  # that of a dictionary's values
+    if kind in ("string", "large_string"):
+        encoded = values.dictionary_encode()
+        encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
+        index = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+        distinct = [*encoded.dictionary.to_pylist(), None]
+        return Coded(distinct, index) if len(distinct) < len(index) else None
+    if not str(values.type).lstrip("u").startswith(("int", "halffloat", "float", "double")):
+        return None
+    numbers = values.to_numpy(zero_copy_only=False)
+    if kind.endswith("int64") and values.null_count and np.any(np.abs(numbers) >= 2**53):
+        return None
+    return numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
+
+
+def _arrow_list(values: RawColumn) -> list:
+    return _listed(values, values.to_pylist, lambda place: values[place].as_py())
 
 
 def is_sequence(values: object) -> bool:
@@ -304,8 +333,9 @@ def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.nd
     Equal cells of one plain kind are read once, which changes no answer.
     """
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
-        distinct, index = np.unique(cells, return_inverse=True)
-        return np.array([read(cell) for cell in distinct], dtype)[index]
+        cells = Coded(*np.unique(cells, return_inverse=True))
+    if isinstance(cells, Coded):
+        return np.array([read(cell) for cell in cells.distinct], dtype)[cells.index]
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
         cells = _listed(cells, cells.tolist, cells.__getitem__)  # its memory may hold no text
 

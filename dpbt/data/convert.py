@@ -8,25 +8,24 @@ a folder without a manifest, which is no table.
 import contextlib
 import hashlib
 import itertools
-import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
-from dpbt.common.storage import checksum, naming, write_whole
+from dpbt.common.storage import naming, sealed, write_whole
 from dpbt.common.validate import as_path, whole
 from dpbt.data import blocks, domains
 from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
 from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import blocks_of_file
-from dpbt.data.targets import Target, classes_of
+from dpbt.data.targets import Target
 
 READ_ROWS = 2**16
 """How many rows are encoded at a time."""
@@ -167,7 +166,6 @@ def convert(
     each = whole("rows_per_block", rows_per_block, MAX_ROWS)
     domains.check(domain)
     label = Label.of(negative, positive, target, max_weight)
-    classes = classes_of(negative, positive, target)
 
     def encode(given: RawRows) -> Rows:
         read = domains.read_columns(domain, given.columns)
@@ -188,33 +186,34 @@ def convert(
     with contextlib.ExitStack() as failed:
         failed.callback(shutil.rmtree, folder)
         files, weighted = [], False
-        for block in _in_blocks(map(encode, rows), nothing, capacity, each):
+        for block in _in_blocks(_ahead(encode, rows), nothing, capacity, each):
             files.append(_write(folder, len(files), block))
             weighted = block.weight is not None
         if not files:
             raise ValueError("a table needs a row, or a capacity")
         manifest = Manifest(
-            format=blocks.FORMAT,
-            format_version=blocks.VERSION,
-            domain={name: domains.column_to_json(column) for name, column in domain.items()},
-            target=None if target is None else domains.column_to_json(target),
-            classes=None if classes is None else [np.asarray(one).item() for one in classes],
+            domain={str(name): column for name, column in domain.items()},
+            label=label,
             weighted=weighted,
-            max_weight=label.options.get("max_weight"),
-            class_weight=None
-            if class_weight is None
-            else [(str(word), float(weight)) for word, weight in class_weight.items()],
+            class_weight=class_weight
+            and [(str(word), float(weight)) for word, weight in class_weight.items()],
             capacity=sum(file.rows for file in files),
             rows_per_block=each,
             blocks=files,
         )
-        content = msgspec.to_builtins(manifest)
-        content["checksum"] = checksum(content)
-        text = json.dumps(content, indent=1).encode("ascii")
+        text = sealed(manifest, blocks.FORMAT, blocks.VERSION)
         path = folder / blocks.MANIFEST
         write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
         failed.pop_all()
     return blocks.open_folder(folder)
+
+
+def _ahead(encode: Callable[[RawRows], Rows], rows: Iterable[RawRows]) -> Iterator[Rows]:
+    """The encoded rows in their order; as many parts at a time as there are processors."""
+    left, threads = iter(rows), os.cpu_count() or 1
+    with ThreadPoolExecutor(threads) as pool:
+        while parts := list(itertools.islice(left, threads)):
+            yield from pool.map(encode, parts)
 
 
 def _in_blocks(

@@ -97,34 +97,26 @@ def _not_rows(got: str) -> str:
 
 
 def _of_list(data: list[Any], width: int | None) -> Rows:
-    """The rows of a list."""
-    if width is None:
-        widths = {tried(_width, row) for row in data}
-        if widths == {None}:
-            raise ValueError(_not_rows("a list of what are no rows"))
-        if len(widths) != 1:
-            raise ValueError(
-                "a list of rows must have one width; declare the domain as a dict of columns, and "
-                "rows of another width count as rows without values"
-            )
-        (width,) = widths
-    assert width is not None
-    rows = [tried(_cells, row, width) or [None] * width for row in data]
-    return Rows(len(rows), width, None, lambda j: [row[j] for row in rows])
+    """The rows of a list; without a declared width all must be rows, and of one width."""
+    rows = [tried(_cells, row) for row in data]
+    widths = {None if row is None else len(row) for row in rows}
+    if width is None and (len(widths) != 1 or None in widths):
+        raise ValueError(
+            _not_rows("a list of what are no rows of one width")
+            + "; declare the domain as a dict of columns, and other rows have no values"
+        )
+    size = widths.pop() if width is None else width
+    assert size is not None
+    filled = [row if row and len(row) == size else [None] * size for row in rows]
+    return Rows(len(rows), size, None, lambda j: [row[j] for row in filled])
 
 
-def _width(row: Any) -> int | None:
-    """How many cells a row has; None for what is no row."""
-    is_row = row.ndim == 1 if isinstance(row, np.ndarray) else is_sequence(row)
-    return len(row) if is_row else None
-
-
-def _cells(row: Any, width: int) -> list | None:
-    """The cells of a row in their order, whatever its labels; None for another width."""
-    if _width(row) != width:
+def _cells(row: Any) -> list | None:
+    """The cells of a row in their order, whatever its labels; None for what is no row."""
+    if not (row.ndim == 1 if isinstance(row, np.ndarray) else is_sequence(row)):
         return None
-    cells = list(itertools.islice(row, width + 1))  # its length may be a lie
-    return cells if len(cells) == width else None
+    cells = list(itertools.islice(row, len(row) + 1))  # its length may be a lie
+    return cells if len(cells) == len(row) else None
 
 
 def declared(domain: Any) -> tuple[Domain | kinds.Column, Label | None]:
@@ -268,37 +260,24 @@ def _classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
     if given is None and label is not None and label.classes is not None:
         words = list(label.classes)
         given = _as_numbers(words) if numeric else words
-    if given is not None:
-        classes = _distinct(given)
-        if numeric and classes.dtype.kind == "U" and _as_numbers(classes.tolist()) == list(classes):
-            raise ValueError(
-                f"classes are words and y holds numbers, so no row would count; got "
-                f"classes={shown(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
-            )
-        return classes
-    got = "numbers" if numeric else "no dtype" if kind is None else "text or objects"
-    raise ValueError(
-        "classes must state all labels, as in classes=(0, 1) or classes=('no', 'yes'), where y has "
-        f"{got}: they are not read off y, because which labels occur is private. A row with "
-        "another label is absent"
-    )
-
-
-def _distinct(given: Any) -> np.ndarray:
-    """Two distinct classes or more, in order.
-
-    Raises:
-        ValueError: for anything else.
-    """
     listed = list(given) if isinstance(given, list | tuple | np.ndarray) else []
-    for kind in (bool | np.bool_, numbers.Real, str):
-        alike = all(isinstance(one, kind) for one in listed)
-        if len(listed) > 1 and alike and len(set(listed)) == len(listed):
-            return np.array(sorted(listed))
-    raise ValueError(
-        "classes must be two or more distinct Booleans, numbers or texts, as in "
-        f"classes=('no', 'yes'), got {shown(given)}"
-    )
+    alike = any(all(isinstance(one, kind) for one in listed) for kind in _KINDS_OF_CLASSES)
+    if len(listed) < 2 or not alike or len(set(listed)) < len(listed):
+        raise ValueError(
+            "classes must state all labels, two or more distinct Booleans, numbers or texts, as in "
+            f"classes=('no', 'yes'), got {shown(given)}: they are not read off y, because which "
+            "labels occur is private. A row with another label is absent"
+        )
+    classes = np.array(sorted(listed))
+    if numeric and classes.dtype.kind == "U" and _as_numbers(classes.tolist()) == list(classes):
+        raise ValueError(
+            f"classes are words and y holds numbers, so no row would count; got "
+            f"classes={shown(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
+        )
+    return classes
+
+
+_KINDS_OF_CLASSES = bool | np.bool_, numbers.Real, str
 
 
 def _as_numbers(words: list[str]) -> list:

@@ -26,7 +26,6 @@ from dpbt.data.kinds import Boolean as Boolean
 from dpbt.data.kinds import Column, Numeric, Predicate, positions_of
 from dpbt.data.kinds import Nominal as Nominal
 from dpbt.data.kinds import column_from_json as column_from_json
-from dpbt.data.kinds import column_to_json as column_to_json
 from dpbt.data.targets import Label
 from dpbt.data.targets import WeightColumn as WeightColumn
 
@@ -253,19 +252,10 @@ def _declaration(content: Any) -> tuple[Domain, Label]:
         label = msgspec.convert({**entry, "weight": weight}, Label)
     except msgspec.ValidationError as error:
         raise ValueError(f"label: {error}") from error
-    check_label(domain, label)
-    return domain, label
-
-
-def check_label(domain: Domain, label: Label) -> None:
-    """Refuse a column that is an attribute, and holds labels or weights, too.
-
-    Raises:
-        ValueError: naming the column.
-    """
     for what, column in zip(("label", "weight"), label.columns, strict=False):
         if column in domain:
             raise ValueError(f"the {what} {column!r} is among the columns")
+    return domain, label
 
 
 _OPEN = "numeric, nominal or boolean?"
@@ -303,13 +293,8 @@ def template(columns: Iterable[str], label: str | None = None, label_type: str =
         raise ValueError("names of columns must be text, and must not repeat")
     if label is not None and label not in names:
         raise ValueError(f"label must be one of the columns, got {label!r}")
-    names = [name for name in names if name != label]
-    if not names:
+    open_columns = {name: {"type": _OPEN} for name in names if name != label}
+    if not open_columns:
         raise ValueError("a domain needs at least one column")
-
-    def text(value: object) -> str:
-        return json.dumps(value, ensure_ascii=False)
-
-    lines = ",\n".join(f"    {text(name)}: {text({'type': _OPEN})}" for name in names)
-    stated = text({"column": label, **_LABELS[label_type]})
-    return f'{{\n  "columns": {{\n{lines}\n  }},\n  "label": {stated}\n}}\n'
+    content = {"columns": open_columns, "label": {"column": label, **_LABELS[label_type]}}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

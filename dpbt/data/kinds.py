@@ -358,12 +358,6 @@ def column_from_json(name: str, entry: Any) -> Column:
         raise ValueError(f"column {name!r}: {error}") from error
 
 
-def column_to_json(column: Column) -> dict[str, Any]:
-    """The JSON object of a column, which `column_from_json` reads."""
-    entries = msgspec.to_builtins(column).items()
-    return {name: value for name, value in entries if value is not None}
-
-
 def _missing(name: str, bin: int) -> Split:
     return Split(bin, bin, Predicate(name, f"{name} is missing", f"{name} is given"))
 

@@ -116,12 +116,6 @@ def example() -> Table:
     return of_splits(absent[:, None], absent, absent)
 
 
-def same(first: Splits, second: Splits) -> bool:
-    """Whether two sets of splits are equal; which splits are allowed does not count."""
-    pairs = zip(first[:-1], second[:-1], strict=True)
-    return all(np.array_equal(np.asarray(left), np.asarray(right)) for left, right in pairs)
-
-
 def check(table: Table) -> None:
     """Refuse a table whose bins and splits do not fit each other.
 

@@ -136,7 +136,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def classes(self) -> tuple[Any, ...] | None:
         """The words of the classes in the order of scores, of two the negative first; or None."""
-        return classes_of(self.negative, self.positive, self.target)
+        if self.target is None:
+            return self.negative, self.positive
+        return self.target.names if isinstance(self.target, Nominal) else None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -203,13 +205,6 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 return np.where(present, bin, np.uint8(0)), present
         bin, missing = two_classes(self.negative, self.positive).read(labels)
         return bin == 1, ~missing
-
-
-def classes_of(negative: Any, positive: Any, target: Target | None) -> tuple[Any, ...] | None:
-    """The words of the classes in the order of scores; None for a number."""
-    if target is None:
-        return negative, positive
-    return target.names if isinstance(target, Nominal) else None
 
 
 def two_classes(negative: object, positive: object) -> Boolean:

@@ -26,7 +26,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.public import Splits
+from dpbt.common.public import Splits, same_splits
 from dpbt.common.storage import HoldsFunctions
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
@@ -36,7 +36,7 @@ from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import Hypotheses
 from dpbt.learners.words import DIGITS
 from dpbt.release import file, scoring
-from dpbt.release.scoring import About, answer, ask_the_same, probability_of, vote
+from dpbt.release.scoring import About, answer, probability_of, vote
 from dpbt.release.scoring import about as about_models_of
 
 if TYPE_CHECKING:
@@ -432,7 +432,7 @@ def explain(model: Model, domain: Domain | None = None) -> str:
         raise ValueError(f"the hypotheses of {about.name} have no words")
     asked = model.splits
     assert asked is not None  # as `domain_of` says
-    if about.kind.name != "trees" and not ask_the_same(asked, domains.splits(known)):
+    if about.kind.name != "trees" and not same_splits(asked, domains.splits(known)):
         raise ValueError("nominal columns as codes have no words: make the table without codes")
     words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
@@ -467,6 +467,6 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
             "a domain must map column names to Numeric, Nominal or Boolean; none was given, and "
             "only a saved model may have its own"
         )
-    if not ask_the_same(asked, domains.splits(known), 3):
+    if not same_splits(asked, domains.splits(known), 3):
         raise ValueError("the model was trained with other splits than the domain asks")
     return known

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpbt.common import arithmetic
 from dpbt.common.arithmetic import Array, fold, namespace
-from dpbt.common.public import Splits, of_bits
+from dpbt.common.public import Splits, of_bits, same_splits
 from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
 from dpbt.data.domains import Domain
@@ -218,16 +218,11 @@ def _bins(model: Any, rows: Any) -> Array:
         rows = np.asarray(rows)
     if rows.dtype == bool and not _differ(model.splits, of_bits(model.features)):
         rows = rows.astype(np.uint8)  # splits are bins 0 and 1
-    if rows.dtype != model.dtype or rows.ndim != 2:
+    if rows.dtype != model.dtype or rows.ndim != 2 or rows.shape[1] != model.features:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
         raise ValueError(
-            f"the model reads rows of {model.dtype} and rank 2, got {kind} of rank {rows.ndim}; "
-            f"{advice}"
-        )
-    if rows.shape[1] != model.features:
-        raise ValueError(
-            f"the model reads rows of {model.features} features, "
-            "and these have another number of them"
+            f"the model reads rows of {model.dtype} and rank 2 with {model.features} features, "
+            f"got {kind} of rank {rows.ndim}, or with another number of features; {advice}"
         )
     return rows
 
@@ -237,15 +232,9 @@ def _differ(splits: Splits | None, others: Splits | None) -> bool:
     if splits is None or others is None:
         return False
     try:
-        return not ask_the_same(splits, others)
+        return not same_splits(splits, others)
     except TypeError:  # traced, and checked where they come from
         return False
-
-
-def ask_the_same(first: Splits, second: Splits, fields: int = 5) -> bool:
-    """Whether the first fields of splits are equal; which splits are allowed is not compared."""
-    pairs: Any = zip(first[:fields], second[:fields], strict=True)
-    return all(np.array_equal(*pair) for pair in pairs)
 
 
 def probability_of(about: Any, scores: Array) -> Array:

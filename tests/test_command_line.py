@@ -20,12 +20,12 @@ from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
 from dpbt.cli import inputs
 from dpbt.cli.shared import working
+from dpbt.common.storage import checksum
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.privacy import keys
 from dpbt.training import fit as training_fit
 from tests import pages
-from tests.hostile import signed
 from tests.pages import blocks
 from tests.tables import seeded
 
@@ -219,7 +219,7 @@ def test_predictions_are_those_of_the_library(here, capsys):
 def test_models_that_vote_state_scores(here, capsys):
     content = json.loads(Path("model.json").read_text())
     content |= {"probability": None, "reason": "a vote"}
-    Path("vote.json").write_text(signed(content))
+    Path("vote.json").write_text(json.dumps({**content, "checksum": checksum(content)}))
     head, words, scores = printed(capsys, "predict", "vote.json", "odd.csv")
     assert head == ["class", "score"]
     assert [word == "ill, or worse" for word in words] == (scores[:, 0] > 0).tolist()

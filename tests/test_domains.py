@@ -5,8 +5,6 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import dpbt
 from dpbt.analysis import audit
@@ -69,15 +67,14 @@ HAND = [
 ]
 
 
-@pytest.mark.parametrize("case", range(len(HAND)))
-def test_kinds_by_hand(case):
+def test_kinds_by_hand():
     """`test_splits.py` compares the splits of any bins with a reference."""
-    kind, values, bins, yes, no = HAND[case]
-    assert encode({"x": kind}, {"x": values})[:, 0].tolist() == bins
-    said = domains.predicates({"x": kind})
-    assert [split.yes for split in said] == [f"x {words}".strip() for words in yes.split(", ")]
-    told = [words if words == "not x" else f"x {words}" for words in no.split(", ")]
-    assert [split.no for split in said][: len(told)] == told
+    for kind, values, bins, yes, no in HAND:
+        assert encode({"x": kind}, {"x": values})[:, 0].tolist() == bins
+        said = domains.predicates({"x": kind})
+        assert [split.yes for split in said] == [f"x {words}".strip() for words in yes.split(", ")]
+        told = [words if words == "not x" else f"x {words}" for words in no.split(", ")]
+        assert [split.no for split in said][: len(told)] == told
 
 
 def test_a_domain_is_its_columns_side_by_side():
@@ -86,8 +83,6 @@ def test_a_domain_is_its_columns_side_by_side():
     assert encoded.tolist() == [[0, 1, 1], [2, 2, 0], [4, 0, 0], [3, 1, 1], [0, 2, 1]]
     said = domains.predicates(DOMAIN)
     assert [said[s].yes for s in (0, 3, 7)] == ["age > 25", "age is missing", "member"]
-    nothing = encode(DOMAIN, dict.fromkeys(DOMAIN, np.zeros(0, object)))
-    assert (nothing.shape, nothing.dtype) == ((0, 3), np.uint8)
 
 
 def test_positions_by_hand():
@@ -103,36 +98,17 @@ def test_positions_by_hand():
         for codes in (False, True):
             found = domains.positions({"x": kind}, {"x": values}, codes=codes)[:, 0]
             np.testing.assert_array_equal(found, np.float32(expected))
-    (attribute,) = domains.attributes({"x": ordered})
-    assert attribute.name == "x"
-    assert [attribute(t).yes for t in (0, 0.4, 0.5, 0.9)] == ["x >= middle"] * 2 + ["x >= high"] * 2
 
 
-@pytest.mark.parametrize("low", [0, 1e-6, 0.5, 3, 1e4])
+@pytest.mark.parametrize("low", [0, 1e-6, 3])
 def test_log_bins_are_equal_in_the_logarithm(low):
     """From 0 they are equal in that of one plus the number."""
-    for high, bins in ((low * 1.5 or 0.5, 2), (low * 1e5 or 99999, 7), (low * 1e9 or 1e12, 255)):
+    for high, bins in ((low * 1.5 or 0.5, 2), (low * 1e9 or 1e12, 255)):
         shift = low == 0
         steps = np.log((high + shift) / (low + shift)) * np.arange(1, bins) / bins
         expected = np.exp(np.log(low + shift) + steps) - shift
         found = Numeric(low, high, bins, scale="log").thresholds
         np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-@given(
-    st.sampled_from([(0, 120), (-1, 3), (-7.5, 1e6), (0.1, 0.3)]),
-    st.integers(2, 255),
-    st.lists(st.floats(), min_size=1, max_size=20),
-)
-def test_regular_grids_keep_their_bits(ends, bins, values):
-    """The formula of the first version, by which models were trained."""
-    low, high = ends
-    kind, positional = Numeric(low, high, bins=bins), Numeric(low, high, bins, False)
-    expected = low + (high - low) * np.arange(1, bins) / bins
-    assert kind == positional == Numeric(low, high, bins, scale="linear", cuts=None)
-    assert kind.thresholds.tobytes() == expected.tobytes()
-    exceeded = (np.array(values)[:, None] > expected).sum(axis=1)
-    np.testing.assert_array_equal(encode({"x": kind}, {"x": values})[:, 0], exceeded)
 
 
 def test_bins_in_words():
@@ -185,53 +161,38 @@ def test_declarations_are_kept_as_bins_are_read():
 
 X = {"x": Boolean()}
 THREE = Nominal(("a", "b", "c"))
-HUGE = 10**400
 RISING = "strictly increasing numbers"
 BAD = [
     (lambda: Numeric(1, 1), RISING),
     (lambda: Numeric(0, np.inf), "high must be in .*, got inf"),
-    (lambda: Numeric(0, HUGE), "high must be a number"),
-    (lambda: Numeric(0, 1, bins=HUGE), "bins must be an integer"),
     (lambda: Numeric(0, 1, bins=256, missing=True), "bins must be at most 255, got 256"),
     (lambda: Numeric(0, 1, missing="no"), "missing must be True or False"),
     (lambda: Numeric(-1e308, 1e308), RISING),
     (lambda: Numeric(0, 9, cuts=(2, 1)), RISING),
-    (lambda: Numeric(0, 9, cuts=4), "cuts must be a list"),
     (lambda: Numeric(0, 999, cuts=range(1, 257)), "at most 256, got 257"),
-    (lambda: Numeric(0, 9, bins=4, cuts=(1, 2)), "cuts make 3 bins"),
     (lambda: Numeric(0, 9, cuts=(1, 2), scale="log"), "cuts make 3 bins"),
-    (lambda: Numeric(0, 9, scale="LOG"), "scale must be one of"),
     (lambda: Numeric(-1, 9, scale="log"), "from 0 on"),
     (lambda: Nominal("clerk"), "values must be a list"),
     (lambda: Nominal((np.nan,)), "must be text or a number, got nan"),
-    (lambda: Nominal(()), "1 to 256 bins"),
     (lambda: Nominal(("a", "a")), "distinct"),
     (lambda: Nominal(("a",), other="b"), "one of the values"),
     (lambda: Nominal(tuple(map(str, range(256)))), "got 257"),
-    (lambda: Nominal(("a", "b"), ordered=1), "ordered must be True or False"),
-    (lambda: Nominal(("a",), ordered=True), "2 without it if ordered"),
     (lambda: Boolean("yes"), "false must be text or a number, got None"),
-    (lambda: Boolean("1", "1.0"), "must differ"),
     (lambda: Label("y", "a", "b", THREE), "and not both"),
-    (lambda: Label("y", target=Nominal(("a",))), "two classes or more"),
-    (lambda: Label("y", target=Boolean("a", "b")), "target must be domains.Nominal"),
     (lambda: Label("y", target=Numeric(0, 1, scale="log", bins=4)), "low and high alone"),
     (lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)), "both labels and weights"),
-    (lambda: Label("y", target=THREE, weight=WeightColumn("w", 0)), "greater than 0"),
     (lambda: Label("y", target=THREE, weight=WeightColumn(3, 3)), "column must be a name"),
     (lambda: encode(DOMAIN, {"age": [1]}), r"lacks columns \['job', 'member'\]"),
-    (lambda: encode(DOMAIN, {**COLUMNS, "age": [1.0]}), r"'member'\] differ"),
     (lambda: encode(X, {"x": np.eye(2)}), "column 'x': a column must have one dimension"),
     (lambda: encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),
 ]
 
 
-@pytest.mark.parametrize("case", range(len(BAD)))
-def test_bad_declarations_and_data_are_refused(case):
-    act, words = BAD[case]
-    with pytest.raises(ValueError, match=words) as caught:
-        act()
-    assert "\n" not in str(caught.value)
+def test_bad_declarations_and_data_are_refused():
+    for act, words in BAD:
+        with pytest.raises(ValueError, match=words) as caught:
+            act()
+        assert "\n" not in str(caught.value)
 
 
 NUMERIC = {"type": "numeric", "low": 0, "high": 1}
@@ -240,13 +201,11 @@ GOOD = {
     "label": {"column": "y", "positive": "1", "negative": "0"},
 }
 KINDS = {
-    "grid": Numeric(0, 1, 7),
     "cuts": Numeric(0, 120, cuts=(18, 65.5), missing=True),
     "log": Numeric(0, 1, 20, scale="log"),
     "values": Nominal(("a", "3"), "3"),
     "ordered": Nominal(("a", "b"), ordered=True),
     "words": Boolean("yes", "no", missing=True),
-    "boolean": Boolean(),
 }
 LABELS = [
     ({"positive": 1, "negative": 0}, Label("y", "1", "0")),
@@ -289,16 +248,12 @@ Y = {"column": "y", "positive": "1", "negative": "0"}
     ("change", "words"),
     [
         ({"columns": {}}, "at least one column"),
-        ({"columns": [3]}, 'expected an object with "columns"'),
         ({"columns": {"x": {"type": "complex"}}}, "column 'x': Invalid value 'complex'"),
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*`high`"),
         ({"columns": {"x": {**NUMERIC, "step": 1}}}, "column 'x'.*unknown field `step`"),
-        ({"columns": {"x": {"type": "nominal", "values": ["a", True]}}}, "got `bool`.*values"),
         ({"label": {**Y, "column": ["y"]}}, "label: Expected `str`.*column"),
-        ({"label": {**Y, "positive": True, "negative": False}}, "label: .*got `bool`.*positive"),
         ({"label": {**Y, "column": "x"}}, "the label 'x' is among the columns"),
         ({"label": {"column": "y", "type": "nominal", "values": []}}, "label: Nominal: a column"),
-        ({"label": {"column": "y", "type": "boolean"}}, "label: Invalid value 'boolean'"),
         ({"weight": {"column": "x", "most": 3}}, "the weight 'x' is among the columns"),
     ],
 )
@@ -307,7 +262,7 @@ def test_bad_domain_files_name_the_file(read, change, words):
         read(**change)
 
 
-@pytest.mark.parametrize("wrong", [None, ["age"], "age", DOMAIN.items(), {"age": None}])
+@pytest.mark.parametrize("wrong", [None, DOMAIN.items(), {"age": None}])
 def test_what_is_no_domain_is_refused_by_all_that_read_one(wrong):
     for read in (
         domains.splits,
@@ -333,6 +288,6 @@ def test_a_template_names_columns_and_is_no_domain_before_it_is_filled_in(tmp_pa
     (tmp_path / "domain.json").write_text(json.dumps(content))
     expected = {"age": Boolean(), 'größe "b"': Boolean()}, Label("y", "1", "0")
     assert domains.read_domain(tmp_path / "domain.json") == expected
-    for names, label in (([], None), (["a"], "a"), (["a"], "b"), (["a", "a"], None), ([1], None)):
+    for names, label in ((["a"], "a"), (["a"], "b"), (["a", "a"], None), ([1], None)):
         with pytest.raises(ValueError, match="column"):
             domains.template(names, label)

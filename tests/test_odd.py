@@ -64,12 +64,6 @@ def from_columns(model, columns, labels, numbers, weights, folder):
     return rows_in_chunks(convert.convert_columns(DOMAIN, columns, labels, folder, **options))
 
 
-def from_blocks(model, columns, labels, numbers, weights, folder):
-    options = {"target": Numeric(0, 4), "max_weight": 1, "capacity": BOUND}
-    rows = [convert.RawRows(columns, numbers, weights)]
-    return rows_in_chunks(convert.convert(rows, DOMAIN, folder, **options))
-
-
 def table(model, columns, labels, numbers, weights, folder, **options):
     chosen = {**TWO, "sample_weight": weights, "max_weight": 1, "capacity": BOUND, **options}
     targets = (labels, Nominal(("yes", "no", "c"))), (numbers, Numeric(0, 4))
@@ -84,8 +78,6 @@ ENTRIES = {
     "table": table,
     "exact table": functools.partial(table, exact=True, class_weight={"yes": 1, "no": 2}),
     "convert_columns": from_columns,
-    "convert": from_blocks,
-    "saved, columns": lambda model, columns, *_: model.predict_proba(columns),
     "saved, frame": lambda model, columns, *_: model.decision_function(odd.Frame(columns)),
 }
 
@@ -129,14 +121,13 @@ def test_odd_cells_are_missing_in_every_container(entry, hold, model, watch, tmp
     alike(found, expected)
 
 
-@pytest.mark.parametrize("case", range(len(odd.CELLS)))
-def test_an_odd_cell_alone_is_missing(case, watch):
+def test_an_odd_cell_alone_is_missing(watch):
     """NumPy makes other arrays of one odd cell than of several."""
-    pairs = odd.CELLS[case : case + 1]
-    expected, given = table(None, *rows(pairs, plain=True), None), rows(pairs)
-    found = watch(lambda: table(None, *given, None))
-    assert_silent(watch)
-    alike(found, expected)
+    for pair in odd.CELLS:
+        expected, given = encode(DOMAIN, rows([pair], plain=True)[0]), rows([pair])[0]
+        found = watch(lambda given=given: encode(DOMAIN, given))
+        assert_silent(watch)
+        alike([found], [expected])
 
 
 def test_a_long_text_takes_no_room_in_other_rows(tmp_path):
@@ -187,7 +178,6 @@ def frame_of_polars(columns):
 
 
 FRAMES = {
-    "list": lambda columns: list(zip(*columns.values(), strict=True)),
     "deque": lambda columns: odd.deque(zip(*columns.values(), strict=True)),
     "array": as_array,
     "frame": odd.Frame,
@@ -232,40 +222,23 @@ def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
 # Rows of a list.
 
 
-@pytest.mark.parametrize("name", odd.ROWS)
-def test_an_odd_row_has_no_values(name, watch):
+def test_an_odd_row_has_no_values(watch):
     usual = [(x, 0.25) for x in np.linspace(0, 1, N)]
-    given, plain = (odd.mixed(usual, [row], 7) for row in (odd.ROWS[name], (None, None)))
-    found = watch(lambda: rows_of(given, 2))
-    assert_silent(watch)
-    assert found.count == N
-    for j in (0, 1):
-        assert found.column(j) == [row[j] for row in plain]
-    watch(lambda: rows_of(given))  # whose width nobody declared
-    assert watch.error is None or "one width" in str(watch.error)
-    assert found_in(watch.said) == []
-
-
-def test_rows_are_read_by_position_whatever_their_labels(watch):
-    for width in (2, None):
-        found = watch(lambda width=width: rows_of(odd.GOOD, width))
+    for row in odd.ROWS.values():
+        given, plain = (odd.mixed(usual, [one], 7) for one in (row, (None, None)))
+        found = watch(lambda given=given: rows_of(given, 2))
         assert_silent(watch)
+        assert found.count == N
+        assert [found.column(j) for j in (0, 1)] == [[row[j] for row in plain] for j in (0, 1)]
+        watch(lambda given=given: rows_of(given))  # whose width nobody declared
+        assert watch.error is None or "one width" in str(watch.error)
+        assert found_in(watch.said) == []
+
+
+def test_rows_are_read_by_position_whatever_their_labels():
+    for width in (2, None):
+        found = rows_of(odd.GOOD, width)
         assert [found.column(j) for j in (0, 1)] == [[0.5] * 4, [0.25] * 4]
-
-
-def test_estimators_predict_odd_rows(watch):
-    usual = [(0.5, "a", "a", "yes")] * N
-    others = [*odd.ROWS.values(), *odd.CELLS[0]]
-    made = estimator(PrivateBoostingClassifier)
-    watch(lambda: made.fit(odd.mixed(usual, others), LABELS))
-    assert_silent(watch)
-    found = watch(lambda: made.decision_function(odd.mixed(usual, others)))
-    assert_silent(watch)
-    missing = made.decision_function([(None,) * 4])[0]
-    plain = made.decision_function(usual[:1])[0]
-    at = [29 * k for k in range(len(others))]
-    np.testing.assert_array_equal(found[at], np.full(len(at), missing))
-    np.testing.assert_array_equal(np.delete(found, at), np.full(N - len(at), plain))
 
 
 # Files.

@@ -42,7 +42,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("good.csv").write_text("\n".join(lines_of()))
     Path("short.csv").write_text("\n".join(lines_of(prefix="row,")))
-    Path("empty.csv").write_text("age,job,class\n")
     Path("d.json").write_text(json.dumps(DOMAIN))
     label = {**DOMAIN["label"], "positive": "Yes"}
     Path("misspelt.json").write_text(json.dumps({**DOMAIN, "label": label}))
@@ -62,7 +61,7 @@ def fit(rows, domain, out, *more):
 
 @pytest.mark.parametrize(
     ("rows", "domain"),
-    [("short.csv", "d.json"), ("good.csv", "misspelt.json"), ("empty.csv", "d.json")],
+    [("short.csv", "d.json"), ("good.csv", "misspelt.json")],
 )
 def test_a_fit_that_learns_noise_is_asked_about_before_it_pays(
     rows, domain, folder, monkeypatch, capsys

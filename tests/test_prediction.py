@@ -147,13 +147,8 @@ def test_the_words_of_a_model_are_what_it_computes(model, table, columns):
 def test_words_are_refused_for_another_domain_and_for_exact_numbers(model, table):
     with pytest.raises(ValueError, match="other splits"):
         dpbt.explain(model, {**DOMAIN, "age": Numeric(0, 100, bins=11)})
-    with pytest.raises(ValueError, match="other splits"):
-        dpbt.explain(model, {"other": Boolean()})
-    with pytest.raises(ValueError, match=r"expected a model, as dpbt.fit returns it, got dict"):
-        dpbt.explain(DOMAIN, model)
-    for wrong in (None, ["age", "job", "member"]):
-        with pytest.raises(ValueError, match="a domain must map column names"):
-            dpbt.explain(model, wrong)
+    with pytest.raises(ValueError, match="a domain must map column names"):
+        dpbt.explain(model, ["age", "job", "member"])
     exact = dataclasses.replace(model, splits=None)
     with pytest.raises(ValueError, match="exact numbers"):
         dpbt.explain(exact, DOMAIN)
@@ -169,19 +164,25 @@ def test_words_are_refused_where_attributes_are_codes():
     assert "\ntree 1\n" in dpbt.explain(boosted, DOMAIN)
 
 
-def test_arguments_in_another_order_are_refused_by_name(table):
-    recipe, key, forest = MAKERS["bdpe"](), jax.random.key(0), MAKERS["forest"]()
-    for fit in (dpbt.fit, dpbt.boost):
-        for wrong in (recipe, {"bins": table.bins}):
-            with pytest.raises(ValueError, match=r"expected a table.*order is key, table, recipe"):
-                fit(key, wrong, forest)
-        for wrong in (None, table, recipes.bdpe):
-            with pytest.raises(ValueError, match=r"expected a recipe, as dpbt.recipes makes it"):
-                fit(key, table, wrong)
-    with pytest.raises(ValueError, match=r"expected a transcript"):
-        dpbt.replay(table, table, recipe)
-    with pytest.raises(ValueError, match="a ledger needs a recipe or a model"):
-        dpbt.ledger(table)
+def test_arguments_in_each_others_place_are_refused_by_name(model, table, columns):
+    recipe, key = model.recipe, jax.random.key(0)
+    fits = ((dpbt.fit, key, recipe, recipe), (dpbt.boost, key, {"bins": table.bins}, recipe))
+    for words, (act, *given) in (
+        *((r"expected a table.*order is key, table, recipe", fit) for fit in fits),
+        (r"expected a recipe, as dpbt.recipes makes it", (dpbt.fit, key, table, recipes.bdpe)),
+        (r"expected a transcript", (dpbt.replay, table, table, recipe)),
+        ("a ledger needs a recipe or a model", (dpbt.ledger, table)),
+        (r"expected a model.*the model comes first", (dpbt.predict, table, model)),
+        (r"expected a model.*the model comes first", (prediction.shares, None, model)),
+        (r"encode raw columns by dpbt.domains.encode\(domain", (dpbt.predict, model, columns)),
+        (r"encode raw columns by dpbt.domains.encode\(domain", (dpbt.predict, model, Frame())),
+        (r"rows must be an array.*got .*domains.encode\(", (dpbt.predict, model, [[30, "smith"]])),
+    ):
+        with pytest.raises(ValueError, match=words):
+            act(*given)
+    if recipe.name == "random_forest":
+        with pytest.raises(ValueError, match="key must be a typed key, got int"):
+            dpbt.predict(model, table, "probabilistic", 5)
 
 
 class Frame:
@@ -191,20 +192,3 @@ class Frame:
 
     def __array__(self, dtype=None, copy=None):
         return np.zeros((2, 3), np.uint8)
-
-
-def test_rows_and_models_are_refused_in_each_others_place(model, table, columns):
-    entries = [dpbt.predict, dpbt.predict_proba, dpbt.decision_function, prediction.shares]
-    for entry in entries:
-        for wrong in (table, model.recipe, None):
-            with pytest.raises(ValueError, match=r"expected a model.*the model comes first"):
-                entry(wrong, model)
-    for rows in (columns, Frame()):
-        with pytest.raises(ValueError, match=r"encode raw columns by dpbt.domains.encode\(domain"):
-            dpbt.predict(model, rows)
-    for rows in (None, model, [[30, "smith"]], "rows"):
-        with pytest.raises(ValueError, match=r"rows must be an array.*got .*domains.encode\("):
-            dpbt.predict(model, rows)
-    if model.recipe.name == "random_forest":
-        with pytest.raises(ValueError, match="key must be a typed key, got int"):
-            dpbt.predict(model, table, "probabilistic", 5)

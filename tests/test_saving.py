@@ -24,6 +24,7 @@ from dpbt.learners.trees import TREES
 from dpbt.release import file, scoring
 from dpbt.release.model import frozen
 from dpbt.release.scoring import VOTINGS
+from tests.odd import Frame
 from tests.pictured import DEPTHS, random_model
 
 ROOT = Path(__file__).parent.parent
@@ -230,15 +231,7 @@ def test_rows_come_in_many_containers(saved):
     found, columns = dpbt.load(saved), raw_rows(3, 40)
     expected = found.decision_function(columns)
 
-    class Frame:
-        """What a data frame has: an index of names, and columns by name."""
-
-        columns = (*DOMAIN, "unread")
-
-        def __getitem__(self, name):
-            return columns[name]
-
-    for rows in (Frame(), domains.encode(DOMAIN, columns)):
+    for rows in (Frame({**columns, "unread": columns["age"]}), domains.encode(DOMAIN, columns)):
         np.testing.assert_array_equal(found.decision_function(rows), expected)
     assert found.predict_proba({name: [] for name in DOMAIN}).shape == (0, 2)
     for wrong, words in [
@@ -278,20 +271,17 @@ def test_a_model_without_a_domain_reads_encoded_rows(model, tmp_path):
         dpbt.explain(found)
 
 
-@pytest.mark.parametrize("classes", [(0, 1), (">50K", "<=50K\ud800\n"), (0.5, "x")])
-def test_classes_keep_their_names_and_types(model, tmp_path, classes):
-    dpbt.save(model, tmp_path / "m.json", domain=DOMAIN, classes=np.array(classes, object))
-    found, columns = dpbt.load(tmp_path / "m.json"), raw_rows(6, 60)
-    answers = found.predict(columns).tolist()
-    assert answers == [classes[int(yes)] for yes in found.decision_function(columns) > 0]
-    assert {type(answer) for answer in answers} <= {type(word) for word in classes}
-
-
-@pytest.mark.parametrize("classes", [("a",), "ab", (1, 1.0), (float("nan"), 1.0), ([1], 2)])
-def test_other_classes_are_refused(model, tmp_path, classes):
-    with pytest.raises(ValueError, match="classes must"):
-        dpbt.save(model, tmp_path / "m.json", classes=classes)
-    assert list(tmp_path.iterdir()) == []
+def test_classes_keep_their_names_and_types_and_others_are_refused(model, tmp_path):
+    for classes in ((0, 1), (">50K", "<=50K\ud800\n"), (0.5, "x")):
+        dpbt.save(model, tmp_path / "m.json", domain=DOMAIN, classes=np.array(classes, object))
+        found, columns = dpbt.load(tmp_path / "m.json"), raw_rows(6, 60)
+        answers = found.predict(columns).tolist()
+        assert answers == [classes[int(yes)] for yes in found.decision_function(columns) > 0]
+        assert {type(answer) for answer in answers} <= {type(word) for word in classes}
+    for classes in (("a",), "ab", (1, 1.0), (float("nan"), 1.0), ([1], 2)):
+        with pytest.raises(ValueError, match="classes must"):
+            dpbt.save(model, tmp_path / "other.json", classes=classes)
+    assert not (tmp_path / "other.json").exists()
 
 
 def test_words_of_several_classes_and_of_numbers_are_what_leaves_add():
@@ -310,7 +300,6 @@ def test_words_of_several_classes_and_of_numbers_are_what_leaves_add():
     words = dpbt.explain(model, DOMAIN).splitlines()
     start = -5 + width * float(model.intercept)
     assert float(words[0].split()[-1]) == pytest.approx(start, rel=1e-3)
-    assert words[1].endswith("clipped to -5..20")
     shown = [float(line.split()[-1]) for line in words if ": add " in line]
     np.testing.assert_allclose(shown, width * np.ravel(model.hypotheses.leaf), rtol=1e-3)
 
@@ -375,23 +364,6 @@ def resealed(path, change):
     path.write_text(json.dumps(content))
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{}", "not the file of a saved model"),
-        ('{"format": "dpbt model", "format_version": 1}', "another format than 5"),
-        ('{"format": "dpbt model", "a": NaN}', "not a saved model"),
-    ],
-)
-def test_foreign_files_and_those_of_other_versions_are_refused(tmp_path, text, words):
-    path = tmp_path / "m.json"
-    path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ValueError, match=words) as error:
-        dpbt.load(path)
-    assert str(path) in str(error.value)
-    assert "\n" not in str(error.value)
-
-
 def _array(content, name):
     return content["arrays"][name]
 
@@ -411,8 +383,9 @@ CRAFTED = {
     "no domain and no splits": lambda c: c.update(domain=None),
     "a column of no kind": lambda c: c["domain"].update(age={"type": "code"}),
     "an unknown loss": lambda c: c.update(probability="mine"),
-    "no reason": lambda c: c.update(probability=None, reason=None),
     "shares of trees": lambda c: c.update(probability="shares"),
+    "another version": lambda c: c.update(format_version=1),
+    "another format": lambda c: c.update(format="dpbt blocks"),
 }
 
 
@@ -453,8 +426,6 @@ def test_paths_that_cannot_be_written_are_refused(model, tmp_path):
     (tmp_path / "file").write_text("kept")
     with pytest.raises(OSError, match=r"file.m\.json"):
         dpbt.save(model, tmp_path / "file" / "m.json")
-    with pytest.raises(FileNotFoundError):
-        dpbt.load(tmp_path / "nothing.json")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
 
 
@@ -464,8 +435,6 @@ def test_another_domain_is_refused(model, tmp_path):
     for domain in (other, fewer, dict(reversed(DOMAIN.items()))):
         with pytest.raises(ValueError, match="other splits"):
             dpbt.save(model, tmp_path / "m.json", domain=domain)
-    with pytest.raises(ValueError, match="names of columns must be text"):
-        dpbt.save(model, tmp_path / "m.json", domain=dict(enumerate(DOMAIN.values())))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -33,7 +33,7 @@ from dpbt.data import domains
 from dpbt.data.declarations import names_of
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
-from dpbt.learners.hypotheses import Hypotheses
+from dpbt.learners.hypotheses import KINDS, Hypotheses
 from dpbt.learners.words import DIGITS
 from dpbt.release import file, scoring
 from dpbt.release.scoring import About, answer, probability_of, vote
@@ -84,6 +84,14 @@ class Model(HoldsFunctions):
     def __post_init__(self):
         if sys.modules.get("jax") is not None:
             _register()
+
+    def __reduce__(self) -> Any:
+        """A loaded model can be pickled; its kind is found again by its name."""
+        if self.kept is None or self.kept.kind.name not in KINDS:
+            return super().__reduce__()
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        kept = self.kept._replace(kind=None)  # type: ignore[arg-type]
+        return _unpickled, ({**fields, "kept": kept}, self.kept.kind.name)
 
     @property
     def releases(self) -> "Release":
@@ -170,6 +178,10 @@ class Model(HoldsFunctions):
         if self.dtype == "uint8":
             return domains.encode(domain, columns)
         return domains.positions(domain, columns, codes=self.about.codes)
+
+
+def _unpickled(fields: dict[str, Any], kind: str) -> Model:
+    return Model(**{**fields, "kept": fields["kept"]._replace(kind=KINDS[kind])})
 
 
 @functools.cache

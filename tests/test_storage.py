@@ -1,14 +1,17 @@
-"""Who may read the files that dpbt writes: one rule for all writers, under every umask."""
+"""Files: what they may hold, and who may read them, by one rule for all writers."""
 
 import contextlib
 import os
 import stat
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 import pytest
 
 import dpbt
 from dpbt.common import storage
+from dpbt.common.storage import decode
 from tests.test_block_commands import FIT, FOREST, files, model, run
 from tests.test_checkpoints import interrupted
 
@@ -84,8 +87,7 @@ def test_predictions_that_replace_a_file_keep_its_mode(files, model):
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o277])
-@pytest.mark.parametrize("asked", [0o600, 0o666])
-@pytest.mark.parametrize("kept", [None, 0o400, 0o660])
+@pytest.mark.parametrize(("asked", "kept"), [(0o600, None), (0o666, None), (0o666, 0o400)])
 def test_a_part_is_never_wider_than_the_file(tmp_path, umask, asked, kept):
     """And a file that its writer may not write is written, as others replace it by name."""
     path, seen = tmp_path / "file", []
@@ -104,3 +106,66 @@ def test_a_part_is_never_wider_than_the_file(tmp_path, umask, asked, kept):
     assert path.read_text() == "all of it"
     assert all(part & 0o077 & ~final == 0 for part in seen)
     assert os.listdir(tmp_path) == ["file"]
+
+
+# What they may hold.
+
+
+class Inner(msgspec.Struct):
+    cost: storage.Number
+    count: storage.Count = 1
+    word: Literal["a", "b"] = "a"
+
+
+class Outer(msgspec.Struct):
+    inner: list[Inner]
+    named: dict[str, storage.Fraction] = {}
+    digits: storage.Digits | None = None
+    parts: list["Outer"] = []
+
+
+def outer(**fields):
+    return {"inner": [fields]}
+
+
+WRONG = {
+    "no number": (outer(cost="SECRET"), "Expected float, got str at $.inner[0].cost"),
+    "below": (outer(cost=-41), "Expected float >= 0.0 at $.inner[0].cost"),
+    "not whole": (outer(cost=1, count=41.0), "Expected int, got float at $.inner[0].count"),
+    "another word": (outer(cost=1, word="SECRET"), "Invalid value at $.inner[0].word"),
+    "in a mapping": ({"inner": [], "named": {"SECRET": 41}}, "<= 1.0 at $.named[...]"),
+    "no digits": ({"inner": [], "digits": "SECRET"}, "at $.digits"),
+}
+
+
+def test_errors_name_the_place_and_never_the_value():
+    for content, words in WRONG.values():
+        with pytest.raises(ValueError, match=r"^the file has a malformed entry: ") as caught:
+            decode(Outer, content, "the file")
+        text = str(caught.value)
+        assert words in text
+        assert "SECRET" not in text
+        assert "41" not in text
+    content = b'{"inner": [{"cost": 1, "more": 3}, {"cost": 2}], "other": []}'
+    assert decode(Outer, content, "the file") == Outer([Inner(1.0), Inner(2.0)])
+
+
+DEEP: dict = {"inner": []}
+for _ in range(50_000):
+    DEEP = {"inner": [], "parts": [DEEP]}
+
+
+def test_text_that_is_not_of_the_type_is_refused():
+    for text, words in (
+        (b'{"inner": [], "inner": []}', "'inner' occurs twice in one object"),
+        (b'{"inner": [{"cost": NaN}]}', "NaN is no JSON number"),
+        (b'{"inner": [', "no JSON, or cut off: line 1"),
+        (b'{"inner": ["\xff"]}', "no text"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"inner": ' + b"9" * 5000 + b"}", "4300 digits"),
+        (b'{"inner": [{"cost": 1e999}]}', "cost"),
+        (DEEP, "nested too deeply"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            decode(Outer, text, "the file")
+        assert "\n" not in str(caught.value)

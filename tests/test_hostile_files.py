@@ -221,8 +221,6 @@ def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
 
 
 SIGNED = {
-    "no sites": lambda sites, cap: ({}, cap),
-    "objects": lambda sites, cap: ({**sites, "sums": sites["sums"] > 0}, cap),
     "another shape": lambda sites, cap: ({**sites, "sums": np.int32([3])}, cap),
     "an infinite cap": lambda sites, cap: (sites, np.inf),
 }

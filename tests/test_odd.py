@@ -12,7 +12,7 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt.data import convert
 from dpbt.data.declarations import rows_of
-from dpbt.data.domains import Boolean, Label, Nominal, Numeric, encode, positions
+from dpbt.data.domains import Boolean, Nominal, Numeric, encode, positions
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
@@ -36,7 +36,6 @@ USUAL = {name: [pair[k] for k in RNG.integers(0, 2, N)] for name, pair in WORDS.
 LABELS = ["yes" if number > 2 else "no" for number in USUAL["n"]]
 WEIGHTS = RNG.uniform(0, 4, N).tolist()
 TWO = {"negative": "no", "positive": "yes"}
-NUMBER = Label("y", target=Numeric(0, 4))
 
 
 def rows(pairs, hold=list, plain=False):
@@ -204,11 +203,12 @@ def expected_of(kind):
     return learned(kind, odd.Frame(columns), *others)
 
 
-@pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize(
-    "kind",
-    [PrivateBoostingClassifier, PrivateForestClassifier, PrivateBoostingRegressor],
-    ids=["classifier", "forest", "regressor"],
+    ("kind", "frame"),
+    [
+        *((PrivateBoostingClassifier, frame) for frame in FRAMES),
+        *((kind, "frame") for kind in (PrivateForestClassifier, PrivateBoostingRegressor)),
+    ],
 )
 def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
     X = FRAMES[frame](rows(odd.CELLS)[0])

@@ -21,7 +21,7 @@ from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows
 from dpbt.learners.trees import TREES
-from dpbt.release import file, scoring
+from dpbt.release import scoring
 from dpbt.release.model import frozen
 from dpbt.release.scoring import VOTINGS
 from tests.odd import Frame
@@ -417,16 +417,15 @@ def test_a_mechanism_of_your_own_keeps_its_words_and_its_costs(saved):
 
 
 def test_paths_that_cannot_be_written_are_refused(model, tmp_path):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ValueError, match=r"folder: a folder"):
-        dpbt.save(model, tmp_path / "folder")
-    for act in (lambda: dpbt.save(model, 3), lambda: dpbt.load(None)):
-        with pytest.raises(ValueError, match="path must be"):
-            act()
     (tmp_path / "file").write_text("kept")
-    with pytest.raises(OSError, match=r"file.m\.json"):
-        dpbt.save(model, tmp_path / "file" / "m.json")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+    for path, words in (
+        (tmp_path, "a folder"),
+        (tmp_path / "file" / "m.json", "m.json"),
+        (3, "path"),
+    ):
+        with pytest.raises((ValueError, OSError), match=words):
+            dpbt.save(model, path)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_another_domain_is_refused(model, tmp_path):
@@ -478,14 +477,3 @@ def test_only_the_rounds_of_a_recipe_are_kept(tmp_path):
     np.testing.assert_array_equal(
         dpbt.decision_function(found, rows), dpbt.decision_function(model, rows)
     )
-
-
-def test_numbers_come_back_bit_for_bit():
-    rng = np.random.default_rng(0)
-    bits = rng.integers(0, 2**32, 20_000, np.uint64).astype(np.uint32).view(np.float32)
-    numbers = np.concatenate([bits[np.isfinite(bits)], np.float32([0, -0.0, 1e-45, 3.4028235e38])])
-    packed = file._packed({"x": numbers}, {"x": "float32"})["x"]
-    values = json.loads(json.dumps(packed.values))
-    kept = {"x": file._Array(packed.shape, values)}
-    found = file._unpacked(kept, {"x": "float32"})["x"]
-    np.testing.assert_array_equal(found.view(np.uint32), numbers.view(np.uint32))

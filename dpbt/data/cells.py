@@ -220,7 +220,8 @@ def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
     """
     if hasattr(values, "to_pylist"):
         found = tried(_arrow_cells, values)
-        return _arrow_list(values) if found is None else found
+        each = values.to_pylist, lambda place: values[place].as_py()
+        return _listed(values, *each) if found is None else found
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
         array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if array.ndim != 1:
@@ -251,10 +252,6 @@ def _arrow_cells(values: RawColumn) -> ColumnCells | None:
     if kind.endswith("int64") and values.null_count and np.any(np.abs(numbers) >= 2**53):
         return None
     return numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
-
-
-def _arrow_list(values: RawColumn) -> list:
-    return _listed(values, values.to_pylist, lambda place: values[place].as_py())
 
 
 def is_sequence(values: object) -> bool:

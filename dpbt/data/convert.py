@@ -272,7 +272,7 @@ def _write(folder: Path, number: int, rows: Rows) -> Block:
         OSError: if the disk does not take it.
     """
     path, digest = folder / blocks.block_name(number), hashlib.sha256()
-    with naming(path), open(path, "xb", opener=_private) as file:
+    with naming(path), open(path, "xb", opener=lambda at, flags: os.open(at, flags, 0o600)) as file:
         for array in rows:
             if array is not None:
                 content = np.ascontiguousarray(array).data.cast("B")
@@ -280,7 +280,3 @@ def _write(folder: Path, number: int, rows: Rows) -> Block:
                 file.write(content)
     count = len(rows.present)
     return Block(count, int(np.count_nonzero(rows.present)), digest.hexdigest())
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -233,18 +233,17 @@ def range_of(given: Any, label: Label | None) -> Numeric:
     """
     if given is None and label is not None and isinstance(label.target, Numeric):
         return label.target
-    if given is None:
-        raise ValueError(
-            "target_range must be stated: the public (low, high) of the number in its units, as in "
-            "target_range=(0, 30); it is never read off y"
-        )
+    words = (
+        "target_range must be stated: the public (low, high) of the number in its units, as in "
+        f"(0, 30); it is never read off y; got {shown(given)}"
+    )
     pair = list(given) if isinstance(given, list | tuple | np.ndarray) else []
     if len(pair) != 2:
-        raise ValueError(f"target_range must be (low, high), got {shown(given)}")
+        raise ValueError(words)
     try:
         return Numeric(*pair)
     except ValueError as error:
-        raise ValueError(f"target_range must be (low, high): {error}") from None
+        raise ValueError(f"{words}: {error}") from None
 
 
 def _classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:

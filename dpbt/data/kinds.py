@@ -68,8 +68,8 @@ class _Kind(
 
     @property
     def _unread(self) -> int:
-        """The bin of values that are missing."""
-        raise NotImplementedError
+        """The bin of values that are missing: the last one, if it is told from others."""
+        return self.n_bins - 1 if self.missing else 0  # type: ignore[attr-defined]
 
     def _codes(self, values: ColumnCells) -> np.ndarray:
         """i[N]: the bin of each value, negative where it is missing."""
@@ -150,10 +150,6 @@ class Numeric(_Kind, frozen=True):
     def steps(self) -> int:
         """How many of the first splits are thresholds of one attribute."""
         return self.bins - 1
-
-    @property
-    def _unread(self) -> int:
-        return self.bins if self.missing else 0
 
     @property
     def thresholds(self) -> np.ndarray:
@@ -309,10 +305,6 @@ class Boolean(_Kind, frozen=True):
     def n_bins(self) -> int:
         """How many bins the column has."""
         return 2 + self.missing
-
-    @property
-    def _unread(self) -> int:
-        return 2 if self.missing else 0
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""

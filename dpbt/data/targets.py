@@ -186,9 +186,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         "sample_weight needs max_weight, a public bound on the weight of a row, "
                         "which is never read off the weights; larger ones are clipped to it"
                     )
-                given = read_numbers(_column("sample_weight", sample_weight, rows))
-                clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.weight.most)
-                weight = clipped / self.weight.most
+                given = np.nan_to_num(read_numbers(_column("sample_weight", sample_weight, rows)))
+                weight = np.clip(given, 0.0, self.weight.most) / self.weight.most
             if of_class is not None:
                 weight = weight * of_class[target.astype(np.int64)]
             return target, present, weight.astype(np.float32)

@@ -181,7 +181,10 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
     given = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
     words = [word.item() if isinstance(word, np.generic) else word for word in given]
     count = response_of(target).classes
-    good = all(isinstance(word, str | int) or _is_finite(word) for word in words)
+    good = all(
+        isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
+        for word in words
+    )
     if not good or len(words) != count or len(set(words)) != count:
         raise ValueError(
             f"classes must be {count} distinct words or finite numbers, the negative one first or "
@@ -192,10 +195,6 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
         if read != names and sorted(read) == sorted(names):
             raise ValueError(f"classes must be in the order of the target, {shown(names)}")
     return words
-
-
-def _is_finite(word: Any) -> bool:
-    return isinstance(word, float) and math.isfinite(word)
 
 
 def _read_by(model: Any, domain: Domain | None) -> tuple[Domain | None, bool]:

@@ -238,6 +238,8 @@ def decode(kind: type[T], content: object, what: str) -> T:
         raise ValueError(f"{what} has a malformed entry: {words}") from None
     except RecursionError:
         raise ValueError(f"{what} is nested too deeply") from None
+    except (UnicodeError, TypeError, ArithmeticError):  # of msgspec, for odd text and huge numbers
+        raise ValueError(f"{what} has a malformed entry") from None
 
 
 def replaced(content: Any, old: object, new: object) -> Any:

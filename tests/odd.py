@@ -37,7 +37,6 @@ LyingFloat = type("LyingFloat", (float,), METHODS)
 LyingInt = type("LyingInt", (int,), {**METHODS, "bit_length": raises})
 LyingText = type("LyingText", (str,), {**METHODS, "strip": raises, "lower": raises})
 LyingBytes = type("LyingBytes", (bytes,), {**METHODS, "decode": raises})
-LyingDate = type("LyingDate", (datetime.date,), {**METHODS, "isoformat": raises})
 LyingArray = type("LyingArray", (), {"__array__": lambda *given: np.zeros((2, 2))})
 Talking = type("Talking", (), {"__repr__": lambda self: "zqxcell", "__len__": lambda self: 7})
 
@@ -55,12 +54,10 @@ CELLS = [
     (decimal.Decimal("sNaN"), NAN),
     (fractions.Fraction(10**5000, 3), NAN),
     (datetime.date(1, 1, 1), NAN),
-    (np.datetime64(2**62, "s"), NAN),
     (LyingFloat(2.5), 2.5),
     (LyingInt(3), 3.0),
     (LyingText("nan"), NAN),
     (LyingBytes(b"zqxcell"), NAN),
-    (LyingDate(2020, 1, 31), NAN),
 ]
 """None of them is a word that a test declares."""
 
@@ -110,12 +107,6 @@ ROWS = {
 
 GOOD = [Labelled(0.5, 0.25), (0.5, 0.25), np.array([0.5, 0.25]), deque([0.5, 0.25])]
 """Rows that are read by position."""
-
-
-class Hidden(dict):
-    """A mapping that does not give its cells."""
-
-    __getitem__ = __contains__ = get = keys = raises
 
 
 class Frame:

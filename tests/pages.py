@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import dpbt.__main__
 import experiments.__main__
-from dpbt.cli.shared import InputError, Parser, add_commands
+from dpbt.cli.shared import Parser, add_commands
 from paper_figures.__main__ import NAMES as FIGURES
 
 ROOT = Path(__file__).parent.parent
@@ -38,9 +38,6 @@ NOT_RUN = {
     "dpbt predict model.json more.parquet": "it reads the model of a hundred million rows",
 }
 """Commands by how they begin, and why a test reads their arguments and does not run them."""
-
-PLACEHOLDERS = ("...", "NAME")
-"""These stand for what a reader gives."""
 
 _BLOCK = re.compile(
     r"^```(\w*)\n(.*?)^```$(?:\n\n(?=```\n)```\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
@@ -96,12 +93,8 @@ def is_known(words: list[str]) -> bool:
     return words[0] in (*PROGRAMS, "paper_figures", "make", "pip", "venv", "python")
 
 
-def check(words: list[str], whole: bool = True) -> None:
+def check(words: list[str]) -> None:
     """Read the arguments of a command as its program does.
-
-    Args:
-        words: as `commands` has them.
-        whole: whether the command is to run as it stands. If not, arguments may be left out.
 
     Raises:
         InputError: if the program would refuse them.
@@ -111,7 +104,7 @@ def check(words: list[str], whole: bool = True) -> None:
     match program:
         case "dpbt" | "experiments":
             with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
-                _parser(program, whole).parse_args(rest or ["--help"])  # which exits
+                _parser(program).parse_args(rest or ["--help"])  # which exits
         case "paper_figures":
             known = {*FIGURES, *(name.split("/")[0] for name in FIGURES)}
             assert set(rest) <= known, words
@@ -134,35 +127,11 @@ def check(words: list[str], whole: bool = True) -> None:
             raise AssertionError(f"no program {program!r}")
 
 
-def exists(words: list[str]) -> bool:
-    """Whether `check` takes a part of a command."""
-    try:
-        check(words, whole=False)
-    except (AssertionError, InputError):
-        return False
-    return True
-
-
 @functools.cache
-def _parser(program: str, whole: bool) -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = Parser(prog=program)
     add_commands(parser, PROGRAMS[program].COMMANDS)
-    if not whole:
-        _allow_less(parser)
     return parser
-
-
-def _allow_less(parser: argparse.ArgumentParser) -> None:
-    """Let arguments be left out, and options end without their value."""
-    for group in parser._mutually_exclusive_groups:
-        group.required = False
-    for action in parser._actions:
-        action.required = False
-        if isinstance(action, argparse._SubParsersAction):
-            for below in {id(below): below for below in action.choices.values()}.values():
-                _allow_less(below)
-        elif action.nargs is None or action.nargs == "+":
-            action.nargs = "?" if action.nargs is None else "*"
 
 
 def run(block: str, folder: Path) -> str | None:
@@ -189,52 +158,3 @@ def run(block: str, folder: Path) -> str | None:
 def form(text: str) -> str:
     """A text without its numbers and without the classes of its rows, which are noise."""
     return re.sub(r"[<>]=?50K|[-+]?\d+(\.\d+)?(e[-+]\d+)?", "#", text).strip()
-
-
-def is_command(part: str) -> bool | None:
-    """Whether what stands between backticks is a part of a command that exists; None for no part.
-
-    An option alone, such as `--rows`, is a part of one, too.
-    """
-    try:
-        words = [word for word in shlex.split(part) if word not in PLACEHOLDERS]
-    except ValueError:
-        return None
-    if not words or words[0] == "--":
-        return None
-    if words[0].startswith("--"):
-        return words[0].split("=")[0] in _options()
-    if len(words) > 1 and is_known(command := meant(words)):
-        return exists(command)
-    found = [program for program, module in PROGRAMS.items() if words[0] in module.COMMANDS]
-    if len(words) == 1 or not found:
-        return None
-    return any(exists([program, *words]) for program in found)
-
-
-def has_no_stranger(cell: str) -> bool:
-    """Whether words after a command in a cell of a table may end that command in its place."""
-    first, *others = inline(cell) or [""]
-    words = first.split()
-    if len(words) < 2 or words[0] not in experiments.__main__.COMMANDS:
-        return True
-    starts = [["experiments", *words[:cut]] for cut in range(1, len(words))]
-    names = [other for other in others if re.fullmatch(r"\w+", other)]
-    return all(any(exists([*start, name]) for start in starts) for name in names)
-
-
-@functools.cache
-def _options() -> set[str]:
-    """The options of all commands."""
-    options: set[str] = set()
-
-    def add(parser: argparse.ArgumentParser) -> None:
-        for action in parser._actions:
-            options.update(action.option_strings)
-            if isinstance(action, argparse._SubParsersAction):
-                for below in action.choices.values():
-                    add(below)
-
-    for program in PROGRAMS:
-        add(_parser(program, whole=True))
-    return options

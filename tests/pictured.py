@@ -100,7 +100,7 @@ class Saved(dict):
         self.folder = folder
 
     def __missing__(self, name):
-        MODELS[name].save(self.path(name), domain=DOMAIN)
+        dpbt.save(MODELS[name], self.path(name), domain=DOMAIN)
         self[name] = dpbt.load(self.path(name))
         return self[name]
 

@@ -34,21 +34,10 @@ def column_splits(kind: Column, values) -> np.ndarray:
 
 
 def nominal_places(kind: Nominal, values) -> np.ndarray:
-    """i64[N]: the place of each row's group or value among those of the column; -1 if it has none.
-
-    The groups and the values of no group are in the order of their first values.
-    """
-    first = {value: place for place, value in enumerate(kind.values)}
-    for members in kind.groups.values():
-        place = min(first[value] for value in members)
-        first.update(dict.fromkeys(members, place))
-    starts = sorted(set(first.values()))
-    other = first.get(kind.other, -1)
-    if kind.other in kind.groups:
-        other = first[kind.groups[kind.other][0]]
+    """i64[N]: the place of each row's value among those of the column; -1 if it has none."""
+    other = -1 if kind.other is None else kind.values.index(kind.other)
     code = read_codes(values, kind.values)
-    found = [first[kind.values[c]] if c >= 0 else other for c in code]
-    return np.array([starts.index(start) if start >= 0 else -1 for start in found], int)
+    return np.where(code >= 0, code, other).astype(int)
 
 
 def grid_positions(domain: Domain, columns: dict, codes: bool) -> np.ndarray:

@@ -233,7 +233,7 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
 
     # The models are one, also when the first was saved.
     jax.tree.map(np.testing.assert_array_equal, large.hypotheses, small.hypotheses)
-    large.save(tmp_path / "model.json", domain=DOMAIN)
+    dpbt.save(large, tmp_path / "model.json", domain=DOMAIN)
     rows = columns(50, seed=4)
     np.testing.assert_array_equal(
         dpbt.load(tmp_path / "model.json").predict(rows),

@@ -69,7 +69,7 @@ def test_predictions_take_the_memory_of_a_block(tmp_path):
     recipe = recipes.random_forest(epsilon=1, rows=500, rounds=1, depth=1)
     table = dpbt.table(domain, columns, rows[:, 0] > 0.5)
     model = dpbt.fit(dpbt.fresh_key(), table, recipe, dpbt.fresh_key())
-    model.save(tmp_path / "model.json", domain=domain)
+    dpbt.save(model, tmp_path / "model.json", domain=domain)
     lines = "\n".join(",".join(f"{bin:.4f}" for bin in row) for row in rows) + "\n"
     with open(tmp_path / "rows.csv", "w") as file:
         file.write(",".join(domain) + "\n")

@@ -213,7 +213,7 @@ def floats(table):
 BAD_TABLES = {
     "bits": (table_with(bins=lambda t: t.bins > 0), "table.bins must be uint8, or float32"),
     "numbers": (table_with(bins=floats, splits=lambda t: None), "trees ask splits of uint8"),
-    "numbers asked": (table_with(bins=floats), "splits are asked of uint8 bins"),
+    "numbers asked": (table_with(bins=floats), "uint8 bins needs splits"),
     "nothing asked": (table_with(splits=lambda t: None), "uint8 bins needs splits"),
     "target": (table_with(target=lambda t: t.target.astype(int)), "table.target must be bool"),
     "rank": (table_with(bins=lambda t: t.bins[:, 0]), "uint8, or float32 numbers, of rank 2"),

@@ -303,7 +303,7 @@ def table(files, capsys):
 def stopped(table, monkeypatch, capsys):
     """A run whose filter paid 0.1 of 2, and whose model was not written."""
     with monkeypatch.context() as patch:
-        patch.setattr(dpbt.Model, "save", interrupted)
+        patch.setattr(dpbt, "save", interrupted)
         assert run(*fit(0.1)) == 130
     capsys.readouterr()
 

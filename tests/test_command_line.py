@@ -20,12 +20,12 @@ from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
 from dpbt.cli import inputs
 from dpbt.cli.shared import working
+from dpbt.common.storage import checksum
 from dpbt.data import domains, files
-from dpbt.data.templates import template
+from dpbt.data.domains import template
 from dpbt.privacy import keys
 from dpbt.training import fit as training_fit
 from tests import pages
-from tests.hostile import signed
 from tests.pages import blocks
 from tests.tables import seeded
 
@@ -219,7 +219,7 @@ def test_predictions_are_those_of_the_library(here, capsys):
 def test_models_that_vote_state_scores(here, capsys):
     content = json.loads(Path("model.json").read_text())
     content |= {"probability": None, "reason": "a vote"}
-    Path("vote.json").write_text(signed(content))
+    Path("vote.json").write_text(json.dumps({**content, "checksum": checksum(content)}))
     head, words, scores = printed(capsys, "predict", "vote.json", "odd.csv")
     assert head == ["class", "score"]
     assert [word == "ill, or worse" for word in words] == (scores[:, 0] > 0).tolist()
@@ -303,7 +303,7 @@ FORMS = [
     ({}, (*TEMPLATE, "--columns", "a", "a"), "must not repeat"),
     ({}, (*TEMPLATE, "--columns", "a", "--out", "t.json"), "t.json: the file exists; --force"),
     ({}, (*TEMPLATE, "none.csv"), "none.csv: No such file"),
-    ({}, (*TEMPLATE, "a.arrow"), "pip install 'dpbt[parquet]'"),
+    ({}, (*TEMPLATE, "a.parquet"), "pip install 'dpbt[parquet]'"),
     ({}, ("nothing",), "COMMAND invalid choice: 'nothing'"),
     ({}, (*FIT, "--epsilon", "inf"), "--epsilon must be greater than 0 and finite, got inf"),
     ({}, (*FIT, "--delta", "1"), "--delta must be at least 0 and less than 1, got 1"),
@@ -340,7 +340,7 @@ def test_what_is_refused_is_one_line_and_leaves_nothing(case, here, capsys, monk
     changed, words, expected = FORMS[case]
     for module in ("pyarrow", "pyarrow.parquet", "pyarrow.dataset"):
         monkeypatch.setitem(sys.modules, module, None)
-    held = {"a.arrow": "", "a.parquet": "", "t.json": template(["a"])}
+    held = {"a.parquet": "", "t.json": template(["a"])}
     held["cut.json"] = Path("model.json").read_text()[:-40]
     for name, text in {**held, **changed}.items():
         Path(name).unlink() if text is None else Path(name).write_text(text)
@@ -410,7 +410,7 @@ def test_a_model_without_a_domain_reads_no_files(here, capsys):
     domain, _ = domains.read_domain("domain.json")
     table = dpbt.table(domain, {name: [None] * BOUND for name in domain}, [True] * BOUND)
     recipe = dpbt.recipes.bdpe(epsilon=5, rows=BOUND, rounds=2, depth=2, criterion="gini")
-    dpbt.fit(dpbt.fresh_key(), table, recipe).save("bare.json")
+    dpbt.save(dpbt.fit(dpbt.fresh_key(), table, recipe), "bare.json")
     err = refusal(capsys, "predict", "bare.json", "odd.csv")
     assert "bare.json: saved without a domain, so it reads no files" in err
     assert refusal(capsys, "explain", "bare.json")

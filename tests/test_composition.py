@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.common.types import Relation, relation
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting
 from dpbt.release import statement as statements
@@ -101,13 +100,6 @@ def test_relations_people_and_deltas_must_fit():
         book(line(1), delta=0.6) + book(line(1), delta=0.6)
     with pytest.raises(ValueError, match="at least one"):
         accounting.composed([])
-
-
-def test_members_of_dp_accounting_name_relations():
-    for ours in Relation:
-        assert relation(NeighboringRelation[ours.name]) is ours
-    with pytest.raises(ValueError, match="relation must be one of"):
-        relation(NeighboringRelation.REPLACE_SPECIAL)
 
 
 def test_rows_keys_and_what_is_unprotected_show():

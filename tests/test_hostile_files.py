@@ -4,6 +4,7 @@ Whoever edits a file can compute its checksum, so a checksum does not vouch for 
 """
 
 import contextlib
+import copy
 import functools
 import json
 import sqlite3
@@ -16,12 +17,77 @@ import pytest
 
 import dpbt
 from dpbt import tuning
+from dpbt.common.storage import checksum
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.training import checkpoint
-from tests import hostile, test_tuning, worker
-from tests.hostile import HUGE, changed, mutations, signed
+from tests import test_tuning, worker
 from tests.test_saving import DOMAIN, fitted, raw_rows
+
+HUGE = 10**400
+"""An integer that no float holds."""
+
+ODD = {
+    "null": None,
+    "true": True,
+    "zero": 0,
+    "minus one": -1,
+    "near 2^62": 2**62,
+    "beyond int64": 2**63,
+    "huge": HUGE,
+    "a tiny number": 5e-324,
+    "no text": "",
+    "text": "x\n\0",
+    "a surrogate": "\ud800é",
+    "infinity in words": "inf",
+    "an empty list": [],
+    "an object": {"x": {"y": [1]}},
+}
+
+
+def places(content, path=()):
+    """The paths of all values in JSON content; of long lists the first and the last entry."""
+    if path:
+        yield path
+    if isinstance(content, dict):
+        entries = list(content.items())
+    elif isinstance(content, list):
+        entries = list(enumerate(content))
+        entries = entries if len(entries) < 3 else [entries[0], entries[-1]]
+    else:
+        return
+    for name, value in entries:
+        yield from places(value, (*path, name))
+
+
+def changed(content, path, value=None, *, drop=False):
+    """A copy with another value at a path, or without it."""
+    new = copy.deepcopy(content)
+    within = new
+    for name in path[:-1]:
+        within = within[name]
+    if drop:
+        del within[path[-1]]
+    else:
+        within[path[-1]] = copy.deepcopy(value)
+    return new
+
+
+def mutations(content):
+    """(words, a changed copy): all single changes of JSON content."""
+    for path in places(content):
+        where = "/".join(map(str, path))
+        yield f"{where}: dropped", lambda p=path: changed(content, p, drop=True)
+        for words, odd in ODD.items():
+            yield f"{where}: {words}", lambda p=path, o=odd: changed(content, p, o)
+
+
+def signed(content):
+    """JSON text of content with a checksum of its own, where it has one."""
+    with contextlib.suppress(ValueError):
+        content = {**content, "checksum": checksum(content)}
+    return json.dumps(content)
+
 
 MUTATIONS = 125
 """Of each of eight models, and of a manifest."""
@@ -47,7 +113,7 @@ MODELS = {
 
 def written(name, path):
     """The content of the file of a model. A tuned one has the columns of another table."""
-    MODELS[name]().save(path, domain=None if name == "tuned" else DOMAIN)
+    dpbt.save(MODELS[name](), path, domain=None if name == "tuned" else DOMAIN)
     return json.loads(path.read_text())
 
 
@@ -90,22 +156,11 @@ def refused_or_answered(path, text, use, words):
 
 
 def try_all(path, content, use, number):
-    """Changes at `number` random places, and half as many damaged texts, signed where possible."""
-    rng, text = np.random.default_rng(0), json.dumps(content)
-    changes = list(mutations(content))
+    """Changes at `number` random places, signed where possible."""
+    rng, changes = np.random.default_rng(0), list(mutations(content))
     for place in rng.choice(len(changes), number, replace=False):
         words, make = changes[place]
-        new = make()
-        try:
-            new = signed(new)
-        except ValueError:  # content that has no checksum
-            new = json.dumps(new)
-        assert refused_or_answered(path, new, use, words) in (True, False)
-    for _ in range(number // 2):
-        new = hostile.damaged(text, rng)
-        with contextlib.suppress(ValueError, RecursionError):
-            new = signed(json.loads(new))
-        assert refused_or_answered(path, new, use, "damaged") in (True, False)
+        assert refused_or_answered(path, signed(make()), use, words) in (True, False)
 
 
 @pytest.mark.slow
@@ -134,20 +189,12 @@ LINE = ("privacy", "lines", 0)
 OF_MODELS = [
     ((*LINE, "theorem"), 0),
     ((*LINE, "scale"), HUGE),
-    ((*LINE, "times"), 0),
-    ((*LINE, "pays"), True),
-    ((*LINE, "moved"), 2**63),
     (("privacy", "key"), "another"),
-    (("privacy", "rows"), [60]),
-    (("privacy", "max_rows_per_user"), "3"),
     (("privacy", "delta"), 2),
-    (("privacy", "unprotected"), [1]),
-    (("privacy", "parts"), 3),
     (("privacy", "choice"), {"mu": 1.0}),
-    (("privacy",), []),
     (("versions", "dpbt"), 3),
 ]
-"""An entry of each kind; `test_formats.py` has what each kind refuses."""
+"""An entry of each kind; `test_storage.py` has what each kind refuses."""
 
 
 def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
@@ -174,8 +221,6 @@ def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
 
 
 SIGNED = {
-    "no sites": lambda sites, cap: ({}, cap),
-    "objects": lambda sites, cap: ({**sites, "sums": sites["sums"] > 0}, cap),
     "another shape": lambda sites, cap: ({**sites, "sums": np.int32([3])}, cap),
     "an infinite cap": lambda sites, cap: (sites, np.inf),
 }

@@ -134,7 +134,6 @@ def test_unprotected_alpha_breaks_the_tight_claim():
         return float(found[0] * recipe.params.noise["split"])
 
     settings = {"epsilon": 32.0, "rows": 140, "rounds": 1, "depth": 2, "beta_tree": 0.5}
-    assert ratio(recipes.bdpe(alpha=0.05, **settings)) <= 1.002
     assert ratio(recipes.bdpe(alpha="objective", **settings)) <= 1.002
     assert ratio(planted(private_objective, **settings)) > 1.03
 
@@ -351,23 +350,23 @@ def clopper_pearson(count, draws, confidence):
     return lower, upper
 
 
+@jax.jit
+def last_leaves(keys, table, recipe):
+    def one(key):
+        return dpbt.boost(key, table, recipe).transcript.rounds["leaf"][0, 0, 0]
+
+    return jax.lax.map(one, keys, batch_size=1000)
+
+
 def sampled_epsilon(recipe, table, neighbour, draws=30_000):
     """A lower bound on epsilon from sampled models alone (no densities), wrong with probability
     under 2e-6.
 
     The event, a threshold on the last leaf's value, is chosen on the first half of the draws and
     measured on the second."""
-
-    @jax.jit
-    def last_leaf(keys, table):
-        def one(key):
-            return dpbt.boost(key, table, recipe).transcript.rounds["leaf"][0, 0, 0]
-
-        return jax.lax.map(one, keys, batch_size=1000)
-
     first, second = jax.random.split(jax.random.key(9))
     samples = [
-        np.asarray(last_leaf(jax.random.split(key, draws), t))
+        np.asarray(last_leaves(jax.random.split(key, draws), t, recipe))
         for key, t in ((first, table), (second, neighbour))
     ]
     half = draws // 2
@@ -421,60 +420,25 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
         boundary.replayed(once, more, view)
 
 
-def test_whole_domains_are_all_distinct_rows_of_a_domain():
-    domain = {
-        "x": domains.Numeric(0, 1, bins=3, missing=True),
-        "c": domains.Nominal(("a", "b")),
-        "d": domains.Nominal(("a", "b"), other="b"),
-        "e": domains.Boolean(),
-        "f": domains.Boolean(missing=True),
-    }
-    cells, target = audit.whole_domain(domain)
-    assert len(cells) == 2 * (4 * 3 * 2 * 2 * 3)
-    assert len(np.unique(np.column_stack([cells, target]), axis=0)) == len(cells)
-
-
 def test_odd_input_of_audits_is_refused_in_one_line():
     table, key = random_table(0, rows=6, splits=2), jax.random.key(0)
     recipe = recipes.bdpe(epsilon=1, rows=7, rounds=1, depth=1)
-    several = recipes.bdpe(epsilon=[1, 2], rows=7, rounds=1, depth=1)
     near = audit.neighbours(table, "add_remove")
     row = np.asarray(table.bins)[:1], np.array([True])
     sizes = {"rows": 4, "splits": 2, "restarts": 1, "sweeps": 1}
-    wide, bits = ((np.zeros((1, k), dtype), row[1]) for k, dtype in ((3, np.uint8), (2, bool)))
+    wide, other = (np.zeros((1, 3), np.uint8), row[1]), random_table(0, rows=5, splits=2)
     more = audit.neighbours(random_table(0, rows=8, splits=2), "add_remove")
-    large = {f"x{k}": domains.Numeric(0, 1) for k in range(5)}
-
-    def search(chosen=recipe, **changes):
-        return lambda: audit.search(key, chosen, **{**sizes, **changes})
 
     for act, words in (
         (lambda: audit.neighbours(None, "add_remove"), "expected a table"),
-        (lambda: audit.neighbours(table, "remove"), "relation must be one of"),
-        (lambda: audit.neighbours(table, "add_remove", (1, 2)), "candidates must be uint8"),
         (lambda: audit.neighbours(table, "replace_one", row, [(9, 0)]), "pairs must hold"),
-        (lambda: audit.neighbours(table, "replace_one", row, [(0, 1)]), "pairs must hold"),
-        (lambda: audit.neighbours(table, "replace_one", row, [(0, -1)]), "pairs must hold"),
         (lambda: audit.neighbours(table, "add_remove", wide), r"must be uint8\[C, 2\]"),
-        (lambda: audit.neighbours(table, "add_remove", bits), r"must be uint8\[C, 2\]"),
         (lambda: audit.neighbours(table, REPLACE_ONE), "no neighbours"),
         (lambda: audit.audit(key, more, recipe, 1), "more rows than the recipe is for, 7"),
-        (lambda: audit.whole_domain(large), "admits"),
-        (lambda: audit.label_flips(None), "expected a table"),
         (lambda: audit.audit(key, near, recipe, 0), "transcripts must be an integer of at least 1"),
-        (lambda: audit.audit(key, near, recipe, 1.5), "transcripts must be an integer"),
-        (lambda: audit.audit(key, near, several, 1), "one setting"),
-        (lambda: audit.audit(key, near, None, 1), "expected a recipe.*got NoneType"),
-        (lambda: audit.audit(0, near, recipe, 1), "key must be a typed key"),
-        (lambda: audit.pair_loss(key, table, None, recipe, 1), "expected a table"),
-        (lambda: audit.pair_loss(key, table, table, several, 1), "one setting"),
-        (lambda: audit.pair_loss(key, table, table, recipe, 0), "transcripts must be"),
-        (search(None), "a ledger needs a recipe"),
-        (search(several), "one setting"),
-        (search(rows=0), "rows must be an integer of at least 1"),
-        (search(rows=8), r"rows must be in 1\.\.7, got 8"),
-        (search(restarts=0), "restarts must be an integer"),
-        (search(sites=[]), "sites must name sites"),
+        (lambda: audit.pair_loss(key, table, other, recipe, 1), "one shape"),
+        (lambda: audit.search(key, recipe, **{**sizes, "rows": 8}), r"rows must be in 1\.\.7"),
+        (lambda: audit.search(key, recipe, **sizes, sites=[]), "sites must name sites"),
     ):
         with pytest.raises(ValueError, match=words):
             act()

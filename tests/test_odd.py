@@ -1,19 +1,18 @@
 """Odd cells and rows are read as missing by every entry, and nothing says that they are there."""
 
-import csv
 import functools
-import itertools
 import json
 import tracemalloc
 
+import msgspec
 import numpy as np
 import pytest
 
 import dpbt
 from dpbt import __main__ as command_line
-from dpbt.data import convert, owner
-from dpbt.data.domains import Boolean, Label, Nominal, Numeric, encode, positions
-from dpbt.data.frames import rows_of
+from dpbt.data import convert
+from dpbt.data.declarations import rows_of
+from dpbt.data.domains import Boolean, Nominal, Numeric, encode, positions
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
@@ -37,7 +36,6 @@ USUAL = {name: [pair[k] for k in RNG.integers(0, 2, N)] for name, pair in WORDS.
 LABELS = ["yes" if number > 2 else "no" for number in USUAL["n"]]
 WEIGHTS = RNG.uniform(0, 4, N).tolist()
 TWO = {"negative": "no", "positive": "yes"}
-NUMBER = Label("y", target=Numeric(0, 4))
 
 
 def rows(pairs, hold=list, plain=False):
@@ -60,19 +58,9 @@ def rows(pairs, hold=list, plain=False):
     return columns, labels, target, hold(odd.mixed(WEIGHTS, numbers, 6))
 
 
-def as_mappings(columns):
-    return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-
-
 def from_columns(model, columns, labels, numbers, weights, folder):
     options = {**TWO, "sample_weight": weights, "max_weight": 3.0, "rows_per_block": 500}
     return rows_in_chunks(convert.convert_columns(DOMAIN, columns, labels, folder, **options))
-
-
-def from_blocks(model, columns, labels, numbers, weights, folder):
-    options = {"target": Numeric(0, 4), "max_weight": 1, "capacity": BOUND}
-    rows = [convert.RawRows(columns, numbers, weights)]
-    return rows_in_chunks(convert.convert(rows, DOMAIN, folder, **options))
 
 
 def table(model, columns, labels, numbers, weights, folder, **options):
@@ -86,19 +74,10 @@ def table(model, columns, labels, numbers, weights, folder, **options):
 ENTRIES = {
     "encode": lambda model, columns, *_: encode(DOMAIN, columns),
     "positions": lambda model, columns, *_: positions(DOMAIN, columns, codes=True),
-    "owner": lambda model, columns, labels, numbers, *_: [
-        owner.report(DOMAIN, Label("y", target=Numeric(0, 4)), [{**columns, "y": numbers}]).unread[
-            name
-        ]
-        for name in ("n", "b", "y")
-    ],
     "table": table,
     "exact table": functools.partial(table, exact=True, class_weight={"yes": 1, "no": 2}),
     "convert_columns": from_columns,
-    "convert": from_blocks,
-    "saved, columns": lambda model, columns, *_: model.predict_proba(columns),
     "saved, frame": lambda model, columns, *_: model.decision_function(odd.Frame(columns)),
-    "saved, mappings": lambda model, columns, *_: model.predict(as_mappings(columns)),
 }
 
 
@@ -141,16 +120,13 @@ def test_odd_cells_are_missing_in_every_container(entry, hold, model, watch, tmp
     alike(found, expected)
 
 
-@pytest.mark.parametrize("case", range(len(odd.CELLS)))
-@pytest.mark.parametrize("entry", ["table", "convert_columns"])
-def test_an_odd_cell_alone_is_missing(entry, case, watch, tmp_path):
+def test_an_odd_cell_alone_is_missing(watch):
     """NumPy makes other arrays of one odd cell than of several."""
-    pairs = odd.CELLS[case : case + 1]
-    expected = ENTRIES[entry](None, *rows(pairs, plain=True), tmp_path / "plain")
-    given = rows(pairs)
-    found = watch(lambda: ENTRIES[entry](None, *given, tmp_path / "odd"))
-    assert_silent(watch)
-    alike(found, expected)
+    for pair in odd.CELLS:
+        expected, given = encode(DOMAIN, rows([pair], plain=True)[0]), rows([pair])[0]
+        found = watch(lambda given=given: encode(DOMAIN, given))
+        assert_silent(watch)
+        alike([found], [expected])
 
 
 def test_a_long_text_takes_no_room_in_other_rows(tmp_path):
@@ -201,7 +177,6 @@ def frame_of_polars(columns):
 
 
 FRAMES = {
-    "list": lambda columns: list(zip(*columns.values(), strict=True)),
     "deque": lambda columns: odd.deque(zip(*columns.values(), strict=True)),
     "array": as_array,
     "frame": odd.Frame,
@@ -228,11 +203,12 @@ def expected_of(kind):
     return learned(kind, odd.Frame(columns), *others)
 
 
-@pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize(
-    "kind",
-    [PrivateBoostingClassifier, PrivateForestClassifier, PrivateBoostingRegressor],
-    ids=["classifier", "forest", "regressor"],
+    ("kind", "frame"),
+    [
+        *((PrivateBoostingClassifier, frame) for frame in FRAMES),
+        *((kind, "frame") for kind in (PrivateForestClassifier, PrivateBoostingRegressor)),
+    ],
 )
 def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
     X = FRAMES[frame](rows(odd.CELLS)[0])
@@ -243,111 +219,41 @@ def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
     alike(found, expected)
 
 
-def test_arrow_tables_of_any_type_are_read(watch):
-    arrow = pytest.importorskip("pyarrow", reason="no pyarrow; its tables are not tested")
-    kinds = {
-        "n": arrow.array([[1.0, 2.0]] * N),
-        "c": arrow.array([{"zqxcell": 1}] * N),
-        "o": arrow.array([b"\xff"] * N),
-        "b": arrow.array([10**15] * N, arrow.timestamp("s")),
-    }
-    nothing = odd.Frame({name: [None] * N for name in DOMAIN})
-    found = []
-    for X, y in ((arrow.table(kinds), arrow.array(LABELS)), (nothing, LABELS)):
-        made = estimator(PrivateBoostingClassifier)
-        watch(lambda X=X, y=y, made=made: made.fit(X, y, sample_weight=arrow.array([[1]] * N)))
-        assert_silent(watch)
-        found.append((made.explain(), made.decision_function(X)))
-        watch(lambda X=X, made=made: made.fit(X, arrow.array([[1]] * N)))
-        assert_silent(watch)
-    alike(*found)
-
-
 # Rows of a list.
 
 
-@pytest.mark.parametrize("name", odd.ROWS)
-def test_an_odd_row_has_no_values(name, watch):
+def test_an_odd_row_has_no_values(watch):
     usual = [(x, 0.25) for x in np.linspace(0, 1, N)]
-    given, plain = (odd.mixed(usual, [row], 7) for row in (odd.ROWS[name], (None, None)))
-    found = watch(lambda: rows_of(given, 2))
-    assert_silent(watch)
-    assert found.count == N
-    for j in (0, 1):
-        assert found.column(j) == [row[j] for row in plain]
-    watch(lambda: rows_of(given))  # whose width nobody declared
-    assert watch.error is None or "one width" in str(watch.error)
-    assert found_in(watch.said) == []
-
-
-@pytest.mark.parametrize("pandas", [False, True])
-def test_rows_are_read_by_position_whatever_their_labels(watch, pandas):
-    given = [odd.of_pandas([0.5, 0.25])] * 3 if pandas else odd.GOOD
-    for width in (2, None):
-        found = watch(lambda width=width: rows_of(given, width))
+    for row in odd.ROWS.values():
+        given, plain = (odd.mixed(usual, [one], 7) for one in (row, (None, None)))
+        found = watch(lambda given=given: rows_of(given, 2))
         assert_silent(watch)
-        assert [found.column(j) for j in (0, 1)] == [[0.5] * len(given), [0.25] * len(given)]
+        assert found.count == N
+        assert [found.column(j) for j in (0, 1)] == [[row[j] for row in plain] for j in (0, 1)]
+        watch(lambda given=given: rows_of(given))  # whose width nobody declared
+        assert watch.error is None or "one width" in str(watch.error)
+        assert found_in(watch.said) == []
 
 
-def test_estimators_predict_odd_rows(watch):
-    usual = [(0.5, "a", "a", "yes")] * N
-    others = [*odd.ROWS.values(), *odd.CELLS[0]]
-    made = estimator(PrivateBoostingClassifier)
-    watch(lambda: made.fit(odd.mixed(usual, others), LABELS))
-    assert_silent(watch)
-    found = watch(lambda: made.decision_function(odd.mixed(usual, others)))
-    assert_silent(watch)
-    missing = made.decision_function([(None,) * 4])[0]
-    plain = made.decision_function(usual[:1])[0]
-    at = [29 * k for k in range(len(others))]
-    np.testing.assert_array_equal(found[at], np.full(len(at), missing))
-    np.testing.assert_array_equal(np.delete(found, at), np.full(N - len(at), plain))
-
-
-def test_a_mapping_without_a_cell_lacks_it(model, watch):
-    """A saved model reads rows that are mappings."""
-    usual = as_mappings(rows([])[0])
-    hidden = [odd.Hidden(usual[0]), {}, None, "zqxcell", object.__new__(odd.Anything)]
-    plain = odd.mixed(usual, [dict.fromkeys(DOMAIN)] * len(hidden))
-    found = watch(lambda: model.decision_function(odd.mixed(usual, hidden)))
-    assert_silent(watch)
-    np.testing.assert_array_equal(found, model.decision_function(plain))
+def test_rows_are_read_by_position_whatever_their_labels():
+    for width in (2, None):
+        found = rows_of(odd.GOOD, width)
+        assert [found.column(j) for j in (0, 1)] == [[0.5] * 4, [0.25] * 4]
 
 
 # Files.
 
 DECLARED = {
-    "columns": {
-        "n": {"type": "numeric", "low": 0, "high": 4, "bins": 4, "missing": True},
-        "c": {"type": "nominal", "values": ["a", "b"]},
-        "o": {"type": "nominal", "values": ["a", "rest"], "other": "rest"},
-        "b": {"type": "boolean", "true": "yes", "false": "no", "missing": True},
-    },
-    "label": {"column": "y", "positive": "yes", "negative": "no"},
+    "columns": {name: msgspec.to_builtins(kind) for name, kind in DOMAIN.items()},
+    "label": {"column": "y", **TWO},
     "weight": {"column": "w", "most": 3},
 }
 
 
-def readable(text):
-    """Whether a line with this cell is a row with values."""
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in text and len(text) <= csv.field_size_limit()
-
-
 def lines_of(plain):
-    """Lines of a file: odd ones, or the blank ones and the empty cells that they are read as."""
+    """Lines of a file, of which the last are malformed ones, or blank as these are read."""
     columns = [*rows([])[0].values(), LABELS, WEIGHTS]
     lines = [",".join(map(str, cells)).encode() for cells in zip(*columns, strict=True)]
-    cells = [cell for cell, _ in odd.CELLS if type(cell) is str or type(cell) is bytes]
-    texts = [c if type(c) is bytes else c.encode("utf-8", "surrogatepass") for c in cells]
-    for place, (column, text) in enumerate(itertools.product(range(6), texts)):
-        found = lines[7 * place].split(b",")
-        number = text.isdigit() and column in (0, 5)
-        found[column] = (b"inf" if number else b"") if plain else text
-        lines[7 * place] = b",".join(found) if readable(text) or not plain else b""
     lines[-12:] = [b""] * 12 if plain else filerows.ODD_LINES[:12]
     return b"\n".join([b"n,c,o,b,y,w", *lines, b""])
 

@@ -21,7 +21,7 @@ needs_onnx = pytest.mark.skipif(not installed, reason="the extra onnx is not ins
 def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
     import onnxruntime
 
-    fitted(name).save(tmp_path / "m.json", domain=DOMAIN)
+    dpbt.save(fitted(name), tmp_path / "m.json", domain=DOMAIN)
     model = dpbt.load(tmp_path / "m.json")
     graphs.export(model, tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
@@ -58,7 +58,7 @@ def test_what_is_no_model_is_refused(tmp_path, monkeypatch):
     for wrong in (None, "m.json", dpbt.recipes.bdpe(epsilon=1.0, rows=9)):
         with pytest.raises(ValueError, match="expected a model"):
             graphs.export(wrong, tmp_path / "m.onnx")
-    fitted("forest").save(tmp_path / "m.json")
+    dpbt.save(fitted("forest"), tmp_path / "m.json")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError):
         graphs.export(dpbt.load(tmp_path / "m.json"), tmp_path / "m.onnx")

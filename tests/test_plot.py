@@ -99,7 +99,7 @@ def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
 
 def test_bad_arguments_are_refused(tmp_path):
     model = MODELS["bdpe"]
-    model.save(tmp_path / "bare.json")
+    dpbt.save(model, tmp_path / "bare.json")
     bare, exact = dpbt.load(tmp_path / "bare.json"), dataclasses.replace(model, splits=None)
     table = dpbt.table(DOMAIN, columns_of(0), np.arange(ROWS) % 2 == 0)
     other = {**DOMAIN, "age": Numeric(0, 100, bins=9)}

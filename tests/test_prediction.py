@@ -10,8 +10,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners.hypotheses import TREE_GROUPS, TREES
-from dpbt.learners.random_tree import TreeGroup
+from dpbt.learners.hypotheses import TREES
 from dpbt.release import model as prediction
 from tests.pictured import random_model
 
@@ -97,38 +96,8 @@ def blocks_of(words):
     return blocks, int(rest.split(" of ")[0]), sum(map(float, numbers))
 
 
-def conditions(lines, path=()):
-    """The predicates on the way to each leaf, with their answers."""
-    if not lines[0].strip().startswith("if "):
-        yield path
-        return
-    indent = " " * (len(lines[0]) - len(lines[0].lstrip()))
-    otherwise, asked = lines.index(f"{indent}else:"), lines[0].strip()[3:-1]
-    yield from conditions(lines[1:otherwise], (*path, (asked, True)))
-    yield from conditions(lines[otherwise + 1 :], (*path, (asked, False)))
-
-
 def words_of(kind, hypotheses):
     return kind.explain(hypotheses, dpbt.domains.splits(DOMAIN), DOMAIN, None, None)
-
-
-def test_only_branches_that_a_row_can_reach_are_shown():
-    """Every leaf that is shown is reached by some row of the whole domain."""
-    rng, nodes = np.random.default_rng(0), (5, 1, 2**7 - 1)
-    attribute = rng.integers(0, 4, nodes).astype(np.int32)
-    threshold, leaf = rng.random(nodes, np.float32), rng.random((5, 1, 2**7), np.float32)
-    group = TreeGroup(attribute, threshold, leaf, np.ones((5, 1)))
-    words = words_of(TREE_GROUPS, group)
-    rows = [
-        {"age": age, "job": job, "member": member}
-        for age in range(5, 100, 10)
-        for job in ("a", "b", "neither")
-        for member in (False, True)
-    ]
-    assert len(blocks_of(words)[0]) == 5
-    for block in blocks_of(words)[0]:
-        for path in conditions(block):
-            assert any(all(holds(asked, row) == yes for asked, yes in path) for row in rows)
 
 
 def test_branches_and_trees_that_say_the_same_are_shown_once():
@@ -178,13 +147,8 @@ def test_the_words_of_a_model_are_what_it_computes(model, table, columns):
 def test_words_are_refused_for_another_domain_and_for_exact_numbers(model, table):
     with pytest.raises(ValueError, match="other splits"):
         dpbt.explain(model, {**DOMAIN, "age": Numeric(0, 100, bins=11)})
-    with pytest.raises(ValueError, match="other splits"):
-        dpbt.explain(model, {"other": Boolean()})
-    with pytest.raises(ValueError, match=r"expected a model, as dpbt.fit returns it, got dict"):
-        dpbt.explain(DOMAIN, model)
-    for wrong in (None, ["age", "job", "member"]):
-        with pytest.raises(ValueError, match="a domain must map column names"):
-            dpbt.explain(model, wrong)
+    with pytest.raises(ValueError, match="a domain must map column names"):
+        dpbt.explain(model, ["age", "job", "member"])
     exact = dataclasses.replace(model, splits=None)
     with pytest.raises(ValueError, match="exact numbers"):
         dpbt.explain(exact, DOMAIN)
@@ -200,28 +164,25 @@ def test_words_are_refused_where_attributes_are_codes():
     assert "\ntree 1\n" in dpbt.explain(boosted, DOMAIN)
 
 
-def test_arguments_in_another_order_are_refused_by_name(table):
-    recipe = MAKERS["bdpe"]()
-    with pytest.raises(ValueError, match="key, table, recipe"):
-        dpbt.fit(jax.random.key(0), recipe, table)
-    key, forest = jax.random.key(0), MAKERS["forest"]()
-    for fit in (dpbt.fit, dpbt.boost):
-        for wrong in (recipe, {"bins": table.bins}, None):
-            with pytest.raises(ValueError, match=r"expected a table.*order is key, table, recipe"):
-                fit(key, wrong, forest)
-        with pytest.raises(ValueError, match=r"expected a table.*got Recipe"):
-            fit(table, forest, key)
-        for wrong in (None, table, recipes.bdpe):
-            with pytest.raises(ValueError, match=r"expected a recipe, as dpbt.recipes makes it"):
-                fit(key, table, wrong)
-    with pytest.raises(ValueError, match="memory must be greater than 0, got 0"):
-        dpbt.fit(key, table, forest, jax.random.key(1), memory=0)
-    for wrong in (None, table):
-        with pytest.raises(ValueError, match=r"expected a transcript"):
-            dpbt.replay(wrong, table, recipe)
-    for other in (None, table):
-        with pytest.raises(ValueError, match="a ledger needs a recipe or a model"):
-            dpbt.ledger(other)
+def test_arguments_in_each_others_place_are_refused_by_name(model, table, columns):
+    recipe, key = model.recipe, jax.random.key(0)
+    fits = ((dpbt.fit, key, recipe, recipe), (dpbt.boost, key, {"bins": table.bins}, recipe))
+    for words, (act, *given) in (
+        *((r"expected a table.*order is key, table, recipe", fit) for fit in fits),
+        (r"expected a recipe, as dpbt.recipes makes it", (dpbt.fit, key, table, recipes.bdpe)),
+        (r"expected a transcript", (dpbt.replay, table, table, recipe)),
+        ("a ledger needs a recipe or a model", (dpbt.ledger, table)),
+        (r"expected a model.*the model comes first", (dpbt.predict, table, model)),
+        (r"expected a model.*the model comes first", (prediction.shares, None, model)),
+        (r"encode raw columns by dpbt.domains.encode\(domain", (dpbt.predict, model, columns)),
+        (r"encode raw columns by dpbt.domains.encode\(domain", (dpbt.predict, model, Frame())),
+        (r"rows must be an array.*got .*domains.encode\(", (dpbt.predict, model, [[30, "smith"]])),
+    ):
+        with pytest.raises(ValueError, match=words):
+            act(*given)
+    if recipe.name == "random_forest":
+        with pytest.raises(ValueError, match="key must be a typed key, got int"):
+            dpbt.predict(model, table, "probabilistic", 5)
 
 
 class Frame:
@@ -231,21 +192,3 @@ class Frame:
 
     def __array__(self, dtype=None, copy=None):
         return np.zeros((2, 3), np.uint8)
-
-
-def test_rows_and_models_are_refused_in_each_others_place(model, table, columns):
-    entries = [dpbt.predict, dpbt.predict_proba, dpbt.decision_function, prediction.shares]
-    for entry in entries:
-        for wrong in (table, model.recipe, None):
-            with pytest.raises(ValueError, match=r"expected a model.*the model comes first"):
-                entry(wrong, model)
-    for rows in (columns, Frame()):
-        with pytest.raises(ValueError, match=r"encode raw columns by dpbt.domains.encode\(domain"):
-            dpbt.predict(model, rows)
-    for rows in (None, model, [[1, 0, 1]], [[30, "smith"]], "rows"):
-        for entry in (dpbt.predict, dpbt.decision_function):
-            with pytest.raises(ValueError, match=r"rows must be an array.*got .*domains.encode\("):
-                entry(model, rows)
-    if model.recipe.name == "random_forest":
-        with pytest.raises(ValueError, match="key must be a typed key, got int"):
-            dpbt.predict(model, table, "probabilistic", 5)

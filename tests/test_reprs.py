@@ -10,7 +10,7 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes
 from dpbt.common.types import Given, Weighted
-from dpbt.data import blocks, cells, convert, frames
+from dpbt.data import blocks, convert, declarations
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import halfspace, hypotheses, oblivious_splits, random_tree, trees
 from dpbt.learners.hypotheses import Rows
@@ -47,7 +47,6 @@ def objects():
         "table": table,
         "table of numbers": numbers,
         "table of a domain": dpbt.table(DOMAIN, CELLS, LABELS, positive="1", negative="0"),
-        "task": task,
         "rows for trees": trees.prepare(table),
         "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
         "rows for forests": random_tree.Positions(*(jnp.full((N,), N) for _ in range(3))),
@@ -64,8 +63,7 @@ def objects():
         "chunk": blocks.Block(BOUND, N, "zqxcell"),
         "rows of a chunk": rows,
         "scored": Rows(np.full((N, 2), 31337.7719), None),
-        "coded": cells.Coded(["zqxcell"], np.zeros(N, int)),
-        "frame": frames.rows_of(list(zip(*CELLS.values(), strict=True))),
+        "frame": declarations.rows_of(list(zip(*CELLS.values(), strict=True))),
         "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }
 
@@ -84,12 +82,6 @@ def test_no_object_shows_its_rows():
         assert len(said) < 12_000, name
 
 
-def test_a_table_shows_its_columns_and_their_dtype():
-    words = "Table(5 columns, bins: uint8, target: bool, present: bool, splits; values not shown)"
-    assert repr(private_task().table) == words
-    assert "columns" in repr(convert.RawRows(CELLS, LABELS))
-
-
 def test_the_search_finds_what_python_would_show():
     """The words are found in the plain tuple of the same fields."""
     for name in ("chunk", "block", "total"):
@@ -102,5 +94,4 @@ def test_a_fitted_estimator_shows_no_rows():
         epsilon=1.0, rows=BOUND, domain=DOMAIN, classes=["0", "1"], recipe="auto"
     )
     made.fit([list(row) for row in zip(*CELLS.values(), strict=True)], LABELS)
-    assert found_in(shown(made)) == []
-    assert found_in(shown(made.model_)) == []
+    assert found_in(shown(made) + shown(made.model_)) == []

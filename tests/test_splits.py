@@ -36,11 +36,8 @@ def numeric(draw):
 @st.composite
 def nominal(draw):
     values = tuple(draw(st.lists(st.sampled_from(WORDS), min_size=1, unique=True)))
-    first, last = sorted(draw(st.tuples(*[st.integers(0, len(values))] * 2)))
-    groups = {"group": values[first:last]} if first < last else {}
-    other = draw(st.sampled_from([None, *values, *groups]))
-    ordered = len(values) - (last - first or 1) >= 1 and draw(st.booleans())
-    return Nominal(values, other, groups=groups, ordered=ordered)
+    other = draw(st.sampled_from([None, *values]))
+    return Nominal(values, other, ordered=len(values) > 1 and draw(st.booleans()))
 
 
 KINDS = st.one_of(numeric(), nominal(), st.booleans().map(lambda missing: Boolean(missing=missing)))

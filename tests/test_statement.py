@@ -42,20 +42,10 @@ def test_the_best_attacker_on_one_gaussian_draw(alarms):
 
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
 def test_the_best_attacker_on_one_laplace_draw(alarms):
-    """Randomised response attains the bound of a pure guarantee; no test of Laplace noise beats it.
-
-    The likelihood ratio of a Laplace draw orders outputs as their values do.
-    """
-    epsilon = 1.5
+    """Randomised response attains the bound of a pure guarantee."""
     found = statements.true_positives(book(mechanisms.discrete_laplace, 1.5, 1.0), alarms)
-    assert found == pytest.approx(
-        min(math.exp(epsilon) * alarms, 1 - math.exp(-epsilon) * (1 - alarms))
-    )
-    threshold = -math.log(2 * alarms)  # P(noise > threshold) = alarms
-    shifted = threshold - epsilon
-    attained = math.exp(-shifted) / 2 if shifted > 0 else 1 - math.exp(shifted) / 2
-    assert attained <= found * (1 + 1e-9)
-    assert attained > 0.8 * found
+    bounds = math.exp(1.5) * alarms, 1 - math.exp(-1.5) * (1 - alarms)
+    assert found == pytest.approx(min(bounds))
 
 
 def test_many_draws_are_composed_before_the_attacker_is_bounded():
@@ -67,20 +57,6 @@ def test_many_draws_are_composed_before_the_attacker_is_bounded():
     assert found > 0.01
     infinite = book(mechanisms.exponential, 1.0, 0.0)
     assert statements.true_positives(infinite, 0.01) == 1.0
-
-
-def test_a_weaker_guarantee_helps_the_attacker():
-    for mechanism, delta in (
-        (mechanisms.rounded_gaussian, 1e-6),
-        (mechanisms.discrete_laplace, 0.0),
-    ):
-        found = [
-            statements.true_positives(book(mechanism, 1.0, scale, delta), 0.1)
-            for scale in (100, 10, 1, 0.1)
-        ]
-        assert found == sorted(found)
-        assert found[0] < 0.105
-        assert found[-1] > 0.99
 
 
 def recipe_for(people=1, **rest):
@@ -102,66 +78,34 @@ def test_a_statement_says_what_it_must():
     assert "two versions of one row" in replaced
 
 
-def test_a_statement_names_the_kind_of_the_key():
-    table = tables.random_table(0, 40, 4, 0)
-    for key, part in (
-        (dpbt.fresh_key(), "256 bits of ChaCha20"),
-        (jax.random.key(0), "RESEARCH KEY"),
-    ):
-        model = dpbt.fit(key, table, recipe_for())
-        assert model.key == dpbt.keys.kind(key) == dpbt.ledger(model).key
-        assert part in dpbt.statement(model)
-
-
 def test_a_statement_hides_no_weakness():
+    assert "RESEARCH KEY" in dpbt.statement(dpbt.ledger(recipe_for(), jax.random.key(0)))
     published = recipes.bdpe(epsilon=1.0, rows=60, calibration="published", alpha="objective")
     assert "not a proof" in dpbt.statement(published)
     assert "nothing is protected" in dpbt.statement(recipe_for(epsilon=np.inf))
     assert "100 %" in dpbt.statement(recipe_for(epsilon=np.inf))
 
 
-@pytest.mark.parametrize("wrong", [None, 3, "bdpe", jnp.zeros(2)])
-def test_a_statement_of_anything_else_is_refused(wrong):
-    with pytest.raises(ValueError, match="needs a recipe or a model"):
-        dpbt.statement(wrong)
-
-
 COMMON = {"epsilon": 1.0, "rows": 100, "rounds": 4}
 PEOPLE = {
-    "bdpe": lambda **rest: recipes.bdpe(**COMMON, depth=2, **rest),
     "bdpe-zcdp": lambda **rest: recipes.bdpe(**COMMON, delta=1e-6, depth=2, **rest),
-    "bdpe-published": lambda **rest: recipes.bdpe(
-        **COMMON, depth=2, calibration="published", **rest
-    ),
-    "forest": lambda **rest: recipes.random_forest(**COMMON, depth=2, **rest),
     "forest-gdp": lambda **rest: recipes.random_forest(**COMMON, delta=1e-6, depth=2, **rest),
     "rf_l-published": lambda **rest: recipes.rf_l(
         **COMMON, depth=2, calibration="published", **rest
     ),
-    "rf_e": lambda **rest: recipes.rf_e(**COMMON, depth=2, **rest),
     "rules": lambda **rest: recipes.lazybb_rules(**COMMON, **rest),
-    "rules-published": lambda **rest: recipes.lazybb_rules(
-        **COMMON, delta=1e-6, calibration="published", **rest
-    ),
-    "trees": lambda **rest: recipes.lazybb_trees(**COMMON, delta=1e-6, **rest),
     "halfspace": lambda **rest: recipes.halfspace_boost(**COMMON, **rest),
-    "oblivious": lambda **rest: recipes.oblivious_boost(
-        **COMMON, domain=DOMAIN, depth=2, marginals_fraction=0.1, scores_fraction=0.1, **rest
-    ),
     "oblivious-gdp": lambda **rest: recipes.oblivious_boost(
         **COMMON, domain=DOMAIN, depth=2, scores_fraction=0.1, delta=1e-6, **rest
     ),
 }
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("name", PEOPLE)
-def test_people_with_several_rows_are_paid_for_draw_by_draw(name, relation):
+def test_people_with_several_rows_are_paid_for_draw_by_draw(name):
     """Noise is k times larger, a selection has epsilon / k, and the total is what was asked for."""
     make, k = PEOPLE[name], 3
-    one, several = (
-        dpbt.ledger(make(relation=relation, max_rows_per_user=people)) for people in (1, k)
-    )
+    one, several = (dpbt.ledger(make(max_rows_per_user=people)) for people in (1, k))
     assert several.max_rows_per_user == k
     assert several.epsilon == pytest.approx(one.epsilon, rel=2e-5)
     assert several.epsilon <= 1 + 1e-6
@@ -183,7 +127,7 @@ def test_people_with_several_rows_are_paid_for_draw_by_draw(name, relation):
 def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
     recipe = recipe_for()
     ledger = dpbt.ledger(recipe)
-    for k in (1, 2, 7):
+    for k in (1, 7):
         again = statements.for_people(ledger, k)
         assert again.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
         back = statements.for_people(again, 1)
@@ -191,10 +135,7 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
     text = dpbt.statement(recipe, max_rows_per_user=3)
     assert "epsilon = 3 and delta" in text
     assert "owner's promise" in text
-    three = recipe_for(3)
-    assert "epsilon = 1 and delta" in dpbt.statement(three)
-    assert "owner's promise" in dpbt.statement(three)
-    assert dpbt.statement(three, max_rows_per_user=3) == dpbt.statement(three)
+    assert dpbt.statement(recipe_for(3), max_rows_per_user=3) == dpbt.statement(recipe_for(3))
 
 
 def test_gaussian_draws_are_never_scaled_after_composition():
@@ -206,13 +147,6 @@ def test_gaussian_draws_are_never_scaled_after_composition():
     exact = accounting.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon
     assert again.epsilon == pytest.approx(exact)
     assert again.epsilon > 4.5 * ledger.epsilon
-
-
-def test_auto_counts_people_in_its_signal():
-    make = {"epsilon": 2.0, "rows": 5000, "domain": DOMAIN}
-    three = recipes.auto(**make, max_rows_per_user=3)
-    assert three.rounds == recipes.auto(**{**make, "epsilon": 2 / 3}).rounds
-    assert dpbt.ledger(three).epsilon == pytest.approx(2.0, rel=1e-5)
 
 
 def test_neighbours_of_k_rows_move_every_draw_by_no_more_than_k_rows_are_priced_at():
@@ -233,10 +167,7 @@ def test_neighbours_of_k_rows_move_every_draw_by_no_more_than_k_rows_are_priced_
 
 
 def test_max_rows_per_user_is_a_whole_number():
-    recipe = recipe_for()
-    for wrong in (0, -1, 1.5, "2", [1, 2], True):
-        for act in (recipe_for, lambda k: dpbt.statement(recipe, max_rows_per_user=k)):
+    for wrong in (0, 1.5, [1, 2], True):
+        for act in (recipe_for, lambda k: dpbt.statement(recipe_for(), max_rows_per_user=k)):
             with pytest.raises(ValueError, match="max_rows_per_user must be"):
                 act(wrong)
-    with pytest.raises(ValueError, match="max_rows_per_user must be"):
-        recipe_for(None)

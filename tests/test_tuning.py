@@ -217,7 +217,7 @@ def test_a_tuned_model_carries_the_ledger_of_its_choice(tmp_path):
     assert set(result.release) == {"score"}
     assert result.release["score"].shape == ()
 
-    result.model.save(tmp_path / "m.json", domain=DOMAIN)
+    dpbt.save(result.model, tmp_path / "m.json", domain=DOMAIN)
     saved = dpbt.load(tmp_path / "m.json")
     assert str(dpbt.ledger(saved)) == str(book)
     assert saved.kept.statement == dpbt.statement(result.model)

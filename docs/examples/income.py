@@ -56,7 +56,7 @@ print("the model:", measure(model))
 
 print(dpbt.statement(model))
 
-model.save("model.json", domain=domain, classes=(label.negative, label.positive))
+dpbt.save(model, "model.json", domain=domain, classes=(label.negative, label.positive))
 
 readable = dpbt.recipes.bdpe(epsilon=1.0, rows=int(bound), rounds=8, depth=3, criterion="gini")
 print(dpbt.ledger(readable))

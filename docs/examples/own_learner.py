@@ -12,7 +12,7 @@ from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 
-SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.describe(domain, 4) says so
+SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.predicates(domain)[4].yes
 
 
 def program(draw, table, weights, params, public):

@@ -54,7 +54,7 @@ recipe = dpbt.recipes.auto(epsilon=1.0, rows=ROWS, domain=domain)
 model = dpbt.fit(key, table, recipe)
 print(dpbt.ledger(recipe))
 
-model.save("model.json", domain=domain)
+dpbt.save(model, "model.json", domain=domain)
 
 dpbt.plot.attributes(model, domain)
 save("picture_attributes.png")

@@ -22,5 +22,5 @@ recipe = recipes.auto(epsilon=1.0, delta=1e-6, rows=int(rows), domain=table.doma
 model = dpbt.fit(key, table, recipe)
 
 if number == "0":
-    model.save("model.json", domain=table.domain)
+    dpbt.save(model, "model.json", domain=table.domain)
     print(dpbt.ledger(model))

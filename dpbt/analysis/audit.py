@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.public import same_splits
 from dpbt.common.types import (
     ADD_REMOVE,
     NUMBER,
@@ -33,7 +34,7 @@ from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
-from dpbt.data.splits import of_splits, same
+from dpbt.data.splits import of_splits
 from dpbt.data.targets import Target, response_of
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
@@ -278,7 +279,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     if table.bins.shape != other.bins.shape:
         raise ValueError("the tables must have one shape")
     ours, theirs = table.splits, other.splits
-    alike = ours is theirs if ours is None or theirs is None else same(ours, theirs)
+    alike = ours is theirs if ours is None or theirs is None else same_splits(ours, theirs)
     if not alike:
         raise ValueError("the tables must have the same splits")
     recorded = _recorded(key, table, recipe, transcripts, [other.present])

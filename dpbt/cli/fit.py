@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
                 kept = stack.enter_context(Checkpoint(Path(options.checkpoint)))
         with of_input() if in_blocks else contextlib.nullcontext():  # a block may be damaged
             model = _learned(options, table, recipes, budget, kept)
-        save = functools.partial(model.save, domain=domain, classes=label.classes)
+        save = functools.partial(dpbt.save, model, domain=domain, classes=label.classes)
         path = keep(path, save)
         if kept is not None:
             kept.finish()

@@ -8,7 +8,7 @@ from typing import ClassVar
 from dpbt.cli import inputs
 from dpbt.cli.shared import InputError, add_out, free, is_terminal, of_input, whole, working
 from dpbt.common.storage import write_whole
-from dpbt.data import files, owner, templates
+from dpbt.data import domains, files, owner
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
 
@@ -16,21 +16,20 @@ from dpbt.release.scoring import BLOCK_ROWS
 class Template:
     """Write a domain to fill in, from the names of columns.
 
-    Of a CSV file only the header is read, so it must have one. Of a Parquet or Arrow file the
-    schema is read, which declares types. No value is read: ranges and categories are for you to
-    fill in from what the columns mean.
+    Of a file only the names of its columns are read, in the header of CSV. No value is read: kinds,
+    ranges and categories are for you to fill in from what the columns mean.
     """
 
     @staticmethod
     def arguments(parser: argparse.ArgumentParser) -> None:
         """Declare the options."""
-        words = "a CSV file with a header, or a Parquet or Arrow file"
+        words = "a CSV file with a header, or a Parquet file"
         parser.add_argument("file", metavar="ROWS", nargs="?", help=words)
         words = "the names of the columns, in place of a file"
         parser.add_argument("--columns", nargs="+", metavar="NAME", help=words)
         parser.add_argument("--label", metavar="NAME", help="the column of the label")
         words = "the label is one of two classes, of several, or a number (%(default)s)"
-        chosen = {"choices": templates.LABEL_TYPES, "default": templates.LABEL_TYPES[0]}
+        chosen = {"choices": domains.LABEL_TYPES, "default": domains.LABEL_TYPES[0]}
         parser.add_argument("--label-type", **chosen, help=words)
         add_out(parser, "the file of the domain, in place of standard output")
 
@@ -47,10 +46,8 @@ class Template:
         columns = options.columns
         with of_input():
             if options.file is not None:
-                open(options.file, "rb").close()  # a file that is not there has the usual error
-                declares = Path(options.file).suffix.lower() in templates.DECLARE_TYPES
-                columns = options.file if declares else files.names_of(options.file)
-            text = templates.template(columns, options.label, options.label_type)
+                columns = files.names_of(options.file)
+            text = domains.template(columns, options.label, options.label_type)
         if path is None:
             sys.stdout.write(text)
             return

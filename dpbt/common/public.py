@@ -3,13 +3,11 @@
 from __future__ import annotations  # the types of arrays are only named
 
 import enum
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import jax
     import numpy as np
-    from dp_accounting import NeighboringRelation
 
     AnyArray = jax.Array | np.ndarray
 
@@ -128,6 +126,14 @@ class Splits(NamedTuple):
     allowed: AnyArray | None = None
 
 
+def same_splits(first: Splits, second: Splits, fields: int = 5) -> bool:
+    """Whether the first fields of splits are equal; which splits are allowed is not compared."""
+    import numpy as np
+
+    pairs: Any = zip(first[:fields], second[:fields], strict=True)
+    return all(np.array_equal(*pair) for pair in pairs)
+
+
 def of_bits(count: int) -> Splits:
     """The splits of `count` features of two bins: split and attribute s are feature s."""
     import numpy as np
@@ -163,21 +169,17 @@ ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
 
 
-def relation(name: str | Relation | NeighboringRelation) -> Relation:
+def relation(name: str | Relation) -> Relation:
     """The neighbouring relation called `name`: "add_remove" or "replace_one".
 
     Args:
-        name: its name, a `Relation`, or the member of dp_accounting's `NeighboringRelation` that is
-            called as one.
+        name: its name, or a `Relation`.
 
     Raises:
         ValueError: for any other name.
     """
     known = {member.value: member for member in Relation}
     value = known.get(name) if isinstance(name, str) else name
-    accounting = sys.modules.get("dp_accounting")  # who has its members has imported it
-    if accounting is not None and isinstance(value, accounting.NeighboringRelation):
-        value = Relation.__members__.get(getattr(value, "name", ""))
     if not isinstance(value, Relation):
         raise ValueError(f"relation must be one of {sorted(known)}, got {name!r}")
     return value

@@ -14,7 +14,6 @@ share a program.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -454,21 +453,9 @@ class Terms:
     setting: str
 
 
-_NUMBERS = ["params", "weighting", "rows", "delta", "rounds"]
-_STATIC = [
-    "relation",
-    "max_rows_per_user",
-    "target",
-    "learner",
-    "weight_update",
-    "capacity",
-    "name",
-    "calibration",
-    "setting",
-]
+_NUMBERS = ("params", "weighting", "rows", "delta", "rounds")
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=_NUMBERS, meta_fields=_STATIC)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe(Terms, HoldsFunctions):
     """An algorithm: static parts, and numbers that are traced.
@@ -523,6 +510,12 @@ class Recipe(Terms, HoldsFunctions):
     def public(self, prologue: Release | None = None) -> Public:
         """What is public in every round, with a cap of 1 and the prologue's release."""
         return Public(self.rows, np.float32(1), self.weighting, prologue or {})
+
+
+_FIELDS = [field.name for field in dataclasses.fields(Recipe)]
+jax.tree_util.register_dataclass(
+    Recipe, list(_NUMBERS), [name for name in _FIELDS if name not in _NUMBERS]
+)
 
 
 def check_parts(learner: WeakLearner, weight_update: WeightUpdate, relation: Relation) -> None:

@@ -21,20 +21,20 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.formats import Digits, decode, own
 from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Splits, without_values
+from dpbt.common.storage import Digits, opened
 from dpbt.common.validate import as_path
 from dpbt.data import domains, targets
-from dpbt.data.domains import Domain
+from dpbt.data.domains import Domain, Label
 from dpbt.data.targets import Target
 
-FORMAT, VERSION = "dpbt blocks", 1
+FORMAT, VERSION = "dpbt blocks", 2
 
 MANIFEST = "manifest.json"
 PREFIX = "block-"
@@ -68,24 +68,19 @@ class Manifest(msgspec.Struct):
     """The content of the manifest. Its public part is what was declared, and the capacity.
 
     Attributes:
-        format: the name of the format, and its version.
-        domain: the public columns as JSON, and so is the target.
-        classes: the words of the classes, of two the negative first; None for a number.
+        domain: the public columns.
+        label: what labels and weights may be.
         weighted: whether rows have weights.
-        max_weight: the public bound on weights, and so are the weights of classes.
+        class_weight: the public weights of classes.
         capacity: N, how many rows the table has room for.
         rows_per_block: how many rows each block has, but for the last.
         blocks: the files; private.
         checksum: of all of this.
     """
 
-    format: Literal["dpbt blocks"]
-    format_version: Literal[1]
-    domain: dict[str, dict[str, Any]]
-    target: dict[str, Any] | None
-    classes: list[Any] | None
+    domain: dict[str, domains.Column]
+    label: Label
     weighted: bool
-    max_weight: float | None
     class_weight: list[tuple[str, float]] | None
     capacity: Annotated[int, Meta(ge=1, le=MAX_ROWS_IN_BLOCKS)]
     rows_per_block: Annotated[int, Meta(ge=1, le=MAX_ROWS)]
@@ -191,15 +186,13 @@ class BlockTable:
     @property
     def declared(self) -> str:
         """What was declared of the rows, as text: domain, target and weights; public."""
-        names = ("domain", "target", "classes", "weighted", "max_weight", "class_weight")
-        public = {name: getattr(self.manifest, name) for name in names}
-        return json.dumps(public, sort_keys=True)
+        content, names = self.manifest, ("domain", "label", "weighted", "class_weight")
+        return json.dumps(msgspec.to_builtins([getattr(content, name) for name in names]))
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
         """The words of the classes, of two the negative first; None for a number."""
-        words = self.manifest.classes
-        return None if words is None else tuple(words)
+        return self.manifest.label.classes
 
     def has_domain(self, domain: Domain) -> bool:
         """Whether the rows were encoded by a domain: by the same columns in the same order."""
@@ -236,7 +229,7 @@ class BlockTable:
             OSError: if it cannot be read.
         """
         each = self.blocks[number].rows
-        with open(self.path(number), "rb", buffering=0) as file:
+        with open(self.path(number), "rb") as file:
             for column in range(self.features) if columns is None else columns:
                 _fill(file, each * int(column) + first, into.bins[int(column), :rows])
             place = each * self.features
@@ -275,7 +268,7 @@ class BlockTable:
         """
         path = self.path(number)
         try:
-            with open(path, "rb", buffering=0) as file:
+            with open(path, "rb") as file:
                 state = _state(file)  # before, so that `read` sees a change meanwhile
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
@@ -285,18 +278,14 @@ class BlockTable:
         self._verified[number] = state
 
 
-def _fill(file: io.FileIO, place: int, array: np.ndarray) -> None:
+def _fill(file: io.BufferedReader, place: int, array: np.ndarray) -> None:
     """Read an array from a place of a file."""
     file.seek(place)
-    view = array.data.cast("B")
-    while view:
-        count = file.readinto(view)
-        if not count:
-            raise ValueError(f"{file.name}: the file is shorter than its manifest says")
-        view = view[count:]
+    if file.readinto(array.data.cast("B")) < array.nbytes:
+        raise ValueError(f"{file.name}: the file is shorter than its manifest says")
 
 
-def _state(file: io.FileIO) -> tuple[int, int]:
+def _state(file: io.BufferedReader) -> tuple[int, int]:
     """The size of a file, and when it was changed."""
     found = os.fstat(file.fileno())
     return found.st_size, found.st_mtime_ns
@@ -324,26 +313,10 @@ def open_folder(folder: str | Path) -> BlockTable:
             f"{folder}: no table in blocks, as it has no {MANIFEST}, which `dpbt convert` writes "
             "last; convert the rows again"
         )
-    what = "a table in blocks"
-    content = own(path, path.read_bytes(), FORMAT, VERSION, what, AGAIN)
-    try:
-        manifest = decode(Manifest, content, "the manifest")
-        columns = manifest.domain.items()
-        domain = {name: domains.column_from_json(name, entry) for name, entry in columns}
-        domains.check(domain)
-        target = None
-        if manifest.target is not None:
-            target = targets.check(domains.column_from_json("target", manifest.target))
-        capacity, rows = manifest.capacity, [block.rows for block in manifest.blocks]
-        each = manifest.rows_per_block
-        if len(rows) != -(-capacity // each) or rows != sizes(capacity, each):
-            raise ValueError("the blocks are not those of its capacity")
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    return BlockTable(folder, manifest, domain, target, capacity)
-
-
-def sizes(capacity: int, rows_per_block: int) -> list[int]:
-    """How many rows each block has room for."""
-    whole, rest = divmod(capacity, rows_per_block)
-    return [rows_per_block] * whole + [rest] * (rest > 0)
+    manifest = opened(Manifest, path, FORMAT, VERSION, "a table in blocks", AGAIN)
+    if not manifest.domain:
+        raise ValueError(f"{path}: a domain needs at least one column")
+    rows, each = [block.rows for block in manifest.blocks], manifest.rows_per_block
+    if sum(rows) != manifest.capacity or {*rows[:-1], each} != {each} or not 0 < rows[-1] <= each:
+        raise ValueError(f"{path}: the blocks are not those of its capacity")
+    return BlockTable(folder, manifest, manifest.domain, manifest.label.target, manifest.capacity)

@@ -11,14 +11,14 @@ container allows, and give for every cell exactly what the function of one cell 
 | `int`, `np.integer` | nearest float64, or infinite | its digits, at most 400 |
 | `float`, `np.floating` | itself, as float64 | whole below 1e16: as an int; else its text |
 | `str`, `np.str_` | if Python's `float` reads it | a whole number: its digits; else itself |
-| `bytes`, `Decimal`, `date`, `datetime`, `datetime64` | as its text | as its text |
-| `None`, NA, NaT, NaN, anything else | missing | missing |
+| `bytes`, `Decimal` | as its text | as its text |
+| `None`, NA, NaT, NaN, dates, anything else | missing | missing |
 
 As a Boolean, a Boolean is itself, and any other cell is true or false if its word is the declared
 word for it, and else missing.
 
-Blanks around text are dropped. The text of bytes is UTF-8, and that of dates and times is ISO 8601,
-cut to microseconds. The text of a float is the shortest that gives it back, or "inf".
+Blanks around text are dropped. The text of bytes is UTF-8. The text of a float is the shortest that
+gives it back, or "inf".
 
 Text is a number if it is ASCII, has no underscore and Python's `float` reads it. So "1e3", "-.5"
 and "inf" are numbers, and "1_000", "1,5", "0x10" and "1+2j" are missing. Signs of zero are kept in
@@ -32,13 +32,9 @@ and "0.50" is another word.
 
 MISSING_WORDS are missing, in any mixture of capitals, unless the public domain lists them: where
 "NA" is a listed value, the text "NA" is that value. None and NaN are never a listed value.
-
-A datetime is missing if its time zone is not a `datetime.timezone`, because another zone may be
-anyone's code. A subclass of datetime that is called NaTType is pandas' NaT.
 """
 
 import dataclasses
-import datetime
 import decimal
 import math
 import re
@@ -91,7 +87,8 @@ def word(cell: Cell, listed: Container[str] = ()) -> str | None:
     text = _text(_plain(cell))
     if text is None or text in listed:
         return text
-    return None if text.lower() in MISSING_WORDS else text
+    # Memory of NumPy may hold characters that are none; of such text no capitals can be told.
+    return None if text.isascii() and text.lower() in MISSING_WORDS else text
 
 
 def truth(cell: Cell, true: str, false: str) -> bool | None:
@@ -112,7 +109,7 @@ def declared(value: Cell, name: str = "a declared value") -> str:
     """A declared word as cells are read: without blanks around it, a whole number by its digits.
 
     Args:
-        value: public: text, a number, a Boolean or a date.
+        value: public: text, a number or a Boolean.
         name: what an error calls it.
 
     Raises:
@@ -133,8 +130,6 @@ def _plain(cell: Cell) -> Cell:
     kind = type(cell)
     if id(kind) in _PLAIN:
         return cell
-    if kind is np.datetime64:
-        return _text_of_time64(cell)
     for base, convert in _CONVERT.items():
         if issubclass(kind, base):
             return convert(cell)
@@ -157,32 +152,14 @@ def _text_of_decimal(cell: decimal.Decimal) -> str | None:
     return None if decimal.Decimal.is_nan(cell) else decimal.Decimal.__str__(cell)
 
 
-def _text_of_time(cell: datetime.datetime) -> str | None:
-    """A time in ISO 8601, unless its zone may be anyone's code or it is pandas' NaT."""
-    zone = type(datetime.datetime.tzinfo.__get__(cell))  # type: ignore[attr-defined]
-    name = type.__dict__["__name__"].__get__(type(cell))
-    if zone not in (type(None), datetime.timezone) or name == "NaTType":
-        return None
-    return datetime.datetime.isoformat(cell)
-
-
-def _text_of_time64(cell: np.datetime64) -> str | None:
-    """A time of the years that Python knows in ISO 8601."""
-    too_fine = np.datetime_data(cell.dtype)[0] in ("ns", "ps", "fs", "as")
-    value: Any = (cell.astype("datetime64[us]") if too_fine else cell).item()
-    return value.isoformat() if isinstance(value, datetime.date) else None
-
-
 _CONVERT: dict[type, Callable[[Any], Cell]] = {
     str: str.__str__,
     bytes: _text_of_bytes,
     decimal.Decimal: _text_of_decimal,
     int: int.__int__,
     float: float.__float__,
-    datetime.datetime: _text_of_time,
-    datetime.date: datetime.date.isoformat,
 }
-"""How other kinds, and subclasses such as np.str_ or pandas' Timestamp, become such a kind."""
+"""How other kinds, and subclasses such as np.str_, become such a kind."""
 
 
 def _text(plain: Cell) -> str | None:
@@ -210,11 +187,11 @@ class Coded:
     """A column whose cells are read once for all rows that hold them.
 
     Attributes:
-        distinct: the cells that occur, and perhaps others.
-        index: int[N]: the place of each row's cell in `distinct`; -1 is the last one.
+        distinct: the cells that occur.
+        index: int[N]: the place of each row's cell in `distinct`.
     """
 
-    distinct: list
+    distinct: Iterable
     index: np.ndarray
 
     def __len__(self) -> int:
@@ -224,23 +201,13 @@ class Coded:
 ColumnCells = np.ndarray | list | Coded
 """The cells of a column, as `cells_of` gives them."""
 
-_ARROW_NUMBERS = {
-    *("halffloat", "float", "double"),
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-}
-_ARROW_CODED = {"bool", "string", "large_string"}
-"""Types whose values are made once for all rows that hold them.
-
-Not all types can be: of half floats, pyarrow joins the dictionaries of several chunks wrongly.
-"""
-
 
 def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
     """The cells of a column: an array of one dimension, or a list of the cells as they were given.
 
     No cell is converted to suit another. A list stays a list, because NumPy would find one type for
     all of its cells. Arrow arrays are read as their Python values are, and a value that has none is
-    None. Their numbers become an array, and other values are made once for all rows that hold them.
+    None.
 
     Args:
         values: a sequence, a NumPy or JAX array, a pandas Series or extension array, or an Arrow
@@ -252,7 +219,9 @@ def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
             array that does not have one dimension.
     """
     if hasattr(values, "to_pylist"):
-        return _of_arrow(values)
+        found = tried(_arrow_cells, values)
+        each = values.to_pylist, lambda place: values[place].as_py()
+        return _listed(values, *each) if found is None else found
     if hasattr(values, "__array__") and isinstance(getattr(values, "dtype", None), np.dtype):
         array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if array.ndim != 1:
@@ -262,6 +231,27 @@ def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
         given = type(values).__name__
         raise ValueError(f"{name}a column must be a sequence of cells, got {given}")
     return _listed(values, lambda: list(values), by_position(values).__getitem__)
+
+
+def _arrow_cells(values: RawColumn) -> ColumnCells | None:
+    """The numbers or the distinct texts of an Arrow array, as its Python values are.
+
+    None where an array does not hold them: missing numbers are NaN among floats, which hold no
+    integers beyond 2^53, and a dictionary may be that of many more rows.
+    """
+    kind = str(getattr(values.type, "value_type", values.type))  # that of a dictionary's values
+    if kind in ("string", "large_string"):
+        encoded = values.dictionary_encode()
+        encoded = encoded.combine_chunks() if hasattr(encoded, "combine_chunks") else encoded
+        index = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+        distinct = [*encoded.dictionary.to_pylist(), None]
+        return Coded(distinct, index) if len(distinct) < len(index) else None
+    if not str(values.type).lstrip("u").startswith(("int", "halffloat", "float", "double")):
+        return None
+    numbers = values.to_numpy(zero_copy_only=False)
+    if kind.endswith("int64") and values.null_count and np.any(np.abs(numbers) >= 2**53):
+        return None
+    return numbers.astype(np.float64) if numbers.dtype.kind == "f" else numbers
 
 
 def is_sequence(values: object) -> bool:
@@ -340,7 +330,7 @@ def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.nd
     Equal cells of one plain kind are read once, which changes no answer.
     """
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
-        cells = Coded(*np.unique(cells, return_inverse=True))  # type: ignore[arg-type]
+        cells = Coded(*np.unique(cells, return_inverse=True))
     if isinstance(cells, Coded):
         return np.array([read(cell) for cell in cells.distinct], dtype)[cells.index]
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "U":
@@ -356,43 +346,3 @@ def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.nd
             known[cell] = read(cell)
         readings.append(known[cell])
     return np.array(readings, dtype)
-
-
-def _of_arrow(values: RawColumn) -> ColumnCells:
-    """The cells of an Arrow array, each read as its Python value is."""
-    try:
-        if str(values.type) in _ARROW_NUMBERS:
-            return _arrow_numbers(values)
-        kind = getattr(values.type, "value_type", values.type)  # that of a dictionary's values
-        return _arrow_codes(values) if str(kind) in _ARROW_CODED else _arrow_cells(values)
-    except Exception:  # a type that has no codes, or one private value: each cell by itself
-        return _arrow_cells(values)
-
-
-def _arrow_numbers(values: RawColumn) -> ColumnCells:
-    """The numbers of an Arrow array, with NaN for missing ones.
-
-    It is a list if a missing one makes floats of integers that floats do not hold.
-    """
-    numbers = values.to_numpy(zero_copy_only=False)
-    if str(values.type).endswith(("float", "double")):
-        return numbers.astype(np.float64)  # Python's floats, also in words
-    with np.errstate(all="ignore"):  # a warning would tell of some row
-        exact = not values.null_count or not np.any(np.abs(numbers) >= 2**53)
-    return numbers if exact else _arrow_cells(values)
-
-
-def _arrow_codes(values: RawColumn) -> ColumnCells:
-    """The distinct cells of an Arrow array, and None for missing ones."""
-    encoded = values.dictionary_encode()
-    if hasattr(encoded, "combine_chunks"):
-        encoded = encoded.combine_chunks()
-    index = encoded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
-    if len(encoded.dictionary) > len(index):  # it is that of many more rows
-        return _arrow_cells(values)
-    return Coded([*_arrow_cells(encoded.dictionary), None], index)
-
-
-def _arrow_cells(values: RawColumn) -> list:
-    """Python values of an Arrow array."""
-    return _listed(values, values.to_pylist, lambda k: values[k].as_py())

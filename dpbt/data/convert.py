@@ -5,31 +5,27 @@ rows are in memory at a time. A conversion that fails leaves nothing, and one th
 a folder without a manifest, which is no table.
 """
 
-import collections
 import contextlib
 import hashlib
 import itertools
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
-from dpbt.common.formats import checksum
 from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
-from dpbt.common.storage import naming, write_whole
+from dpbt.common.storage import naming, sealed, write_whole
 from dpbt.common.validate import as_path, whole
 from dpbt.data import blocks, domains
 from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
 from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import blocks_of_file
-from dpbt.data.targets import Target, classes_of
+from dpbt.data.targets import Target
 
 READ_ROWS = 2**16
 """How many rows are encoded at a time."""
@@ -170,7 +166,6 @@ def convert(
     each = whole("rows_per_block", rows_per_block, MAX_ROWS)
     domains.check(domain)
     label = Label.of(negative, positive, target, max_weight)
-    classes = classes_of(negative, positive, target)
 
     def encode(given: RawRows) -> Rows:
         read = domains.read_columns(domain, given.columns)
@@ -190,31 +185,23 @@ def convert(
         ) from None
     with contextlib.ExitStack() as failed:
         failed.callback(shutil.rmtree, folder)
-        parts = _bounded(_ahead(encode, rows), nothing, capacity)
         files, weighted = [], False
-        for block in _in_blocks(parts, each):
+        for block in _in_blocks(_ahead(encode, rows), nothing, capacity, each):
             files.append(_write(folder, len(files), block))
             weighted = block.weight is not None
         if not files:
             raise ValueError("a table needs a row, or a capacity")
         manifest = Manifest(
-            format=blocks.FORMAT,
-            format_version=blocks.VERSION,
-            domain={name: domains.column_to_json(column) for name, column in domain.items()},
-            target=None if target is None else domains.column_to_json(target),
-            classes=None if classes is None else [np.asarray(one).item() for one in classes],
+            domain={str(name): column for name, column in domain.items()},
+            label=label,
             weighted=weighted,
-            max_weight=label.options.get("max_weight"),
-            class_weight=None
-            if class_weight is None
-            else [(str(word), float(weight)) for word, weight in class_weight.items()],
+            class_weight=class_weight
+            and [(str(word), float(weight)) for word, weight in class_weight.items()],
             capacity=sum(file.rows for file in files),
             rows_per_block=each,
             blocks=files,
         )
-        content = msgspec.to_builtins(manifest)
-        content["checksum"] = checksum(content)
-        text = json.dumps(content, indent=1).encode("ascii")
+        text = sealed(manifest, blocks.FORMAT, blocks.VERSION)
         path = folder / blocks.MANIFEST
         write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
         failed.pop_all()
@@ -222,25 +209,23 @@ def convert(
 
 
 def _ahead(encode: Callable[[RawRows], Rows], rows: Iterable[RawRows]) -> Iterator[Rows]:
-    """The encoded rows in their order; some are encoded while others are read or written."""
-    threads = os.cpu_count() or 1
-    waiting: collections.deque[Future[Rows]] = collections.deque()
+    """The encoded rows in their order; as many parts at a time as there are processors."""
+    left, threads = iter(rows), os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
-        for part in rows:
-            waiting.append(pool.submit(encode, part))
-            if len(waiting) > threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        while parts := list(itertools.islice(left, threads)):
+            yield from pool.map(encode, parts)
 
 
-def _bounded(parts: Iterator[Rows], nothing: Rows, capacity: int | None) -> Iterator[Rows]:
-    """The rows, and after them absent rows up to the capacity.
+def _in_blocks(
+    parts: Iterator[Rows], nothing: Rows, capacity: int | None, each: int
+) -> Iterator[Rows]:
+    """The rows in blocks of `each`, but for the last, with absent rows up to the capacity.
 
     Args:
         parts: the rows.
         nothing: no rows of the same kind, where there is no part.
         capacity: how many rows all have; None for as many as there are.
+        each: how many rows a block has.
 
     Raises:
         ValueError: for more rows than the capacity, or than a table may have, and if some parts
@@ -248,40 +233,36 @@ def _bounded(parts: Iterator[Rows], nothing: Rows, capacity: int | None) -> Iter
     """
     most, total = capacity or MAX_ROWS_IN_BLOCKS, 0
     first = next(parts, nothing)
+    dtype, weighted = str(first.target.dtype), first.weight is not None
+
+    def absent() -> Rows:
+        return blocks.room(len(first.bins), min(each, most), dtype, weighted)
+
+    block = absent()
     for part in itertools.chain([first], parts):
-        total += len(part.present)
-        if total > most:
+        count = len(part.present)
+        if total + count > most:
             raise ValueError(
                 f"there are more rows than the capacity of {most}; convert them again with a "
                 "larger one"
             )
-        if (part.weight is None) != (first.weight is None):
+        if (part.weight is not None) != weighted:
             raise ValueError("all parts of the rows must have weights, or none")
-        yield part
-    for start in range(total, capacity or 0, READ_ROWS):
-        count, dtype = min(READ_ROWS, most - start), str(first.target.dtype)
-        yield blocks.room(len(first.bins), count, dtype, first.weight is not None)
+        while count:
+            place = total % each
+            taken = min(each - place, count)
+            for into, array in zip(block.slice(place), part.slice(-count), strict=True):
+                if into is not None and array is not None:
+                    into[..., :taken] = array[..., :taken]
+            total, count = total + taken, count - taken
+            if total % each == 0:
+                yield block
+                block = absent()
 
-
-def _in_blocks(parts: Iterable[Rows], each: int) -> Iterator[Rows]:
-    """The rows in blocks of `each`, but for the last."""
-    held: list[Rows] = []
-    count = 0
-    for part in parts:
-        while count + len(part.present) >= each:
-            yield _joined([*held, part.slice(0, each - count)])
-            part, held, count = part.slice(each - count), [], 0
-        if len(part.present):
-            held.append(part)
-            count += len(part.present)
-    if held:
-        yield _joined(held)
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    """All rows of some parts."""
-    fields = (list(field) for field in zip(*parts, strict=True))
-    return Rows._make(None if f[0] is None else np.concatenate(f, axis=-1) for f in fields)
+    rows = capacity or total
+    for start in range(total - total % each, rows, each):
+        yield block.slice(0, rows - start)
+        block = absent()
 
 
 def _write(folder: Path, number: int, rows: Rows) -> Block:
@@ -291,7 +272,7 @@ def _write(folder: Path, number: int, rows: Rows) -> Block:
         OSError: if the disk does not take it.
     """
     path, digest = folder / blocks.block_name(number), hashlib.sha256()
-    with naming(path), open(path, "xb", opener=_private) as file:
+    with naming(path), open(path, "xb", opener=lambda at, flags: os.open(at, flags, 0o600)) as file:
         for array in rows:
             if array is not None:
                 content = np.ascontiguousarray(array).data.cast("B")
@@ -299,7 +280,3 @@ def _write(folder: Path, number: int, rows: Rows) -> Block:
                 file.write(content)
     count = len(rows.present)
     return Block(count, int(np.count_nonzero(rows.present)), digest.hexdigest())
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -1,12 +1,15 @@
-"""What an estimator is told of its rows: the domain, how columns are found, and the labels.
+"""What an estimator is given: rows in any container, the domain, and what its labels are.
 
-All of it is public. Of the rows only the form is read: names and number of columns, and the dtype
-of labels.
+All that is declared is public. Of the rows only the form is read for it: names and number of
+columns, and the dtype of labels. No container is converted as a whole, because one odd cell would
+then change how others are read.
 """
 
+import dataclasses
+import itertools
 import numbers
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -14,10 +17,106 @@ import numpy as np
 
 from dpbt.common.validate import shown
 from dpbt.data import domains, kinds
+from dpbt.data.cells import RawColumn, is_sequence, tried
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.data.frames import Rows
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target
+
+Names = tuple[Hashable, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Rows:
+    """Rows by columns. The cells and the number of rows are private.
+
+    Attributes:
+        count: N, the number of rows.
+        width: F, the number of columns.
+        names: the names of a data frame's columns; None for an array or a list.
+        column: the cells of column j in 0..F - 1.
+    """
+
+    count: int
+    width: int
+    names: Names | None
+    column: Callable[[int], RawColumn]
+
+
+def names_of(frame: Any) -> Names | None:
+    """The names of the columns of a data frame or an Arrow table; None for what is neither."""
+    if isinstance(frame, np.ndarray | Mapping) or not hasattr(frame, "__getitem__"):
+        return None
+    names = getattr(frame, "column_names", None)
+    if names is None:
+        names = getattr(frame, "columns", None)
+    return None if names is None or callable(names) else tuple(names)
+
+
+def rows_of(data: Any, width: int | None = None) -> Rows:
+    """The rows of a data frame (pandas, polars, Arrow), an array N x F, or a list of N rows.
+
+    A row of a list is a sequence of cells, read in its order. With a public `width`, a row of
+    another width is a row without any value, as a malformed line of a file is. So is what is no
+    sequence, and a row that raises an error.
+
+    Args:
+        data: the rows.
+        width: the declared number of columns, if there is one. It is read for lists only.
+
+    Raises:
+        TypeError: for a sparse matrix.
+        ValueError: for something else, or an array that does not have two axes. Also for a frame
+            that has two columns of one name. Also for a list without a declared width whose rows
+            differ in theirs, or that is empty. No cell and no length is shown.
+    """
+    if hasattr(data, "tocsr"):
+        raise TypeError("X must be dense, got a sparse matrix; X.toarray() gives a dense one")
+    names = names_of(data)
+    if names is not None:
+        if twins := sorted({str(name) for name in names if names.count(name) > 1}):
+            raise ValueError(f"the columns of X must have distinct names, and {twins} repeat")
+        return Rows(len(data), len(names), names, lambda j: data[names[j]])
+    if not hasattr(data, "__array__"):  # NumPy would show how many cells a list has
+        if not is_sequence(data):
+            raise ValueError(_not_rows(type(data).__name__))
+        return _of_list(list(data), width)
+
+    array = data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
+    if array.ndim != 2:
+        raise ValueError(_not_rows(f"a {array.ndim}D array of {type(data).__name__}"))
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X must hold real numbers, text or objects")
+    return Rows(len(array), array.shape[1], None, lambda j: array[:, j])
+
+
+def _not_rows(got: str) -> str:
+    return (
+        f"Expected 2D array or a data frame of rows, got {got} instead. Reshape your data: "
+        "X.reshape(-1, 1) has one column, X.reshape(1, -1) has one row"
+    )
+
+
+def _of_list(data: list[Any], width: int | None) -> Rows:
+    """The rows of a list; without a declared width all must be rows, and of one width."""
+    rows = [tried(_cells, row) for row in data]
+    widths = {None if row is None else len(row) for row in rows}
+    if width is None and (len(widths) != 1 or None in widths):
+        raise ValueError(
+            _not_rows("a list of what are no rows of one width")
+            + "; declare the domain as a dict of columns, and other rows have no values"
+        )
+    size = widths.pop() if width is None else width
+    assert size is not None
+    filled = [row if row and len(row) == size else [None] * size for row in rows]
+    return Rows(len(rows), size, None, lambda j: [row[j] for row in filled])
+
+
+def _cells(row: Any) -> list | None:
+    """The cells of a row in their order, whatever its labels; None for what is no row."""
+    if not (row.ndim == 1 if isinstance(row, np.ndarray) else is_sequence(row)):
+        return None
+    cells = list(itertools.islice(row, len(row) + 1))  # its length may be a lie
+    return cells if len(cells) == len(row) else None
 
 
 def declared(domain: Any) -> tuple[Domain | kinds.Column, Label | None]:
@@ -134,18 +233,17 @@ def range_of(given: Any, label: Label | None) -> Numeric:
     """
     if given is None and label is not None and isinstance(label.target, Numeric):
         return label.target
-    if given is None:
-        raise ValueError(
-            "target_range must be stated: the public (low, high) of the number in its units, as in "
-            "target_range=(0, 30); it is never read off y"
-        )
+    words = (
+        "target_range must be stated: the public (low, high) of the number in its units, as in "
+        f"(0, 30); it is never read off y; got {shown(given)}"
+    )
     pair = list(given) if isinstance(given, list | tuple | np.ndarray) else []
     if len(pair) != 2:
-        raise ValueError(f"target_range must be (low, high), got {shown(given)}")
+        raise ValueError(words)
     try:
         return Numeric(*pair)
     except ValueError as error:
-        raise ValueError(f"target_range must be (low, high): {error}") from None
+        raise ValueError(f"{words}: {error}") from None
 
 
 def _classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
@@ -161,37 +259,24 @@ def _classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
     if given is None and label is not None and label.classes is not None:
         words = list(label.classes)
         given = _as_numbers(words) if numeric else words
-    if given is not None:
-        classes = _distinct(given)
-        if numeric and classes.dtype.kind == "U" and _as_numbers(classes.tolist()) == list(classes):
-            raise ValueError(
-                f"classes are words and y holds numbers, so no row would count; got "
-                f"classes={shown(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
-            )
-        return classes
-    got = "numbers" if numeric else "no dtype" if kind is None else "text or objects"
-    raise ValueError(
-        "classes must state all labels, as in classes=(0, 1) or classes=('no', 'yes'), where y has "
-        f"{got}: they are not read off y, because which labels occur is private. A row with "
-        "another label is absent"
-    )
-
-
-def _distinct(given: Any) -> np.ndarray:
-    """Two distinct classes or more, in order.
-
-    Raises:
-        ValueError: for anything else.
-    """
     listed = list(given) if isinstance(given, list | tuple | np.ndarray) else []
-    for kind in (bool | np.bool_, numbers.Real, str):
-        alike = all(isinstance(one, kind) for one in listed)
-        if len(listed) > 1 and alike and len(set(listed)) == len(listed):
-            return np.array(sorted(listed))
-    raise ValueError(
-        "classes must be two or more distinct Booleans, numbers or texts, as in "
-        f"classes=('no', 'yes'), got {shown(given)}"
-    )
+    alike = any(all(isinstance(one, kind) for one in listed) for kind in _KINDS_OF_CLASSES)
+    if len(listed) < 2 or not alike or len(set(listed)) < len(listed):
+        raise ValueError(
+            "classes must state all labels, two or more distinct Booleans, numbers or texts, as in "
+            f"classes=('no', 'yes'), got {shown(given)}: they are not read off y, because which "
+            "labels occur is private. A row with another label is absent"
+        )
+    classes = np.array(sorted(listed))
+    if numeric and classes.dtype.kind == "U" and _as_numbers(classes.tolist()) == list(classes):
+        raise ValueError(
+            f"classes are words and y holds numbers, so no row would count; got "
+            f"classes={shown(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
+        )
+    return classes
+
+
+_KINDS_OF_CLASSES = bool | np.bool_, numbers.Real, str
 
 
 def _as_numbers(words: list[str]) -> list:

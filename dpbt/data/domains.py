@@ -10,25 +10,24 @@ cell: what lies outside the declaration has a declared place.
 
 import codecs
 import dataclasses
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from dpbt.common import formats
+from dpbt.common import storage
 from dpbt.common.public import Splits
-from dpbt.common.validate import as_path, shown
+from dpbt.common.validate import as_path, one_of
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
 from dpbt.data.kinds import Column, Numeric, Predicate, positions_of
 from dpbt.data.kinds import Nominal as Nominal
 from dpbt.data.kinds import column_from_json as column_from_json
-from dpbt.data.kinds import column_to_json as column_to_json
 from dpbt.data.targets import Label
 from dpbt.data.targets import WeightColumn as WeightColumn
-from dpbt.data.templates import template as template
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
@@ -98,23 +97,6 @@ def attributes(domain: Domain) -> list[Attribute]:
             listed.append(Attribute(name, words[: column.steps]))
         listed += [Attribute(predicate.yes, (predicate,)) for predicate in words[column.steps :]]
     return listed
-
-
-def describe(domain: Domain, split: int, satisfied: bool = True) -> str:
-    """Split number `split` in words, such as "age > 37.5".
-
-    Args:
-        domain: the public domain.
-        split: the number of the split, in the order of `predicates`.
-        satisfied: give the predicate; else its negation, such as "age <= 37.5".
-
-    Raises:
-        ValueError: if the domain has no such split, and as `check`.
-    """
-    all_splits = predicates(domain)
-    if not isinstance(split, int | np.integer) or not 0 <= split < len(all_splits):
-        raise ValueError(f"the domain has splits 0..{len(all_splits) - 1}, got {shown(split)}")
-    return all_splits[split].yes if satisfied else all_splits[split].no
 
 
 Columns = Mapping[str, RawColumn]
@@ -245,7 +227,7 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
     path = as_path("path", path)
     text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
-        return _declaration(formats.parse(text, "the domain"))
+        return _declaration(storage.parse(text, "the domain"))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -270,16 +252,49 @@ def _declaration(content: Any) -> tuple[Domain, Label]:
         label = msgspec.convert({**entry, "weight": weight}, Label)
     except msgspec.ValidationError as error:
         raise ValueError(f"label: {error}") from error
-    check_label(domain, label)
-    return domain, label
-
-
-def check_label(domain: Domain, label: Label) -> None:
-    """Refuse a column that is an attribute, and holds labels or weights, too.
-
-    Raises:
-        ValueError: naming the column.
-    """
     for what, column in zip(("label", "weight"), label.columns, strict=False):
         if column in domain:
             raise ValueError(f"the {what} {column!r} is among the columns")
+    return domain, label
+
+
+_OPEN = "numeric, nominal or boolean?"
+"""Stands for a kind that is to be filled in; no file with it is read as a domain."""
+
+_LABELS: dict[str, dict[str, Any]] = {
+    "two": {"positive": None, "negative": None},
+    "nominal": {"type": "nominal", "values": []},
+    "numeric": {"type": "numeric", "low": None, "high": None},
+}
+
+LABEL_TYPES = tuple(_LABELS)
+"""What a label may be: one of two classes, one of several, or a number."""
+
+
+def template(columns: Iterable[str], label: str | None = None, label_type: str = "two") -> str:
+    """A domain as JSON text to fill in and save, for `read_domain`.
+
+    It holds the names of columns, and no value is ever read. What a column may hold is for you to
+    fill in from what it means: its kind and its range or values. `read_domain` refuses what is left
+    open, by the name of the column.
+
+    Args:
+        columns: the names of the columns, such as `files.names_of` or a data frame's `columns`.
+        label: the name of the label's column, which is then no attribute.
+        label_type: "two" classes, several ("nominal"), or a number ("numeric").
+
+    Raises:
+        ValueError: for no columns, names that are no text or repeat, or a label that is no column
+            or of another type.
+    """
+    one_of("label_type", label_type, LABEL_TYPES)
+    names = list(columns)
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError("names of columns must be text, and must not repeat")
+    if label is not None and label not in names:
+        raise ValueError(f"label must be one of the columns, got {label!r}")
+    open_columns = {name: {"type": _OPEN} for name in names if name != label}
+    if not open_columns:
+        raise ValueError("a domain needs at least one column")
+    content = {"columns": open_columns, "label": {"column": label, **_LABELS[label_type]}}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

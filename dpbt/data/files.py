@@ -18,13 +18,17 @@ from dpbt.data.cells import RawColumn
 
 
 def names_of(path: str | Path) -> list[str]:
-    """The names in the first line of a CSV file. No other line is read.
+    """The names in the first line of a CSV file, or in the schema of a Parquet file.
 
     Raises:
         ValueError: for an empty file, and a header that cannot be read.
+        ImportError: as `blocks_of_file`.
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
+    if path.suffix.lower() == ".parquet":
+        with _opened_parquet(path, ()) as given:
+            return given.schema_arrow.names
     with open(path, "rb") as file:
         return _names(path, file.readline())
 

@@ -1,13 +1,12 @@
 """Kinds of columns: what each may hold, the bins that it tells apart, and what is asked of them.
 
-A column has at most 256 public bins. They are intervals of numbers, listed values or groups of
-them, or true and false. Values that are missing or not listed have one more bin where they are
-told apart. Each kind says how its values are encoded, which splits there are, in words too, and is
-kept as JSON by the names of its attributes.
+A column has at most 256 public bins. They are intervals of numbers, listed values, or true and
+false. Values that are missing or not listed have one more bin where they are told apart. Each kind
+says how its values are encoded, which splits there are, in words too, and is kept as JSON by the
+names of its attributes.
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -56,6 +55,25 @@ class _Kind(
         """Set attributes of a column in the making."""
         for name, value in fields.items():
             msgspec.structs.force_setattr(self, name, value)
+
+    @property
+    def steps(self) -> int:
+        """How many of the first splits are thresholds of one attribute."""
+        return 0
+
+    def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
+        """(u8[N], bool[N]): the bin of each value, and whether it is missing."""
+        code = self._codes(values)
+        return np.where(code < 0, self._unread, code).astype(np.uint8), code < 0
+
+    @property
+    def _unread(self) -> int:
+        """The bin of values that are missing: the last one, if it is told from others."""
+        return self.n_bins - 1 if self.missing else 0  # type: ignore[attr-defined]
+
+    def _codes(self, values: ColumnCells) -> np.ndarray:
+        """i[N]: the bin of each value, negative where it is missing."""
+        raise NotImplementedError
 
 
 class Numeric(_Kind, frozen=True):
@@ -158,16 +176,10 @@ class Numeric(_Kind, frozen=True):
         above = [Split(bin, self.bins - 1, said) for bin, said in enumerate(words, 1)]
         return above + [_missing(name, self.bins)] * self.missing
 
-    def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(u8[N], bool[N]): the bin of each value, and whether it is missing.
-
-        A missing value without a bin of its own is in bin 0.
-        """
+    def _codes(self, values: ColumnCells) -> np.ndarray:
         number = read_numbers(values)
-        missing = np.isnan(number)
         exceeded = np.searchsorted(self.thresholds, number, side="left")
-        bin = np.where(missing, self.bins if self.missing else 0, exceeded)
-        return bin.astype(np.uint8), missing
+        return np.where(np.isnan(number), -1, exceeded)
 
     def position(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         """(f32[N], bool[N]): numbers in the range as parts of it, and which are missing, at 0."""
@@ -181,55 +193,39 @@ class Numeric(_Kind, frozen=True):
 class Nominal(_Kind, frozen=True):
     """One of the listed values: a split "x = value" for each, or "x >= value" if `ordered`.
 
-    Values of one group share a bin, which has the name of the group. A value of no group has a
-    bin of its own. The bins are in the order of their first values in `values`.
-
     Declared values are kept as `cells.declared` reads them, so that 3, "3" and "3.0" are one value.
 
     Attributes:
-        values: the listed values. Those that only `groups` holds are added at the end.
-        other: the listed value or group that any other value, and a missing one, is read as. With
-            None these have a bin of their own, which satisfies no split.
-        groups: the values of each group by its name. A value is in at most one group, and one that
-            is called as a group is in its bin. The name is read as the group only if it is listed.
+        values: the listed values, each with a bin of its own, in their order.
+        other: the listed value that any other value, and a missing one, is read as. With None these
+            have a bin of their own, which satisfies no split.
         ordered: whether the order of the bins means something. Then splits are "x >= value" for
             each bin but the first, and all bins are positions of one attribute.
 
     Raises:
-        ValueError: if there are no values, or two are read alike, or one is in two groups, or
-            `other` is neither a value nor a group, or there are more than 256 bins. If `ordered`,
-            also for a single bin.
+        ValueError: if there are no values, or two are read alike, or `other` is none of them, or
+            there are more than 256 bins. If `ordered`, also for a single bin.
     """
 
     values: tuple[Word, ...] = ()
     other: Word | None = None
-    groups: Mapping[Word, tuple[Word, ...]] = {}
     ordered: bool = False
 
     def __post_init__(self):
         flag("Nominal: ordered", self.ordered)
-        groups = {_word(name): _words(held) for name, held in dict(self.groups).items()}
-        values, members = _words(self.values), [one for held in groups.values() for one in held]
-        again = len(groups) < len(self.groups) or len(set(members)) < len(members)
-        if again or len(set(values)) < len(values):
-            raise ValueError(
-                "Nominal: values must be distinct, and in at most one of the groups, got "
-                f"{shown(self.values)} and groups={shown(self.groups)}"
-            )
-        values = tuple(dict.fromkeys((*values, *members)))
-        self._keep(values=values, groups=groups, ordered=bool(self.ordered))
+        values = tuple(map(_word, _listed("Nominal: values", self.values)))
+        if len(set(values)) < len(values):
+            raise ValueError(f"Nominal: values must be distinct, got {shown(self.values)}")
+        self._keep(values=values, ordered=bool(self.ordered))
         if self.other is not None:
             self._keep(other=_word(self.other))
-            if self.other not in self.bin_of:
+            if self.other not in values:
                 raise ValueError(f"Nominal: other must be one of the values, got {self.other!r}")
         if len(self.names) < 1 + self.ordered or self.n_bins > MAX_BINS:
             raise ValueError(
                 f"Nominal: a column has 1 to {MAX_BINS} bins, counting one for values that are not "
                 f"listed, and 2 without it if ordered; got {self.n_bins}"
             )
-
-    def __hash__(self) -> int:
-        return hash((self.values, self.other, self.ordered))
 
     @property
     def response(self) -> Response:
@@ -238,16 +234,8 @@ class Nominal(_Kind, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the bins of listed values: a group, or a value that is in none."""
-        group_of = {value: name for name, members in self.groups.items() for value in members}
-        return tuple(dict.fromkeys(group_of.get(value, value) for value in self.values))
-
-    @property
-    def bin_of(self) -> dict[str, int]:
-        """The bin of each listed value and of each group."""
-        bin = {name: number for number, name in enumerate(self.names)}
-        members = {value: bin[name] for name, values in self.groups.items() for value in values}
-        return bin | members
+        """The names of the bins: the listed values."""
+        return self.values
 
     @property
     def n_bins(self) -> int:
@@ -258,6 +246,10 @@ class Nominal(_Kind, frozen=True):
     def steps(self) -> int:
         """How many of the first splits are thresholds of one attribute."""
         return len(self.names) - 1 if self.ordered else 0
+
+    @property
+    def _unread(self) -> int:
+        return len(self.names) if self.other is None else self.names.index(self.other)
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
@@ -272,16 +264,10 @@ class Nominal(_Kind, frozen=True):
             for bin, value in enumerate(self.names)
         ]
 
-    def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(u8[N], bool[N]): the bin of each value, and whether it is missing.
-
-        Without `other` a value that is not listed is missing.
-        """
-        code, bin_of = read_codes(values, self.values), self.bin_of
-        unlisted = len(self.names) if self.other is None else bin_of[self.other]
-        of_code = np.array([*(bin_of[value] for value in self.values), unlisted], np.uint8)
-        missing = code < (0 if self.other is None else -1)
-        return of_code[np.maximum(code, -1)], missing  # a negative code is that of no listed value
+    def _codes(self, values: ColumnCells) -> np.ndarray:
+        """Without `other` a value that is not listed is missing, too."""
+        code = read_codes(values, self.values)
+        return code if self.other is None else np.where(code == -1, self._unread, code)
 
 
 class Boolean(_Kind, frozen=True):
@@ -320,25 +306,13 @@ class Boolean(_Kind, frozen=True):
         """How many bins the column has."""
         return 2 + self.missing
 
-    @property
-    def steps(self) -> int:
-        """How many of the first splits are thresholds of one attribute."""
-        return 0
-
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
-        return [Split(1, 1, Predicate(name, name, f"not {name}")), _missing(name, 2)][
-            : self.n_bins - 1
-        ]
+        itself = Split(1, 1, Predicate(name, name, f"not {name}"))
+        return [itself] + [_missing(name, 2)] * self.missing
 
-    def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(u8[N], bool[N]): the bin of each value, and whether it is missing.
-
-        A missing value without a bin of its own is in bin 0.
-        """
-        truth = read_truths(values, self.true, self.false)
-        missing = truth < 0
-        return np.where(missing, 2 if self.missing else 0, truth).astype(np.uint8), missing
+    def _codes(self, values: ColumnCells) -> np.ndarray:
+        return read_truths(values, self.true, self.false)
 
 
 Column = Numeric | Nominal | Boolean
@@ -376,12 +350,6 @@ def column_from_json(name: str, entry: Any) -> Column:
         raise ValueError(f"column {name!r}: {error}") from error
 
 
-def column_to_json(column: Column) -> dict[str, Any]:
-    """The JSON object of a column, which `column_from_json` reads."""
-    entries = msgspec.to_builtins(column).items()
-    return {name: value for name, value in entries if value or value == 0}
-
-
 def _missing(name: str, bin: int) -> Split:
     return Split(bin, bin, Predicate(name, f"{name} is missing", f"{name} is given"))
 
@@ -401,7 +369,3 @@ def _listed(name: str, values: Any) -> list:
 
 def _word(value: Any) -> str:
     return cells.declared(value, "Nominal: a declared value")
-
-
-def _words(values: Any) -> tuple[str, ...]:
-    return tuple(_word(value) for value in _listed("Nominal: values", values))

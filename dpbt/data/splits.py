@@ -116,12 +116,6 @@ def example() -> Table:
     return of_splits(absent[:, None], absent, absent)
 
 
-def same(first: Splits, second: Splits) -> bool:
-    """Whether two sets of splits are equal; which splits are allowed does not count."""
-    pairs = zip(first[:-1], second[:-1], strict=True)
-    return all(np.array_equal(np.asarray(left), np.asarray(right)) for left, right in pairs)
-
-
 def check(table: Table) -> None:
     """Refuse a table whose bins and splits do not fit each other.
 
@@ -143,16 +137,13 @@ def check(table: Table) -> None:
             f"a table in memory has at most {MAX_ROWS} rows, and this one has more; write it in "
             "blocks by dpbt.convert, and learn by dpbt.fit"
         )
-    if bins.dtype == jnp.float32:
-        if splits is not None:
-            raise ValueError("splits are asked of uint8 bins: with float32, must be None")
-        return
-    if splits is None:
+    if (splits is None) != (bins.dtype == jnp.float32):
         raise ValueError(
-            "a table of uint8 bins needs splits; `dpbt.table` makes them, "
-            "and `dpbt.splits.of_splits` for Boolean splits"
+            "a table of uint8 bins needs splits, and one of float32 numbers has none; `dpbt.table` "
+            "makes them, and `dpbt.splits.of_splits` for Boolean splits"
         )
-    _check_splits(splits, features)
+    if splits is not None:
+        _check_splits(splits, features)
 
 
 def _check_splits(splits: Splits, features: int) -> None:
@@ -182,15 +173,10 @@ def _check_splits(splits: Splits, features: int) -> None:
     for field in ("feature", "attribute"):
         read = np.asarray(getattr(splits, field))
         if read.min() < 0 or read.max() >= features:
-            raise ValueError(
-                f"splits.{field} must number features that the table has, from 0 on, "
-                f"got {shown(read)}"
-            )
+            raise ValueError(f"splits.{field} must number features of the table, got {shown(read)}")
 
     # A mask of the splits that may be chosen, with at least one of them.
-    allowed = splits.allowed
-    if allowed is None:
-        return
+    allowed = np.ones(count, bool) if splits.allowed is None else splits.allowed
     if allowed.dtype != bool or allowed.shape != count or not np.asarray(allowed).any():
         raise ValueError(
             f"splits.allowed must be bool[{count[0]}] with a split that may be chosen, "

@@ -99,15 +99,20 @@ def table(
     size = len(rows) if capacity is None else capacity
     if len(rows) > size:
         raise ValueError(f"there are more rows than the capacity of {capacity}")
-    padding = size - len(rows)
-    return Table(
-        jax.device_put(np.pad(rows, ((0, padding), (0, 0)))),
-        jax.device_put(np.pad(label, (0, padding))),
-        jax.device_put(np.pad(there, (0, padding))),
-        None if exact else jax.tree.map(jax.device_put, splits(domain, codes=codes)),
-        None if weight is None else jax.device_put(np.pad(weight, (0, padding))),
-        None if target is None else jax.device_put(fingerprint(target)),
-    )
+    asked = None if exact else jax.tree.map(jax.device_put, splits(domain, codes=codes))
+    told = None if target is None else jax.device_put(fingerprint(target))
+    return _with_absent(Table(rows, label, there, asked, weight, told), size - len(rows))
+
+
+def _with_absent(table: Table, count: int) -> Table:
+    """The table with so many absent rows added; its arrays of rows may be of NumPy."""
+
+    def pad(array: AnyArray) -> Array:
+        host = np.asarray(array)
+        return jax.device_put(np.pad(host, [(0, count)] + [(0, 0)] * (host.ndim - 1)))
+
+    weight = None if table.weight is None else pad(table.weight)
+    return Table(*map(pad, table[:3]), table.splits, weight, table.declared)
 
 
 def take(table: Table, rows: AnyArray) -> Table:
@@ -159,19 +164,7 @@ def padded(table: Table) -> Table:
     """The table with absent rows added, up to the size that programs are compiled for."""
     rows = table.bins.shape[0]
     padding = row_bucket(rows) - rows
-    if padding <= 0:
-        return table
-
-    def pad(array: Array) -> Array:
-        host = np.asarray(array)
-        return jax.device_put(np.pad(host, [(0, padding)] + [(0, 0)] * (host.ndim - 1)))
-
-    return table._replace(
-        bins=pad(table.bins),
-        target=pad(table.target),
-        present=pad(table.present),
-        weight=None if table.weight is None else pad(table.weight),
-    )
+    return _with_absent(table, padding) if padding > 0 else table
 
 
 def first_of(tree: Arrays, count: int) -> Arrays:

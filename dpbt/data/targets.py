@@ -60,7 +60,7 @@ def fingerprint(target: Target) -> np.ndarray:
     if isinstance(target, Numeric):
         words = repr((float(target.low), float(target.high)))
     else:
-        words = repr((target.values, target.other, sorted(target.groups.items())))
+        words = repr((target.values, target.other))
     return np.frombuffer(hashlib.sha256(words.encode()).digest()[:8], np.uint32)
 
 
@@ -136,7 +136,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def classes(self) -> tuple[Any, ...] | None:
         """The words of the classes in the order of scores, of two the negative first; or None."""
-        return classes_of(self.negative, self.positive, self.target)
+        if self.target is None:
+            return self.negative, self.positive
+        return self.target.names if isinstance(self.target, Nominal) else None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -184,9 +186,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                         "sample_weight needs max_weight, a public bound on the weight of a row, "
                         "which is never read off the weights; larger ones are clipped to it"
                     )
-                given = read_numbers(_column("sample_weight", sample_weight, rows))
-                clipped = np.clip(np.nan_to_num(given, nan=0.0), 0.0, self.weight.most)
-                weight = clipped / self.weight.most
+                given = np.nan_to_num(read_numbers(_column("sample_weight", sample_weight, rows)))
+                weight = np.clip(given, 0.0, self.weight.most) / self.weight.most
             if of_class is not None:
                 weight = weight * of_class[target.astype(np.int64)]
             return target, present, weight.astype(np.float32)
@@ -203,13 +204,6 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 return np.where(present, bin, np.uint8(0)), present
         bin, missing = two_classes(self.negative, self.positive).read(labels)
         return bin == 1, ~missing
-
-
-def classes_of(negative: Any, positive: Any, target: Target | None) -> tuple[Any, ...] | None:
-    """The words of the classes in the order of scores; None for a number."""
-    if target is None:
-        return negative, positive
-    return target.names if isinstance(target, Nominal) else None
 
 
 def two_classes(negative: object, positive: object) -> Boolean:

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from dpbt.common import formats
+from dpbt.common import storage
 from dpbt.common.types import relation_name
 from dpbt.common.validate import one_of
 from dpbt.privacy import accounting
@@ -65,9 +65,9 @@ class Charge(msgspec.Struct, frozen=True):
         tail: t of its draws.
     """
 
-    cost: formats.Number
-    gap: formats.Number
-    tail: formats.Number
+    cost: storage.Number
+    gap: storage.Number
+    tail: storage.Number
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -82,11 +82,11 @@ class Terms(msgspec.Struct, frozen=True):
         measure: one of `MEASURES`.
     """
 
-    epsilon: formats.Number
-    delta: formats.Fraction
-    rows: formats.Rows
+    epsilon: storage.Number
+    delta: storage.Fraction
+    rows: storage.Rows
     relation: Literal["add_remove", "replace_one"]
-    max_rows_per_user: formats.RowsOfPerson
+    max_rows_per_user: storage.RowsOfPerson
     measure: Literal["epsilon", "rho", "mu"]
 
     @property

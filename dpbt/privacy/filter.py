@@ -31,7 +31,7 @@ from typing import Any, NoReturn, Self
 
 import msgspec
 
-from dpbt.common.formats import Digits, decode
+from dpbt.common.storage import Digits, decode
 from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import as_path, positive, warn_of_delta, whole, within

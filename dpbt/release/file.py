@@ -5,7 +5,6 @@ does not hold the transcript either, as the hypotheses follow from it. The check
 such as a lost byte. It is no signature: whoever edits a file can compute another one.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,20 +14,18 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.formats import checksum, decode, own
-from dpbt.common.public import MAX_BINS, Splits
-from dpbt.common.storage import write_whole
+from dpbt.common.public import MAX_BINS, Splits, same_splits
+from dpbt.common.storage import opened, sealed, write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
-from dpbt.data.targets import Target, check, response_of
+from dpbt.data.targets import Target, response_of
 from dpbt.learners.hypotheses import KINDS, check_within
 from dpbt.privacy import accounting
-from dpbt.release.about import About
-from dpbt.release.scoring import PROBABILITIES, ask_the_same
+from dpbt.release.scoring import PROBABILITIES, About
 
-FORMAT, VERSION = "dpbt model", 4
+FORMAT, VERSION = "dpbt model", 5
 """Files of any other version are refused."""
 
 _QUESTIONS = {
@@ -48,34 +45,38 @@ class _Array(msgspec.Struct):
     values: list[float]
 
 
-class _Rows(msgspec.Struct):
-    """What the model reads: the columns of a domain, or bins and what is asked of them."""
-
-    dtype: Literal["uint8", "float32"]
-    features: Annotated[int, Meta(ge=1, le=1_000_000)]
-    codes: bool
-    domain: dict[str, Any] | None
-    splits: dict[str, _Array] | None
-
-
-class _Hypotheses(msgspec.Struct):
-    kind: str
-    arrays: dict[str, _Array]
+_Arrays = dict[str, _Array]
 
 
 class _File(msgspec.Struct):
+    """The content: what is public of a model, the rows that it reads, and its arrays.
+
+    It reads the columns of a domain, or bins and what is asked of them, or numbers. The arrays are
+    the intercept, and those of its kind of hypotheses.
+    """
+
     name: str
     versions: dict[str, str]
     statement: str
     ledger: str
     privacy: dict[str, Any]
     classes: list[str | bool | int | float] | None
-    target: dict[str, Any] | None
+    target: Target | None
     probability: str | None
     reason: str | None
-    rows: _Rows
-    intercept: _Array
-    hypotheses: _Hypotheses
+    dtype: Literal["uint8", "float32"]
+    features: Annotated[int, Meta(ge=1, le=1_000_000)]
+    domain: dict[str, domains.Column] | None
+    codes: bool
+    splits: _Arrays | None
+    kind: str
+    arrays: _Arrays
+
+
+_TOLD = ("name", "versions", "statement", "ledger", "target", "probability", "reason")
+"""What a file holds as `About` has it."""
+
+_INTERCEPT = {"intercept": "float32"}
 
 
 def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] | None) -> None:
@@ -104,75 +105,66 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
             f"the loss of {about.name} is your own, and a file holds no functions, so the saved "
             "model could give no probabilities; give its recipe loss=None to save scores alone"
         )
+    arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
+    domain, codes = _read_by(model, about.domain if domain is None else domain)
+    asked = None if domain is not None else model.splits
     content = _File(
-        name=about.name,
-        versions=dict(about.versions),
-        statement=about.statement,
-        ledger=about.ledger,
+        **{name: getattr(about, name) for name in _TOLD},
         privacy=accounting.to_json(about.privacy),
         classes=_classes(about.classes if classes is None else classes, about.target),
-        target=None if about.target is None else domains.column_to_json(about.target),
-        probability=about.probability,
-        reason=about.reason,
-        rows=_rows(model, about.domain if domain is None else domain),
-        intercept=_packed("intercept", model.intercept),
-        hypotheses=_Hypotheses(
-            about.kind.name, _all_packed(model.hypotheses, dict(about.kind.arrays))
-        ),
+        dtype=model.dtype,
+        features=model.features,
+        domain=None if domain is None else dict(domain),
+        codes=codes,
+        splits=None if asked is None else _packed(asked._asdict(), _QUESTIONS),
+        kind=about.kind.name,
+        arrays=_packed(arrays, {**_INTERCEPT, **dict(about.kind.arrays)}),
     )
-    plain = {"format": FORMAT, "format_version": VERSION, **msgspec.to_builtins(content)}
-    text = json.dumps({**plain, "checksum": checksum(plain)}, allow_nan=False)
-    write_whole(path, lambda part: part.write_text(text + "\n", encoding="ascii"))
+    text = sealed(content, FORMAT, VERSION)
+    write_whole(path, lambda part: part.write_bytes(text))
 
 
-def _all_packed(arrays: Any, dtypes: Mapping[str, str]) -> dict[str, _Array]:
-    return {name: _packed(name, getattr(arrays, name)) for name in dtypes}
-
-
-def _packed(name: str, array: Any) -> _Array:
-    """An array as a file has it, bit for bit.
+def _packed(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
+    """Arrays as a file has them, bit for bit.
 
     Raises:
-        ValueError: naming it, if a number is infinite or NaN.
+        ValueError: naming one that holds an infinite number or NaN.
     """
-    values = np.asarray(array)
-    shape = list(values.shape)
-    if values.dtype == bool:
-        values = np.packbits(values, axis=-1)
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} holds a number that is infinite or NaN, which no file keeps")
-    numbers: Any = values.ravel().tolist()
-    return _Array(shape, numbers)
+    packed = {}
+    for name in dtypes:
+        values = np.asarray(arrays[name])
+        shape = list(values.shape)
+        if values.dtype == bool:
+            values = np.packbits(values, axis=-1)
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} holds a number that is infinite or NaN, which no file keeps")
+        packed[name] = _Array(shape, values.ravel().tolist())
+    return packed
 
 
-def _all_unpacked(arrays: Mapping[str, _Array], dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
+def _unpacked(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
     """The arrays of a file, by name.
 
     Raises:
-        ValueError: naming one that is not there, and as `_unpacked`.
+        ValueError: naming one that is not there, whose numbers do not fill its shape, or are not of
+            the type.
     """
-    if lacking := [name for name in dtypes if name not in arrays]:
-        raise ValueError(f"the saved model lacks the array {lacking[0]}")
-    return {name: _unpacked(name, arrays[name], dtype) for name, dtype in dtypes.items()}
-
-
-def _unpacked(name: str, entry: _Array, dtype: str) -> np.ndarray:
-    """An array of a file.
-
-    Raises:
-        ValueError: naming it, if its numbers do not fill its shape, or are not of the type.
-    """
-    shape = list(entry.shape)
-    if dtype == "bool":
-        shape[-1:] = [size // 8 for size in shape[-1:]]
-    values, kept = np.array(entry.values, np.float64), "uint8" if dtype == "bool" else dtype
-    with np.errstate(all="ignore"):
-        found = values.astype(kept)
-    same = np.isfinite(found).all() if kept == "float32" else np.array_equal(found, values)
-    if math.prod(shape) != len(values) or not same:
-        raise ValueError(f"{name} must be {dtype} numbers that fill its shape")
-    found = found.reshape(shape)
-    return np.unpackbits(found, axis=-1).astype(bool) if dtype == "bool" else found
+    found = {}
+    for name, dtype in dtypes.items():
+        if name not in arrays:
+            raise ValueError(f"the saved model lacks the array {name}")
+        shape, kept = list(arrays[name].shape), "uint8" if dtype == "bool" else dtype
+        if dtype == "bool":
+            shape[-1:] = [size // 8 for size in shape[-1:]]
+        values = np.array(arrays[name].values, np.float64)
+        with np.errstate(all="ignore"):
+            array = values.astype(kept)
+        same = np.isfinite(array).all() if kept == "float32" else np.array_equal(array, values)
+        if math.prod(shape) != len(values) or not same:
+            raise ValueError(f"{name} must be {dtype} numbers that fill its shape")
+        array = array.reshape(shape)
+        found[name] = np.unpackbits(array, axis=-1).astype(bool) if dtype == "bool" else array
+    return found
 
 
 def _classes(classes: Any, target: Target | None) -> list[Any] | None:
@@ -189,8 +181,10 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
     given = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
     words = [word.item() if isinstance(word, np.generic) else word for word in given]
     count = response_of(target).classes
-    good = all(isinstance(word, str | int | float) for word in words)
-    good = good and not any(isinstance(word, float) and not math.isfinite(word) for word in words)
+    good = all(
+        isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
+        for word in words
+    )
     if not good or len(words) != count or len(set(words)) != count:
         raise ValueError(
             f"classes must be {count} distinct words or finite numbers, the negative one first or "
@@ -203,29 +197,25 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
     return words
 
 
-def _rows(model: Any, domain: Domain | None) -> _Rows:
-    """What the model reads: a domain, or else the splits of its bins.
+def _read_by(model: Any, domain: Domain | None) -> tuple[Domain | None, bool]:
+    """(domain, codes): the columns that the model reads, if they are known.
 
     Raises:
         ValueError: for a domain that the model was not trained with.
     """
-    dtype: Any = model.dtype
     if domain is None:
-        asked = model.splits
-        return _Rows(dtype, model.features, False, None, asked and _all_packed(asked, _QUESTIONS))
-
+        return None, False
     domains.check(domain)
     for name in domain:
         if not isinstance(name, str):
             raise ValueError(f"names of columns must be text to be kept, got {shown(name)}")
-    columns = {name: domains.column_to_json(column) for name, column in domain.items()}
     for codes in (False, True):
         asked = domains.splits(domain, codes=codes)
         fits = len(asked.attribute) == model.features
         if model.splits is not None:
-            fits = len(domain) == model.features and ask_the_same(model.splits, asked)
+            fits = len(domain) == model.features and same_splits(model.splits, asked)
         if fits:
-            return _Rows(dtype, model.features, codes, columns, None)
+            return domain, codes
     raise ValueError("the model was trained with other splits than the domain asks")
 
 
@@ -236,10 +226,9 @@ def read(path: Path) -> dict[str, Any]:
         ValueError: as `dpbt.load`.
         OSError: if the file cannot be read.
     """
-    again = "save the model again"
-    content = own(path, path.read_bytes(), FORMAT, VERSION, "a saved model", again)
+    content = opened(_File, path, FORMAT, VERSION, "a saved model", "save the model again")
     try:
-        return _fields(decode(_File, content, "the saved model"))
+        return _fields(content)
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         words = str(error) if isinstance(error, ValueError) else "an entry is none"
         raise ValueError(f"{path}: not a whole saved model: {words}") from None
@@ -251,75 +240,60 @@ def _fields(file: _File) -> dict[str, Any]:
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    # What it reads, and what it predicts.
-    rows, target = file.rows, None
-    domain, asked = _asked(rows)
-    if file.target is not None:
-        target = check(domains.column_from_json("target", file.target))
-    axes = response_of(target).axes
-
-    # The arrays.
-    kind = KINDS.get(file.hypotheses.kind)
+    asked, axes = _asked(file), response_of(file.target).axes
+    kind = KINDS.get(file.kind)
     if kind is None or kind.make is None or kind.check is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
-    arrays = _all_unpacked(file.hypotheses.arrays, dict(kind.arrays))
+    arrays = _unpacked(file.arrays, {**_INTERCEPT, **dict(kind.arrays)})
+    intercept = arrays.pop("intercept")
+    if intercept.shape != axes:
+        raise ValueError("intercept must have a value for each class of the target")
     if list(arrays.values())[-1].size == 0:
         raise ValueError("hypotheses must be of at least one round")
     hypotheses = kind.make(**arrays)
-    intercept = _unpacked("intercept", file.intercept, "float32")
-    if intercept.shape != axes:
-        raise ValueError("intercept must have a value for each class of the target")
-    kind.check(hypotheses, rows.features, asked, axes)
+    kind.check(hypotheses, file.features, asked, axes)
 
     # What gives probabilities.
     known = ("shares",) if kind.shares is not None else (None, *PROBABILITIES)
-    if target is not None:
-        known = ("softmax",) if isinstance(target, Nominal) else (None,)
+    if file.target is not None:
+        known = ("softmax",) if isinstance(file.target, Nominal) else (None,)
     if file.probability not in known or (file.probability is None and file.reason is None):
         raise ValueError("probability must be by a loss of dpbt, or say why there is none")
 
-    classes = _classes(file.classes, target)
+    classes = _classes(file.classes, file.target)
     about = About(
-        name=file.name,
+        **{name: getattr(file, name) for name in _TOLD},
         kind=kind,
-        target=target,
         classes=None if classes is None else tuple(classes),
-        probability=file.probability,
-        reason=file.reason,
-        domain=domain,
-        codes=rows.codes,
-        ledger=file.ledger,
+        domain=file.domain,
+        codes=file.codes,
         privacy=accounting.from_json(file.privacy),
-        statement=file.statement,
-        versions=file.versions,
     )
-    reads = {"splits": asked, "features": rows.features, "dtype": rows.dtype}
+    reads = {"splits": asked, "features": file.features, "dtype": file.dtype}
     return {"hypotheses": hypotheses, "intercept": intercept, "kept": about, **reads}
 
 
-def _asked(rows: _Rows) -> tuple[Domain | None, Splits | None]:
-    """(domain, splits) of a file, which fit each other and the features of rows."""
-    reads_bins = rows.dtype == "uint8"
-    if rows.domain is not None:
-        entries = rows.domain.items()
-        domain = {name: domains.column_from_json(name, entry) for name, entry in entries}
-        asked = domains.splits(domain, codes=rows.codes)
-        if rows.features != (len(domain) if reads_bins else len(asked.attribute)):
-            raise ValueError("features must be those of the domain")
-        return domain, asked if reads_bins else None
+def _asked(file: _File) -> Splits | None:
+    """What is asked of bins, by the domain or as the file says; None where numbers are read.
 
-    if (rows.splits is not None) != reads_bins:
+    Raises:
+        ValueError: if that does not fit the features of rows.
+    """
+    reads_bins = file.dtype == "uint8"
+    if file.domain is not None:
+        asked = domains.splits(file.domain, codes=file.codes)
+        if file.features != (len(file.domain) if reads_bins else len(asked.attribute)):
+            raise ValueError("features must be those of the domain")
+        return asked if reads_bins else None
+    if (file.splits is not None) != reads_bins:
         raise ValueError("rows must be uint8 with splits, or float32 without")
-    if rows.splits is None:
-        return None, None
-    asked = Splits(**_all_unpacked(rows.splits, _QUESTIONS))
-    of_splits = {array.shape for array in asked[:3]} == {(asked.feature.size,)}
-    count = asked.attribute.size
-    if not of_splits or (asked.attribute.shape, asked.position.shape) != (
-        (count,),
-        (count, MAX_BINS),
-    ):
+    if file.splits is None:
+        return None
+    asked = Splits(**_unpacked(file.splits, _QUESTIONS))
+    count, attributes = asked.feature.size, asked.attribute.size
+    shapes = [*[(count,)] * 3, (attributes,), (attributes, MAX_BINS)]
+    if [array.shape for array in asked[:5]] != shapes:
         raise ValueError("splits must have arrays of the same length")
     for numbers in (asked.feature, asked.attribute):
-        check_within("a split", numbers, 0, rows.features)
-    return None, asked
+        check_within("a split", numbers, 0, file.features)
+    return asked

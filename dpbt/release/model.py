@@ -15,7 +15,6 @@ There may be no rows: N may be 0. The methods of a model with a domain read raw 
 
 import dataclasses
 import functools
-import operator
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -27,20 +26,18 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.public import Splits
+from dpbt.common.public import Splits, same_splits
 from dpbt.common.storage import HoldsFunctions
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
-from dpbt.data.cells import is_sequence, tried
+from dpbt.data.declarations import names_of
 from dpbt.data.domains import Domain
-from dpbt.data.frames import names_of
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import KINDS, Hypotheses
 from dpbt.learners.words import DIGITS
 from dpbt.release import file, scoring
-from dpbt.release.about import About
-from dpbt.release.about import about as about_models_of
-from dpbt.release.scoring import answer, ask_the_same, probability_of, vote
+from dpbt.release.scoring import About, answer, probability_of, vote
+from dpbt.release.scoring import about as about_models_of
 
 if TYPE_CHECKING:
     from dpbt.common.types import Recipe, Release, Transcript
@@ -157,9 +154,8 @@ class Model(HoldsFunctions):
         """Rows as the hypotheses read them: u8[N, F] or f32[N, F].
 
         Args:
-            rows: raw columns: a mapping of names to cells, a data frame, or a list of mappings, one
-                for each row. They are read by the domain that the model was saved with. A bin that
-                a mapping lacks is missing. Encoded rows stay as they are.
+            rows: raw columns: a mapping of names to cells, or a data frame. They are read by the
+                domain that the model was saved with. Encoded rows stay as they are.
 
         Raises:
             ValueError: for columns that the domain does not describe, and without a domain.
@@ -172,20 +168,16 @@ class Model(HoldsFunctions):
                 "the model was saved without a domain, so it reads arrays of encoded rows alone; "
                 "save it with domain=..."
             )
-        columns = _columns_of(rows, domain)
+        names = rows if isinstance(rows, Mapping) else names_of(rows)
+        if names is None:
+            raise ValueError(
+                "rows must be columns by name, a data frame or an array of encoded rows, got "
+                f"{type(rows).__name__}"
+            )
+        columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
             return domains.encode(domain, columns)
         return domains.positions(domain, columns, codes=self.about.codes)
-
-    def save(
-        self,
-        path: str | Path,
-        *,
-        domain: Domain | None = None,
-        classes: Sequence[Any] | None = None,
-    ) -> None:
-        """Write the model to one JSON file, which `dpbt.load` reads; see `dpbt.save`."""
-        file.write(as_path("path", path), frozen(self), domain, classes)
 
 
 def _unpickled(fields: dict[str, Any], kind: str) -> Model:
@@ -198,31 +190,6 @@ def _register() -> None:
     import jax
 
     jax.tree_util.register_dataclass(Model)
-
-
-def _columns_of(rows: Any, domain: Domain) -> Mapping[str, Any]:
-    """The raw columns of a domain.
-
-    Raises:
-        ValueError: for anything that is neither columns by name nor a list of mappings.
-    """
-    if isinstance(rows, Mapping):
-        return rows
-    names = names_of(rows)
-    if names is not None:
-        return {name: rows[name] for name in domain if name in names}
-    given = list(rows) if is_sequence(rows) else [None]
-    known = [row for row in given if tried(isinstance, row, Mapping)]
-    if given and not known:
-        raise ValueError(
-            "rows must be columns by name, a data frame, a list of mappings or an array of encoded "
-            f"rows, got {type(rows).__name__}"
-        )
-    return {
-        name: [tried(operator.getitem, row, name) for row in given]
-        for name in domain
-        if not given or any(tried(operator.contains, row, name) for row in known)
-    }
 
 
 # What is known of a model.
@@ -357,7 +324,7 @@ def save(
             for hypotheses that are not finite, and a path that is a folder.
         OSError: if the file cannot be written.
     """
-    model_of(model).save(path, domain=domain, classes=classes)
+    file.write(as_path("path", path), frozen(model_of(model)), domain, classes)
 
 
 def load(path: str | Path) -> Model:
@@ -378,7 +345,7 @@ def load(path: str | Path) -> Model:
 
 
 def frozen(model: Model) -> Model:
-    """The model as `load` reads it from its file: without a recipe or JAX. It can be pickled."""
+    """The model as `load` reads it from its file: without a recipe or JAX."""
     if model.kept is not None:
         return model
     book, splits = ledger(model), model.splits
@@ -477,7 +444,7 @@ def explain(model: Model, domain: Domain | None = None) -> str:
         raise ValueError(f"the hypotheses of {about.name} have no words")
     asked = model.splits
     assert asked is not None  # as `domain_of` says
-    if about.kind.name != "trees" and not ask_the_same(asked, domains.splits(known)):
+    if about.kind.name != "trees" and not same_splits(asked, domains.splits(known)):
         raise ValueError("nominal columns as codes have no words: make the table without codes")
     words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
@@ -512,6 +479,6 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
             "a domain must map column names to Numeric, Nominal or Boolean; none was given, and "
             "only a saved model may have its own"
         )
-    if not ask_the_same(asked, domains.splits(known), 3):
+    if not same_splits(asked, domains.splits(known), 3):
         raise ValueError("the model was trained with other splits than the domain asks")
     return known

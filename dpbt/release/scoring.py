@@ -1,22 +1,26 @@
-"""What models say of encoded rows, and what that means: classes, numbers, probabilities, votes.
+"""What is public about a model, and what it says of encoded rows: classes, numbers, votes.
 
 All functions take arrays of NumPy or of JAX, and need no JAX for those of NumPy.
 """
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dpbt.common import arithmetic
 from dpbt.common.arithmetic import Array, fold, namespace
-from dpbt.common.public import Splits, of_bits
+from dpbt.common.public import Splits, of_bits, same_splits
 from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
-from dpbt.data.kinds import Nominal
+from dpbt.data.domains import Domain
+from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, in_units
-from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
+from dpbt.learners.hypotheses import Hypotheses, Kind, Of, Rows
+
+if TYPE_CHECKING:
+    from dpbt.common.types import HypothesisClass, Recipe
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
@@ -30,6 +34,96 @@ PROBABILITIES: dict[str, Callable[[Array], Array]] = {
     "square": arithmetic.square_probability,
 }
 """Score f32[N] -> probability f32[N], by the names of files."""
+
+
+class About(NamedTuple):
+    """What is public about a model, besides its arrays; and what its file says, if it has one.
+
+    Attributes:
+        name: of the algorithm.
+        kind: of its hypotheses.
+        target: the declared classes or range; None for two classes.
+        classes: the negative and the positive class, or all of several classes in the order of
+            scores; None if they were not named.
+        probability: what gives probabilities: the name of a loss of `scoring.PROBABILITIES`, or a
+            function of scores of two classes; "softmax" of several; "shares" where trees state
+            them; None if nothing does.
+        reason: why nothing does.
+        domain: the public columns; None if the model was not saved with them.
+        codes: whether nominal columns are read as codes (`domains.positions`).
+        ledger: the ledger as printed when the model was kept.
+        privacy: the ledger itself.
+        statement: what `dpbt.statement` said when the model was kept.
+        versions: of what kept it.
+    """
+
+    name: str
+    kind: Kind
+    target: Target | None
+    classes: tuple[Any, ...] | None
+    probability: Callable[[Array], Array] | str | None
+    reason: str | None
+    domain: Domain | None = None
+    codes: bool = False
+    ledger: str = ""
+    privacy: Any = None
+    statement: str = ""
+    versions: Mapping[str, str] = {}
+
+    __hash__ = object.__hash__
+
+
+def about(recipe: "Recipe") -> About:
+    """What is public about the models of a recipe."""
+    hypotheses, target = recipe.learner.hypotheses, recipe.target
+    own = hypotheses.predict
+    kind = own.kind if isinstance(own, Of) else _own_kind(hypotheses)
+    classes = target.names if isinstance(target, Nominal) else None
+    return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
+
+
+@functools.cache
+def _own_kind(hypotheses: "HypothesisClass") -> Kind:
+    """The kind of hypotheses of the user's own, which no file and no words know."""
+    from dpbt.common.types import Table
+
+    def read(rows: Rows) -> Any:
+        absent = namespace(rows.bins).zeros(rows.bins.shape[:1], bool)
+        return hypotheses.prepare(Table(rows.bins, absent, absent, rows.splits))
+
+    return Kind("", hypotheses.predict, read)
+
+
+def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
+    """(what gives probabilities, why nothing does); one of them is None."""
+    if isinstance(recipe.target, Nominal):
+        return "softmax", None
+    if isinstance(recipe.target, Numeric):
+        return None, "the model predicts a number, and no probabilities of classes"
+    if kind.shares is not None:
+        return "shares", None
+    if recipe.loss is None:
+        return None, no_link(recipe.name)
+    alpha = recipe.weighting.link_alpha
+    loss = recipe.loss(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
+    try:
+        smooth = bool(np.isfinite(loss.smoothness))
+    except TypeError:  # traced
+        smooth = True
+    if not smooth:
+        return None, kinks(loss.name)
+    own = loss.probability or loss.inverse_link
+    return next((name for name, known in PROBABILITIES.items() if known == own), own), None
+
+
+def no_link(name: str) -> str:
+    """Why a recipe without a loss gives no probabilities."""
+    return f"{name} is a vote without a link, so a score defines no probability"
+
+
+def kinks(name: str) -> str:
+    """Why a loss whose surrogate has kinks gives no probabilities."""
+    return f"the surrogate of {name} has kinks, so a score defines no probability"
 
 
 What = Callable[[Kind, Hypotheses, Array, Rows], Array]
@@ -124,16 +218,11 @@ def _bins(model: Any, rows: Any) -> Array:
         rows = np.asarray(rows)
     if rows.dtype == bool and not _differ(model.splits, of_bits(model.features)):
         rows = rows.astype(np.uint8)  # splits are bins 0 and 1
-    if rows.dtype != model.dtype or rows.ndim != 2:
+    if rows.dtype != model.dtype or rows.ndim != 2 or rows.shape[1] != model.features:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
         raise ValueError(
-            f"the model reads rows of {model.dtype} and rank 2, got {kind} of rank {rows.ndim}; "
-            f"{advice}"
-        )
-    if rows.shape[1] != model.features:
-        raise ValueError(
-            f"the model reads rows of {model.features} features, "
-            "and these have another number of them"
+            f"the model reads rows of {model.dtype} and rank 2 with {model.features} features, "
+            f"got {kind} of rank {rows.ndim}, or with another number of features; {advice}"
         )
     return rows
 
@@ -143,15 +232,9 @@ def _differ(splits: Splits | None, others: Splits | None) -> bool:
     if splits is None or others is None:
         return False
     try:
-        return not ask_the_same(splits, others)
+        return not same_splits(splits, others)
     except TypeError:  # traced, and checked where they come from
         return False
-
-
-def ask_the_same(first: Splits, second: Splits, fields: int = 5) -> bool:
-    """Whether the first fields of splits are equal; which splits are allowed is not compared."""
-    pairs: Any = zip(first[:fields], second[:fields], strict=True)
-    return all(np.array_equal(*pair) for pair in pairs)
 
 
 def probability_of(about: Any, scores: Array) -> Array:

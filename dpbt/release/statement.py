@@ -78,7 +78,13 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     several = "one release" if releases == 1 else f"{releases} releases together"
     people, relation = book.max_rows_per_user, book.relation
     words = _ROW if people == 1 else _PERSON
-    values = [_line_words(line, bool(book.parts)) for line in book.lines if line.moved is not None]
+    values = [
+        f"{line.site.split('.')[0]}. " * bool(book.parts) + f"{line.releases} ({line.count} draws)"
+        for line in book.lines
+        if line.moved is not None
+    ]
+    choice = _ONE_MODEL if book.choice is None else _BEST_MODEL
+    candidates = book.choice and book.choice.candidates
     return _PAGE.format(
         subject=several if name is None else f"a model by {name}",
         version=version,
@@ -87,11 +93,11 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
         aim=_AIM[relation].format("row" if people == 1 else "person"),
         bound=_bound(book),
         guarantee="\n".join(_guarantee(book)),
-        attacks="\n".join(_attacks(book)),
+        attacks="\n".join(_attack(book, alarms) for alarms in FALSE_POSITIVES),
         models=f"model{'s' * bool(book.parts)}, and the noisy values that "
         f"{'they are' if book.parts else 'it is'}",
         values="; ".join(dict.fromkeys(values)),
-        **_of_choice(book),
+        **{name: said.format(candidates) for name, said in choice.items()},
         **_machinery(book),
     )
 
@@ -177,13 +183,12 @@ def _detected(epsilon: float, delta: float, false_positives: float) -> float:
 
 def _bound(book: Ledger) -> str:
     """What is declared of the number of rows, in all releases of a sum or in each."""
+    declared = [(part.rows, f"release {number}") for number, part in enumerate(book.parts, 1)]
     each = [
-        f"{part.rows:,} rows in release {number}"
-        for number, part in enumerate(book.parts, 1)
-        if part.rows is not None
+        f"{rows:,} rows in {where}"
+        for rows, where in declared or [(book.rows, "the table")]
+        if rows
     ]
-    if book.rows is not None:
-        each = [f"{book.rows:,} rows in the table"]
     counted = "are at most" if book.relation is ADD_REMOVE else "are"
     return f" By public declaration there {counted} {', '.join(each)}." if each else ""
 
@@ -194,17 +199,13 @@ def _guarantee(book: Ledger) -> list[str]:
         return ["nothing is protected. Some private value was released without noise."]
     lines = [f"epsilon = {book.epsilon:.6g} and delta = {book.delta or book.sampler_delta:.2g}."]
     rows = book.rows or max((part.rows or 0 for part in book.parts), default=0)
-    exposed = book.delta * rows
-    if exposed:
+    if exposed := book.delta * rows:
         lines.append(
             f"What delta means: publishing each of {rows:,} rows with probability delta would keep "
             f"this guarantee. On average {exposed:.2g} rows would be exposed."
         )
     if exposed >= 1:
-        lines.append(
-            f"Such a delta is unfit: it must be far below 1 / rows = {1 / rows:.2g}, or the "
-            "guarantee protects nobody."
-        )
+        lines.append("Such a delta is unfit: the guarantee protects nobody.")
     if book.unprotected:
         lines.append(
             "This is the claim of a paper and not a proof, as the calibration reads private data "
@@ -213,41 +214,28 @@ def _guarantee(book: Ledger) -> list[str]:
     return lines
 
 
-def _attacks(book: Ledger) -> list[str]:
-    """What the best attacker finds at each rate of false alarms, rounded up: it is a bound."""
-    lines: list[str] = []
-    for alarms in FALSE_POSITIVES:
-        found = min(math.ceil(round(true_positives(book, alarms) * 1000, 6)) / 10, 100)
-        lines.append(
-            f"- With {100 * alarms:g} % false alarms, the attacker is right in at most {found:g} % "
-            f"of the true cases. Guessing blindly would reach {100 * alarms:g} %."
-        )
-    return lines
+def _attack(book: Ledger, alarms: float) -> str:
+    """What the best attacker finds at a rate of false alarms, rounded up: it is a bound."""
+    found = min(math.ceil(round(true_positives(book, alarms) * 1000, 6)) / 10, 100)
+    return (
+        f"- With {100 * alarms:g} % false alarms, the attacker is right in at most {found:g} % "
+        f"of the true cases. Guessing blindly would reach {100 * alarms:g} %."
+    )
 
 
-def _line_words(line: Line, numbered: bool) -> str:
-    """What a line releases; in a sum after the number of its release."""
-    words = f"{line.releases} ({line.count} draws)"
-    return f"{line.site.split('.')[0]}. {words}" if numbered else words
-
-
-def _of_choice(book: Ledger) -> dict[str, str]:
-    """What is said of a choice among several models, and of choices that are not covered."""
-    if book.choice is None:
-        return {
-            "chosen": "",
-            "choices": "Choices made by looking at the rows, such as tuning, selecting columns, "
-            "declaring a range that just fits, or keeping the best of several models. Every model "
-            "that was fitted is a release, and their costs add up.",
-        }
-    return {
-        "chosen": "\nIt is the best of a random number of such models, of "
-        f"{book.choice.candidates} candidates. The number and the other models are not released, "
-        "and are paid for.",
-        "choices": "Other choices made by looking at the rows, such as selecting columns or "
-        "declaring a range that just fits. The choice of the settings is covered, and its running "
-        "time is not.",
-    }
+_ONE_MODEL = {
+    "chosen": "",
+    "choices": "Choices made by looking at the rows, such as tuning, selecting columns, declaring "
+    "a range that just fits, or keeping the best of several models. Every model that was fitted is "
+    "a release, and their costs add up.",
+}
+_BEST_MODEL = {
+    "chosen": "\nIt is the best of a random number of such models, of {0} candidates. The number "
+    "and the other models are not released, and are paid for.",
+    "choices": "Other choices made by looking at the rows, such as selecting columns or declaring "
+    "a range that just fits. The choice of the settings is covered, and its running time is not.",
+}
+"""What is said of a choice among several models, and of choices that are not covered."""
 
 
 def _machinery(book: Ledger) -> dict[str, str]:
@@ -257,7 +245,8 @@ def _machinery(book: Ledger) -> dict[str, str]:
         samplers = f"by {accounting.EXACT_WORDS}. Their cost is in epsilon and delta."
     unknown = "key: not known here; the statement of a fitted model names its kind"
     key = accounting.KEY_WORDS.get(book.key or "", unknown)
-    key = f"{key[0].upper()}{key[1:]}."
-    if book.key == "release":
-        key += "\nWhoever has the key can subtract the noise, so it must stay secret or be lost."
-    return {"samplers": samplers, "key": key}
+    secret = "\nWhoever has the key can subtract the noise, so it must stay secret or be lost."
+    return {
+        "samplers": samplers,
+        "key": f"{key[0].upper()}{key[1:]}.{secret if book.key == 'release' else ''}",
+    }

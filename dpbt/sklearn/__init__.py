@@ -26,7 +26,7 @@ from dpbt.data.domains import Label
 from dpbt.data.kinds import Numeric
 from dpbt.data.targets import in_units
 from dpbt.release import model as models
-from dpbt.release.about import about
+from dpbt.release.scoring import about
 from dpbt.sklearn.base import BOOSTING, PrivateEstimator, RepeatedReleaseWarning
 
 __all__ = [

@@ -17,12 +17,11 @@ from dpbt import recipes, tuning
 from dpbt.common.public import BOOSTED
 from dpbt.common.types import REPLACE_ONE, Array, Recipe
 from dpbt.data import domains, owner, tables
-from dpbt.data.declarations import Answers, Reading, declared
+from dpbt.data.declarations import Answers, Reading, Rows, declared, names_of, rows_of
 from dpbt.data.domains import Domain, Label, WeightColumn
-from dpbt.data.frames import Rows, names_of, rows_of
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import accounting, keys
-from dpbt.release.model import explain, frozen, ledger, statement
+from dpbt.release.model import explain, frozen, ledger, save, statement
 from dpbt.training.fit import fit
 
 TUNED = "tuned"
@@ -201,7 +200,7 @@ class PrivateEstimator(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         classes = getattr(self, "classes_", None)
-        self.model_.save(path, domain=self.domain_, classes=classes)
+        save(self.model_, path, domain=self.domain_, classes=classes)
 
     def explain(self) -> str:
         """The model in words (`dpbt.explain`)."""

@@ -45,7 +45,7 @@ from dpbt.privacy.pricing import ledger
 from dpbt.recipes import oblivious_boost, setting
 from dpbt.recipes.building import checked_rows, deltas, epsilons, for_people
 from dpbt.recipes.oblivious import rule
-from dpbt.release.about import kinks, no_link
+from dpbt.release.scoring import kinks, no_link
 
 # Scores.
 

@@ -18,8 +18,7 @@ import dpbt
 from dpbt import boosting, recipes, tuning
 from dpbt.common.types import Recipe, Table
 from dpbt.privacy import keys
-from dpbt.release.about import about
-from dpbt.release.scoring import probability_of
+from dpbt.release.scoring import about, probability_of
 from dpbt.tuning import selections
 from experiments.common import peers
 from experiments.comparisons import ablation

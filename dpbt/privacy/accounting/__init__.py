@@ -27,8 +27,8 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.formats import Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.common.public import Relation
+from dpbt.common.storage import Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.common.validate import positive, shown
 from dpbt.privacy.accounting.conversions import (
     Choice,

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import ArrayLike
 
-from dpbt.common.formats import Count
+from dpbt.common.storage import Count
 from dpbt.common.validate import positive, shown
 
 if TYPE_CHECKING:

@@ -1,0 +1,171 @@
+"""Files: what they may hold, and who may read them, by one rule for all writers."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pytest
+
+import dpbt
+from dpbt.common import storage
+from dpbt.common.storage import decode
+from tests.test_block_commands import FIT, FOREST, files, model, run
+from tests.test_checkpoints import interrupted
+
+__all__ = ["files", "model"]  # fixtures
+
+UMASKS = (0o022, 0o077)
+
+
+@contextlib.contextmanager
+def under(umask):
+    before = os.umask(umask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def stopped(model):
+    """Chunks, and a run on them that was stopped, with its releases and its key."""
+    assert run("convert", "domain.json", "rows.csv", "chunks", "--capacity", 400) == 0
+    with pytest.MonkeyPatch.context() as stop:
+        stop.setattr(dpbt, "save", interrupted)
+        words = ("fit", "chunks", *FIT, *FOREST, "--checkpoint", "run", "--out", "m.json")
+        assert run(*words) == 130
+
+
+def predict(model, *more):
+    assert run("predict", model, "rows.csv", "--out", "found.csv", *more) == 0
+
+
+PRIVATE = {
+    "predictions": (predict, ["found.csv"]),
+    "a filter": (lambda _: dpbt.Filter(1.0, rows=9, path="filter.db"), ["filter.db"]),
+    "chunks and a checkpoint": (stopped, ["chunks/*", "run"]),
+}
+
+
+@pytest.mark.parametrize("what", PRIVATE)
+def test_what_is_private_is_the_owners_alone(files, model, what):
+    write, patterns = PRIVATE[what]
+    with under(0o022):
+        write(model)
+    for pattern in patterns:
+        found = list(files.glob(pattern))
+        assert found
+        assert {mode(path) for path in found} == {0o600}
+
+
+PUBLIC = {
+    "a model": lambda model: dpbt.save(dpbt.load(model), "found"),
+    "a template": lambda _: run("domain", "template", "rows.csv", "--out", "found"),
+}
+
+
+@pytest.mark.parametrize("what", PUBLIC)
+def test_all_else_respects_the_umask(files, model, what):
+    for umask in UMASKS:
+        with under(umask):
+            PUBLIC[what](model)
+        found = next(path for path in files.rglob("*") if path.is_file() and "found" in str(path))
+        assert mode(found) == 0o666 & ~umask
+        found.unlink()
+
+
+def test_predictions_that_replace_a_file_keep_its_mode(files, model):
+    Path("found.csv").touch(0o640)
+    predict(model, "--force")
+    assert mode("found.csv") == 0o640
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o277])
+@pytest.mark.parametrize(("asked", "kept"), [(0o600, None), (0o666, None), (0o666, 0o400)])
+def test_a_part_is_never_wider_than_the_file(tmp_path, umask, asked, kept):
+    """And a file that its writer may not write is written, as others replace it by name."""
+    path, seen = tmp_path / "file", []
+    if kept is not None:
+        path.touch()
+        path.chmod(kept)
+
+    def write(part):
+        seen.append(mode(part))
+        part.write_text("all of it")
+
+    with under(umask):
+        storage.write_whole(path, write, mode=asked)
+    final = asked & ~umask if kept is None else kept
+    assert mode(path) == final
+    assert path.read_text() == "all of it"
+    assert all(part & 0o077 & ~final == 0 for part in seen)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+# What they may hold.
+
+
+class Inner(msgspec.Struct):
+    cost: storage.Number
+    count: storage.Count = 1
+    word: Literal["a", "b"] = "a"
+
+
+class Outer(msgspec.Struct):
+    inner: list[Inner]
+    named: dict[str, storage.Fraction] = {}
+    digits: storage.Digits | None = None
+    parts: list["Outer"] = []
+
+
+def outer(**fields):
+    return {"inner": [fields]}
+
+
+WRONG = {
+    "no number": (outer(cost="SECRET"), "Expected float, got str at $.inner[0].cost"),
+    "below": (outer(cost=-41), "Expected float >= 0.0 at $.inner[0].cost"),
+    "not whole": (outer(cost=1, count=41.0), "Expected int, got float at $.inner[0].count"),
+    "another word": (outer(cost=1, word="SECRET"), "Invalid value at $.inner[0].word"),
+    "in a mapping": ({"inner": [], "named": {"SECRET": 41}}, "<= 1.0 at $.named[...]"),
+    "no digits": ({"inner": [], "digits": "SECRET"}, "at $.digits"),
+}
+
+
+def test_errors_name_the_place_and_never_the_value():
+    for content, words in WRONG.values():
+        with pytest.raises(ValueError, match=r"^the file has a malformed entry: ") as caught:
+            decode(Outer, content, "the file")
+        text = str(caught.value)
+        assert words in text
+        assert "SECRET" not in text
+        assert "41" not in text
+    content = b'{"inner": [{"cost": 1, "more": 3}, {"cost": 2}], "other": []}'
+    assert decode(Outer, content, "the file") == Outer([Inner(1.0), Inner(2.0)])
+
+
+DEEP: dict = {"inner": []}
+for _ in range(50_000):
+    DEEP = {"inner": [], "parts": [DEEP]}
+
+
+def test_text_that_is_not_of_the_type_is_refused():
+    for text, words in (
+        (b'{"inner": [], "inner": []}', "'inner' occurs twice in one object"),
+        (b'{"inner": [{"cost": NaN}]}', "NaN is no JSON number"),
+        (b'{"inner": [', "no JSON, or cut off: line 1"),
+        (b'{"inner": ["\xff"]}', "no text"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"inner": ' + b"9" * 5000 + b"}", "4300 digits"),
+        (b'{"inner": [{"cost": 1e999}]}', "cost"),
+        (DEEP, "nested too deeply"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            decode(Outer, text, "the file")
+        assert "\n" not in str(caught.value)

@@ -15,7 +15,7 @@ from hypothesis import settings
 import dpbt
 from dpbt.common.types import Transcript
 from dpbt.sweeps import runner
-from dpbt.training.boosting import Boosted
+from dpbt.training.fit import Boosted
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache
 from tests.tables import random_table

@@ -312,5 +312,5 @@ def test_a_fit_keeps_no_table():
         return sum(array.shape in ((43, 5), (5, 43)) for array in jax.live_arrays())
 
     before = tables_alive()
-    boosting.boost(jax.random.key(0), random_table(0, 43, 5), recipe)
+    dpbt.boost(jax.random.key(0), random_table(0, 43, 5), recipe)
     assert tables_alive() == before

@@ -17,7 +17,6 @@ from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.keys import ResearchKeyWarning
-from dpbt.tuning import selections
 from tests import tuned
 
 # Runs and choices.
@@ -25,7 +24,7 @@ from tests import tuned
 
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch):
-    monkeypatch.setitem(selections.BY_NAME, "errors", tuned.ERRORS)
+    monkeypatch.setitem(tuning.BY_NAME, "errors", tuned.ERRORS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
         yield
@@ -69,7 +68,7 @@ def test_an_exact_audit_of_a_choice_on_all_neighbours():
     """The law of everything that is released, on a table and without each of its rows."""
     table, single = tuned.ballots(7, 9), tuned.voters(*EPSILONS)
     selection = tuning.selection("errors", mean=6, eta=0.0, held_out=0.5)
-    plan = selections.plan(single, selection)
+    plan = tuning.plan(single, selection)
     held = tuning.held_out(table, 0.5, 0)
     assert 4 <= np.sum(held[:16]) <= 12
     claimed = tuning.planned_ledger(single, selection)
@@ -90,7 +89,7 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught():
     table, single = tuned.ballots(7, 9), tuned.voters(0.6)
     nobody_held = np.zeros(40, bool)
     selection = tuning.selection("errors", mean=3, eta=-0.5, held_out=None, score_fraction=0.5)
-    plan = selections.plan(single, selection)
+    plan = tuning.plan(single, selection)
 
     def law(present):
         """[vote, errors]: both are of the same rows."""
@@ -118,7 +117,7 @@ def test_runs_have_the_law_that_is_audited():
     """20,000 runs against the exact law; a false alarm has probability 1e-6."""
     table, (voter,) = tuned.ballots(7, 9), tuned.voters(0.6)
     selection = tuning.selection("errors", held_out=0.5)
-    plan = selections.plan([voter], selection)
+    plan = tuning.plan([voter], selection)
     held = tuning.held_out(table, 0.5, 0)
     parts, number = tuning._parts(table, selection), 20_000
     run = jax.jit(
@@ -229,7 +228,7 @@ def test_a_choice_is_float_if_any_candidate_is():
     """The total is for all candidates, so a sampler of another than the released one counts."""
     selection = tuning.selection("errors")
     made = candidates(selection)
-    score, books = selections.plan(made, selection).line, [dpbt.ledger(each) for each in made]
+    score, books = tuning.plan(made, selection).line, [dpbt.ledger(each) for each in made]
     inexact = structs.replace(books[1].lines[0], exact=False)
     some = [books[0], structs.replace(books[1], lines=(inexact,)), *books[2:]]
     for given, exact in ((books, True), (some, False)):
@@ -247,7 +246,7 @@ def test_one_key_gives_one_choice_and_other_numbers_another():
     assert first.candidate == again.candidate
     assert first.score == again.score
     described = [
-        tuning._described(single, each, selections.plan(single, each))
+        tuning._described(single, each, tuning.plan(single, each))
         for single, each in (
             (made, selection),
             (made[:2], selection),
@@ -267,7 +266,7 @@ def test_every_run_has_a_key_of_its_own(monkeypatch):
     """Equal runs would make their number worth nothing; no test of the result would see it."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3)
     selection = tuning.selection("errors")
-    plan, parts, seen = selections.plan(single, selection), tuning._parts(table, selection), []
+    plan, parts, seen = tuning.plan(single, selection), tuning._parts(table, selection), []
 
     def spied(key, *rest):
         seen.append(np.asarray(jax.random.key_data(key)))
@@ -286,7 +285,7 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(monkeypatch):
     """Every number of runs, with every run as the only good one: it wins if it is one of them."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3, 0.2)
     selection = tuning.selection("errors")
-    plan, parts = selections.plan(single, selection), tuning._parts(table, selection)
+    plan, parts = tuning.plan(single, selection), tuning._parts(table, selection)
     monkeypatch.setattr(tuning, "_folded", lambda key, run: run)
     monkeypatch.setattr(tuning, "_candidate", lambda key, run, _: run % 3)
     for number in (1, 3, 4, 5, 10):
@@ -334,14 +333,14 @@ def test_fits_and_scores_read_disjoint_rows():
 
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda each: each.name)
 @pytest.mark.parametrize("noise", [mechanisms.discrete_laplace, mechanisms.rounded_gaussian])
-@pytest.mark.parametrize("score", [*selections.BY_NAME.values()], ids=lambda each: each.name)
+@pytest.mark.parametrize("score", [*tuning.BY_NAME.values()], ids=lambda each: each.name)
 def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
     score, noise, relation
 ):
     recipe = recipes.oblivious_boost(
         epsilon=1.0, rows=40, domain=DOMAIN, attributes_per_tree=(1,), depth=2
     )
-    loss = selections.loss_of(score, recipe)
+    loss = tuning.loss_of(score, recipe)
     rng = np.random.default_rng(0)
     found = []
 
@@ -374,24 +373,24 @@ def test_what_scores_say():
     recipe = recipes.oblivious_boost(
         epsilon=1.0, rows=40, domain=DOMAIN, attributes_per_tree=(1,), depth=2
     )
-    loss, public = selections.loss_of(selections.LOG_LOSS, recipe), recipe.public()
+    loss, public = tuning.loss_of(tuning.LOG_LOSS, recipe), recipe.public()
     read = jnp.asarray([3.0, -1.0, -2.0, -3.0])
     positive = 1 / (1 + 2.0 ** -np.asarray(read))  # scores are in bits
-    nats = np.minimum(-np.log(np.where(target, positive, 1 - positive)), selections.MAX_LOSS)
-    steps = int(selections.losses(rows, read, public, loss))
-    assert steps * selections.MAX_LOSS / GRID == pytest.approx(nats.sum(), abs=4 / GRID)
-    value = selections.LOG_LOSS.value(np.array(steps))
+    nats = np.minimum(-np.log(np.where(target, positive, 1 - positive)), tuning.MAX_LOSS)
+    steps = int(tuning.losses(rows, read, public, loss))
+    assert steps * tuning.MAX_LOSS / GRID == pytest.approx(nats.sum(), abs=4 / GRID)
+    value = tuning.LOG_LOSS.value(np.array(steps))
     assert value == pytest.approx(-nats.sum(), abs=4 / GRID)
 
-    counted = np.asarray(selections.histogram(rows, read, public, loss))
+    counted = np.asarray(tuning.histogram(rows, read, public, loss))
     assert counted.sum() == 4
-    assert selections.auroc_of(counted) == 1.0  # both positive rows are above both negative ones
-    assert selections.auroc_of(counted[:, ::-1]) == 0.0
-    assert selections.auroc_of(np.zeros((16, 2))) == 0.5
-    assert selections.auroc_of(np.full((16, 2), -5)) == 0.5
+    assert tuning.auroc_of(counted) == 1.0  # both positive rows are above both negative ones
+    assert tuning.auroc_of(counted[:, ::-1]) == 0.0
+    assert tuning.auroc_of(np.zeros((16, 2))) == 0.5
+    assert tuning.auroc_of(np.full((16, 2), -5)) == 0.5
     odd = jnp.asarray([jnp.nan, jnp.inf, -jnp.inf, 0.0])
-    assert int(selections.losses(rows, odd, public, loss)) <= 4 * GRID
-    assert np.asarray(selections.histogram(rows, odd, public, loss)).sum() == 4
+    assert int(tuning.losses(rows, odd, public, loss)) <= 4 * GRID
+    assert np.asarray(tuning.histogram(rows, odd, public, loss)).sum() == 4
 
 
 # Refusals.

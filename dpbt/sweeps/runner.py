@@ -11,7 +11,6 @@ so keep one folder for one table.
 
 import dataclasses
 import functools
-import importlib.metadata
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,8 +40,8 @@ from dpbt.sweeps.plan import (
     shape_of,
     word,
 )
-from dpbt.training.boosting import boost
 from dpbt.training.checks import check_precision
+from dpbt.training.fit import OLDER_EMITTER, boost, may_choose
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
@@ -58,10 +57,7 @@ MIN_LANES = 64
 QUICK_BYTES = 2.0**34
 """Programs that pass over less memory than this in a run are compiled quickly; see `options`."""
 
-_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
-
-_KNOWN_VERSIONS = (0, 8), (0, 10)
-"""The versions of jaxlib whose compiler is known to take the options."""
+_QUICKLY = {**OLDER_EMITTER, "xla_backend_optimization_level": 1}
 
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
 """(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
@@ -322,7 +318,7 @@ class _Program:
         start = time.perf_counter()
         rounds = sum(len(task.train) * np.sum(own.recipe.rounds) for task, own, _ in self.pieces)
         passed_bytes = float(self._lane) * float(rounds) * self._sweep.repeats
-        asked = options(jax.default_backend(), passed_bytes)
+        asked = options(passed_bytes)
         program = self._evaluate.lower(*arguments).compile(asked)
         planned: Any = program.memory_analysis()
         memory = planned.temp_size_in_bytes / 2**20
@@ -353,7 +349,7 @@ def _evaluator(measure: Measure) -> Wrapped:
     return jax.jit(batch)
 
 
-def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
+def options(passed_bytes: float) -> dict[str, Any] | None:
     """The compiler's options for a program; None for its defaults.
 
     XLA's older emitter and its first level of optimization compile a program of a greedy tree in
@@ -362,14 +358,8 @@ def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
     compiling.
 
     The choice follows from the plan alone, so a run that is resumed compiles as it did before.
-    There is none where the user set `JAX_DISABLE_MOST_OPTIMIZATIONS`, or on other versions.
 
     Args:
-        platform: the platform of the devices, such as "cpu".
         passed_bytes: the bytes of a lane times the rounds of all fits of the program.
     """
-    version = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
-    known = _KNOWN_VERSIONS[0] <= version <= _KNOWN_VERSIONS[1]
-    short = platform == "cpu" and passed_bytes < QUICK_BYTES
-    user_chose = jax.config.read("jax_disable_most_optimizations")
-    return _QUICKLY if short and known and not user_chose else None
+    return _QUICKLY if passed_bytes < QUICK_BYTES and may_choose() else None

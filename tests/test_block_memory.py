@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dpbt
-from dpbt import recipes
 from dpbt.data import convert
 from dpbt.data.domains import Numeric
 
@@ -24,13 +22,6 @@ recipe = recipes.oblivious_boost(
     epsilon=1.0, delta=1e-6, rows=3_000_000, domain=table.domain, rounds=20, depth=6
 )
 dpbt.fit(dpbt.fresh_key(), table, recipe, memory=float(sys.argv[2]))
-"""
-
-PREDICT = """
-import sys
-from dpbt.__main__ import main
-
-assert main(["predict", *sys.argv[1:]]) == 0
 """
 
 PEAK = """
@@ -59,21 +50,3 @@ def test_a_run_stays_within_its_memory(tmp_path):
     columns = {name: rng.random(ROWS, np.float32) for name in domain}
     convert.convert_columns(domain, columns, columns["x0"] > 0.5, folder)
     assert 100 < told(SCRIPT, folder, MEMORY_MB * 2**20) < MEMORY_MB
-
-
-def test_predictions_take_the_memory_of_a_block(tmp_path):
-    """300,000 rows of six columns would take more than 100 MB as bins of text."""
-    domain = {f"x{k}": Numeric(0, 1, bins=8) for k in range(6)}
-    rows = np.random.default_rng(0).random((500, 6))
-    columns = {name: rows[:, k] for k, name in enumerate(domain)}
-    recipe = recipes.random_forest(epsilon=1, rows=500, rounds=1, depth=1)
-    table = dpbt.table(domain, columns, rows[:, 0] > 0.5)
-    model = dpbt.fit(dpbt.fresh_key(), table, recipe, dpbt.fresh_key())
-    model.save(tmp_path / "model.json", domain=domain)
-    lines = "\n".join(",".join(f"{bin:.4f}" for bin in row) for row in rows) + "\n"
-    with open(tmp_path / "rows.csv", "w") as file:
-        file.write(",".join(domain) + "\n")
-        for _ in range(600):
-            file.write(lines)
-    files = tmp_path / "model.json", tmp_path / "rows.csv"
-    assert told(PREDICT, *files, "--out", tmp_path / "predictions.csv") < 150

@@ -139,7 +139,7 @@ def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents()
 
 def test_one_program_serves_every_traced_value(small_table):
     def go(table=small_table, **changes):
-        settings = {"epsilon": 1.0, "rows": 90, "rounds": 3, "depth": 2, **changes}
+        settings = {"epsilon": 1.0, "rows": 90, "rounds": 5, "depth": 2, **changes}
         dpbt.fit(jax.random.key(1), table, recipes.bdpe(**settings))
 
     go()
@@ -249,7 +249,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
 
 def test_splits_that_are_not_allowed_are_never_chosen(small_table):
     allowed = np.array([True, False, True, False, False, False, False])
-    recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=3)
+    recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=2)
     model = dpbt.fit(jax.random.key(0), allowing(small_table, allowed), recipe)
     assert set(np.unique(model.hypotheses.split)) == {0, 2}
     with pytest.raises(ValueError, match=r"splits.allowed must be bool\[7\]"):

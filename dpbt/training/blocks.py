@@ -167,8 +167,7 @@ class _Run:
         kept: Checkpoint | None,
         small: bool,
     ):
-        self._key, self._recipe = key, recipe
-        self._passes, self._kept, self._small = passes, kept, small
+        self._recipe, self._passes, self._kept, self._small = recipe, passes, kept, small
         self._noise = boosting.noise_keys(key, recipe)
         self._structure = boosting.structure_keys(public_key, recipe)
         self._dummy = step.dummy_row(table)

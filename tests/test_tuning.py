@@ -17,6 +17,7 @@ from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting
 from dpbt.privacy.keys import ResearchKeyWarning
+from dpbt.training import runs
 from tests import tuned
 
 # Runs and choices.
@@ -24,7 +25,7 @@ from tests import tuned
 
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch):
-    monkeypatch.setitem(tuning.BY_NAME, "errors", tuned.ERRORS)
+    monkeypatch.setitem(runs.BY_NAME, "errors", tuned.ERRORS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
         yield
@@ -334,7 +335,7 @@ SMALL = {"rows": 40, "domain": DOMAIN, "attributes_per_tree": (1,), "depth": 2}
 @jax.jit
 def losses_of(rows, scores):
     recipe = recipes.oblivious_boost(epsilon=1.0, **SMALL)
-    return tuning.losses(rows, scores, recipe.public(), tuning.loss_of(recipe))
+    return runs.losses(rows, scores, recipe.public(), runs.loss_of(recipe))
 
 
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda each: each.name)
@@ -357,9 +358,9 @@ def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
             flipped[0], moved[0] = ~target[0], rng.normal(0, 6)
             other = statistic(flipped, present, moved)
         found.append(abs(whole - other))
-    assert max(found) == tuning.LOG_LOSS.most
+    assert max(found) == runs.LOG_LOSS.most
     single = [recipes.oblivious_boost(epsilon=1.0, delta=1e-6, **SMALL, relation=relation)]
-    assert tuning.plan(single, tuning.selection()).line.sensitivity == tuning.LOG_LOSS.most
+    assert tuning.plan(single, tuning.selection()).line.sensitivity == runs.LOG_LOSS.most
 
 
 def test_what_scores_say():
@@ -367,10 +368,10 @@ def test_what_scores_say():
     rows = dpbt.Table(jnp.zeros((4, 1), jnp.uint8), jnp.asarray(target), jnp.ones(4, bool))
     read = jnp.asarray([3.0, -1.0, -2.0, -3.0])
     positive = 1 / (1 + 2.0 ** -np.asarray(read))  # scores are in bits
-    nats = np.minimum(-np.log(np.where(target, positive, 1 - positive)), tuning.MAX_LOSS)
+    nats = np.minimum(-np.log(np.where(target, positive, 1 - positive)), runs.MAX_LOSS)
     steps = int(losses_of(rows, read))
-    assert steps * tuning.MAX_LOSS / GRID == pytest.approx(nats.sum(), abs=4 / GRID)
-    value = tuning.LOG_LOSS.value(np.array(steps))
+    assert steps * runs.MAX_LOSS / GRID == pytest.approx(nats.sum(), abs=4 / GRID)
+    value = runs.LOG_LOSS.value(np.array(steps))
     assert value == pytest.approx(-nats.sum(), abs=4 / GRID)
     odd = jnp.asarray([jnp.nan, jnp.inf, -jnp.inf, 0.0])
     assert int(losses_of(rows, odd)) <= 4 * GRID

@@ -7,7 +7,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbt import learners, losses, recipes, sweeps, tuning, weighting
+    from dpbt import learners, losses, recipes, sweeps, weighting
     from dpbt.analysis import audit, effects, plot
     from dpbt.common.types import Recipe, Splits, Table, Transcript, Tree
     from dpbt.data import blocks, cells, convert, domains, files, owner, splits
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
         save,
         statement,
     )
-    from dpbt.training import boosting, processes
-    from dpbt.training.boosting import Boosted, boost, replay
-    from dpbt.training.fit import fit
-    from dpbt.tuning import tune
+    from dpbt.training import boosting, processes, tuning
+    from dpbt.training.boosting import replay
+    from dpbt.training.fit import Boosted, boost, fit
+    from dpbt.training.tuning import tune
 
 _MODULES = {
-    "dpbt": "learners losses recipes sweeps tuning weighting",
+    "dpbt": "learners losses recipes sweeps weighting",
     "dpbt.analysis": "audit effects plot",
     "dpbt.data": "blocks cells convert domains files owner splits",
     "dpbt.privacy": "accounting boundary keys mechanisms",
     "dpbt.release": "onnx",
-    "dpbt.training": "boosting processes",
+    "dpbt.training": "boosting processes tuning",
 }
 """The modules of the library by their package."""
 
@@ -49,9 +49,9 @@ _NAMES = {
     "dpbt.privacy.keys": "fresh_key",
     "dpbt.release.model": "Model decision_function explain ledger "
     "load predict predict_proba save statement",
-    "dpbt.training.boosting": "Boosted boost replay",
-    "dpbt.training.fit": "fit",
-    "dpbt.tuning": "tune",
+    "dpbt.training.boosting": "replay",
+    "dpbt.training.fit": "Boosted boost fit",
+    "dpbt.training.tuning": "tune",
 }
 """Classes and functions by their module."""
 

@@ -15,7 +15,7 @@ from hypothesis import settings
 import dpbt
 from dpbt.common.types import Transcript
 from dpbt.sweeps import runner
-from dpbt.training.boosting import Boosted
+from dpbt.training.fit import Boosted
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache
 from tests.tables import random_table
@@ -86,8 +86,6 @@ def idle(monkeypatch):
 
 
 SLOW = {
-    "test_boosting.py::test_rounds_are_traced_and_capacity_changes_nothing[published]",
-    "test_boosting.py::test_same_splits_as_a_plain_loop_under_the_same_noise[tight-objective]",
     "test_contract.py::test_exact_losses_are_within_the_ledger[add_remove-halfspace]",
     "test_contract.py::test_exact_losses_are_within_the_ledger[add_remove-lazybb-rule]",
     "test_contract.py::test_exact_losses_are_within_the_ledger[add_remove-oblivious]",

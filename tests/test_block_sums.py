@@ -148,7 +148,7 @@ def test_a_place_has_its_part_in_every_block(key, first):
 
 
 @pytest.mark.parametrize("mechanism", [mechanisms.discrete_laplace, mechanisms.rounded_gaussian])
-@pytest.mark.parametrize("scale", [0.0, 0.7, 2.0**20])
+@pytest.mark.parametrize("scale", [0.0, 2.0**20])
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)
     small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)

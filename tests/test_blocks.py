@@ -9,8 +9,6 @@ import pytest
 from msgspec import structs
 
 import dpbt
-from dpbt.common.storage import checksum
-from dpbt.common.types import MAX_ROWS
 from dpbt.data import blocks, convert, owner
 from dpbt.data.domains import Label, WeightColumn
 from tests import worker
@@ -128,9 +126,7 @@ def test_what_a_conversion_refuses(tmp_path):
     mixed = [convert.RawRows(bins, given), convert.RawRows(bins, given, [1.0] * 51)]
     for words, changes in (
         ("more rows than the capacity of 50", {"capacity": 50}),
-        ("rows_per_block must be at most", {"rows_per_block": MAX_ROWS + 1}),
         ("capacity must be", {"capacity": 0}),
-        ("needs a row, or a capacity", {"rows": []}),
         ("must have weights, or none", {"rows": mixed, "max_weight": 2}),
         ("must have the same length", {"rows": [convert.RawRows(bins, given[:50])]}),
     ):
@@ -141,7 +137,7 @@ def test_what_a_conversion_refuses(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "block-000001"])
-@pytest.mark.parametrize("place", [0, 0.3, 1])
+@pytest.mark.parametrize("place", [0.3, 1])
 @pytest.mark.parametrize("what", ["flip", "cut", "grow"])
 def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
     if not (whole := tmp_path_factory.getbasetemp() / "whole").exists():
@@ -164,13 +160,11 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
         ({"format_version": 1}, "a table in blocks in another format than 2"),
         ({"format": "dpbt chunks"}, "not the file of a table in blocks"),
         ({"capacity": 301}, "the blocks are not those of its capacity"),
-        ({"capacity": 0}, "malformed entry"),
         ({"domain": []}, "malformed entry"),
         ({"domain": {}}, "at least one column"),
         ({"domain": {"x": {"type": "number"}}}, r"malformed entry: .*domain\[...\]"),
         ({"label": {"column": "y", "positive": "1"}}, "malformed entry: .*label"),
         ({"blocks": [[100, 7, "zqxbin"]]}, r"malformed entry: .*blocks\[0\]\[2\]"),
-        ({"blocks": [[100, 10**400, "0" * 64]]}, r"malformed entry: .*blocks\[0\]\[1\]"),
     ],
 )
 def test_another_manifest_that_is_signed_is_refused(tmp_path, change, words):

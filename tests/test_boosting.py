@@ -68,12 +68,8 @@ def plain(recipe, alpha):
 
 CASES = {
     "tight-objective": {"alpha": "objective"},
-    "tight-0.3": {"alpha": 0.3},
     "tight-square": {"alpha": 1.0, "criterion": losses.square},
-    "tight-log": {"alpha": 1.0, "criterion": losses.log},
     "published-objective": {"alpha": "objective", "calibration": "published"},
-    "published-1": {"alpha": 1.0, "calibration": "published"},
-    "published-square": {"alpha": 1.0, "criterion": losses.square, "calibration": "published"},
 }
 
 
@@ -88,13 +84,10 @@ def agree(table, recipe, alpha, seed):
     )
 
 
-FAST = ("tight-objective", "tight-square", "published-objective")
-some_slow = pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[] if case in FAST else [pytest.mark.slow]) for case in CASES]
-)
+SLOW = {"tight-square": [pytest.mark.slow]}
 
 
-@some_slow
+@pytest.mark.parametrize("case", [pytest.param(case, marks=SLOW.get(case, [])) for case in CASES])
 def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
     recipe = recipes.bdpe(epsilon=30, rows=100, rounds=4, depth=2, clip=3.0, **CASES[case])
     agree(small_table, recipe, CASES[case]["alpha"], seed=3)
@@ -144,16 +137,9 @@ def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents()
     assert np.all(np.asarray(dpbt.predict(model, table)) == [False, False, True, True, True])
 
 
-@pytest.mark.slow
-def test_without_privacy_boosting_learns(banknote):
-    recipe = recipes.bdpe(epsilon=np.inf, rows=1372, rounds=20, depth=4, alpha="objective")
-    model = dpbt.fit(jax.random.key(0), banknote, recipe)
-    assert float(np.mean(dpbt.predict(model, banknote) != banknote.target)) < 0.06
-
-
 def test_one_program_serves_every_traced_value(small_table):
     def go(table=small_table, **changes):
-        settings = {"epsilon": 1.0, "rows": 90, "rounds": 3, "depth": 2, **changes}
+        settings = {"epsilon": 1.0, "rows": 90, "rounds": 5, "depth": 2, **changes}
         dpbt.fit(jax.random.key(1), table, recipes.bdpe(**settings))
 
     go()
@@ -184,16 +170,6 @@ def test_replay_ignores_absent_rows(small_table):
     jax.tree.map(np.testing.assert_array_equal, found, again)
 
 
-def test_kinked_losses_split_but_do_not_boost(small_table):
-    recipe = recipes.bdpe(
-        epsilon=5, rows=80, rounds=2, depth=2, alpha=1.0, criterion=losses.zero_one
-    )
-    assert recipe.loss(1.0).name == "matsushita"
-    dpbt.fit(jax.random.key(0), small_table, recipe)
-    with pytest.raises(ValueError, match="smooth surrogate"):
-        recipes.bdpe(epsilon=5, rows=80, alpha=1.0, loss=losses.zero_one)
-
-
 def table_with(**changes):
     return lambda table: table._replace(**{name: own(table) for name, own in changes.items()})
 
@@ -211,17 +187,14 @@ def floats(table):
 
 
 BAD_TABLES = {
-    "bits": (table_with(bins=lambda t: t.bins > 0), "table.bins must be uint8, or float32"),
     "numbers": (table_with(bins=floats, splits=lambda t: None), "trees ask splits of uint8"),
     "numbers asked": (table_with(bins=floats), "uint8 bins needs splits"),
     "nothing asked": (table_with(splits=lambda t: None), "uint8 bins needs splits"),
     "target": (table_with(target=lambda t: t.target.astype(int)), "table.target must be bool"),
     "rank": (table_with(bins=lambda t: t.bins[:, 0]), "uint8, or float32 numbers, of rank 2"),
     "lengths": (table_with(target=lambda t: t.target[:-1]), "must have the same rows, and do not"),
-    "no features": (table_with(bins=lambda t: t.bins[:, :0]), "at least one row and one feature"),
     "fewer features": (table_with(bins=lambda t: t.bins[:, :6]), "splits.feature must number"),
     "low": (splits_with(low=lambda s: s.low[:-1]), "splits.low must be uint8"),
-    "position": (splits_with(position=lambda s: s.position[:, 1:]), "splits.position"),
     "attribute": (splits_with(attribute=lambda s: s.attribute - 1), "splits.attribute"),
     "too many rows": (lambda t: take(t, np.arange(160) % 80), "at most rows=80"),
 }
@@ -235,23 +208,6 @@ def test_bad_tables_are_refused(small_table, name):
         dpbt.fit(jax.random.key(0), change(small_table), recipe)
 
 
-def test_bad_keys_and_batched_recipes_are_refused(small_table):
-    recipe = recipes.bdpe(epsilon=1, rows=80)
-    several = jax.random.split(jax.random.key(0))
-    for key, words in (
-        (0, "typed key"),
-        (jax.random.PRNGKey(0), "typed key"),
-        (several, "one key"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            dpbt.fit(key, small_table, recipe)
-    with pytest.raises(ValueError, match="chacha20 or threefry2x32"):
-        dpbt.fit(jax.random.key(0, impl="rbg"), small_table, recipe)
-    for several in (dpbt.fit, dpbt.boost):
-        with pytest.raises(ValueError, match="one setting"):
-            several(jax.random.key(0), small_table, recipes.bdpe(epsilon=[1, 2], rows=80))
-
-
 def test_models_and_recipes_say_what_to_keep_instead_of_a_pickle(small_table):
     recipe = recipes.bdpe(epsilon=1, rows=90, rounds=3, depth=2)
     model = dpbt.fit(jax.random.key(0), small_table, recipe)
@@ -263,12 +219,11 @@ def test_models_and_recipes_say_what_to_keep_instead_of_a_pickle(small_table):
         jax.tree.map(np.testing.assert_array_equal, pickle.loads(pickle.dumps(held)), held)
 
 
-@pytest.mark.parametrize("calibration", ["tight", "published"])
-def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration):
+def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
     """T = 2 alone, and T = 2 in a program with room for 5: the same releases, then zeros; one
     program for all T.
     """
-    settings = {"epsilon": 4.0, "rows": 90, "depth": 2, "calibration": calibration}
+    settings = {"epsilon": 4.0, "rows": 90, "depth": 2}
     alone = recipes.bdpe(rounds=2, **settings)
     several = recipes.bdpe(rounds=[2, 5], **settings)
     assert several.capacity == 5
@@ -295,7 +250,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table, calibration
 
 def test_splits_that_are_not_allowed_are_never_chosen(small_table):
     allowed = np.array([True, False, True, False, False, False, False])
-    recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=3)
+    recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=2)
     model = dpbt.fit(jax.random.key(0), allowing(small_table, allowed), recipe)
     assert set(np.unique(model.hypotheses.split)) == {0, 2}
     with pytest.raises(ValueError, match=r"splits.allowed must be bool\[7\]"):
@@ -312,5 +267,5 @@ def test_a_fit_keeps_no_table():
         return sum(array.shape in ((43, 5), (5, 43)) for array in jax.live_arrays())
 
     before = tables_alive()
-    boosting.boost(jax.random.key(0), random_table(0, 43, 5), recipe)
+    dpbt.boost(jax.random.key(0), random_table(0, 43, 5), recipe)
     assert tables_alive() == before

@@ -3,11 +3,8 @@
 import errno
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 import pytest
@@ -94,21 +91,11 @@ def test_a_full_disk_is_one_line_and_leaves_the_former_file(tmp_path, capsys):
     assert os.listdir(tmp_path) == ["result.csv"]
 
 
-@pytest.mark.slow
-def test_a_sweep_on_a_disk_without_room_resumes_to_the_same_bytes(tmp_path):
-    """Files may grow to a kilobyte or two only, as if the disk were full; later there is room."""
-    worker.sweep(tmp_path / "whole")  # first, as files of the cache would be cut off as well
-    folder = tmp_path / "full"
-    command = [sys.executable, "-m", "tests.worker", "sweep", str(folder)]
-    limited = ["sh", "-c", 'ulimit -f 2 && exec "$@"', "sh", *command]
-    found = subprocess.run(limited, capture_output=True, text=True, check=False)
-    assert found.returncode == 1
-    assert os.strerror(errno.EFBIG) in found.stderr.splitlines()[-1]
-    assert not list(folder.glob("*.jsonl"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of a line that is cut off
-        worker.sweep(folder)
-    assert digests(folder) == digests(tmp_path / "whole")
+def test_a_lock_that_a_killed_run_left_holds_nobody_off(tmp_path):
+    (tmp_path / storage.LOCK).touch()
+    with storage.held(tmp_path):
+        assert (tmp_path / storage.LOCK).exists()
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_file_of_lines_is_read_again_whatever_its_time_says(tmp_path):

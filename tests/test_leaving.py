@@ -26,7 +26,7 @@ from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_tas
 
 PUBLIC = jax.random.key(2**31)
 MAKERS = {
-    "bdpe": (recipes.bdpe, {"rounds": 2, "depth": 2}),
+    "bdpe": (recipes.bdpe, {"rounds": 2, "depth": 1}),
     "lazybb": (recipes.lazybb_rules, {"rounds": 2, "relation": "add_remove"}),
     "disjoint": (recipes.random_forest, {"rounds": 3, "depth": 2, "disjoint": True}),
 }

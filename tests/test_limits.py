@@ -47,13 +47,6 @@ def files(tmp_path):
     return ["fit", str(rows), "--domain", str(domain), "--rows", "1000", "--out", out]
 
 
-def test_the_command_line_refuses_it(files, capfd):
-    assert main([*files, "--epsilon", "1000"]) == shared.BAD_INPUT
-    said = capfd.readouterr().err
-    assert said.startswith("error: epsilon is too large")
-    assert said.count("\n") == 1
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_delta_of_one_over_rows_warns_once(name):
     with pytest.warns(UserWarning, match="delta = 0.001 is 1 / rows or more") as caught:

@@ -15,10 +15,12 @@ import pytest
 
 import dpbt
 from dpbt.data import convert
-from dpbt.training import passes, processes
+from dpbt.training import blocks, passes, processes
 from tests import worker
 from tests.test_block_commands import released
 from tests.test_sweeps import finished, spawn
+
+PUBLIC = jax.random.key(14)
 
 
 def shared_out(folder, count, name="oblivious"):
@@ -31,7 +33,7 @@ def shared_out(folder, count, name="oblivious"):
         )
     table = dpbt.table(domain, columns, labels)
     recipe = worker.IN_BLOCKS[name](domain)
-    model = dpbt.fit(jax.random.key(4), table, recipe, jax.random.key(14))
+    model = dpbt.fit(jax.random.key(4), table, recipe, PUBLIC)
     return worker.digest_of(model)
 
 
@@ -67,7 +69,7 @@ def test_sums_of_64_bits_travel_as_words(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "name"),
-    [(4, "oblivious"), (2, "forest")],
+    [(3, "oblivious"), (2, "forest")],
 )
 def test_processes_release_what_one_does(tmp_path, count, name):
     expected = shared_out(tmp_path, count, name)
@@ -131,6 +133,23 @@ def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     plan = passes.plan_for(found, recipe, 2 * 2**30, 1)
     with passes.Passes(found, recipe, plan, place=2**33 + 1) as read:
         assert read._slices[0].place == 2**33 + 1
+
+
+@pytest.mark.parametrize("other", ["recipe", "key", "public_key", "table", "none"])
+def test_processes_that_were_given_one_table_or_other_keys_are_refused(
+    tmp_path, monkeypatch, other
+):
+    """Two processes; what the second one says is made here."""
+    domain, columns, labels = worker.random_bins(5, 300)
+    found = convert.convert_columns(domain, columns, labels, tmp_path / "t")
+    asked = iter(["recipe", "key", "public_key", "table", "the same table"])
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(
+        processes, "digests", lambda text: [text, "00" * 32 if next(asked) == other else text]
+    )
+    words = "the same table" if other == "none" else f"different values of {other};"
+    with pytest.raises(ValueError, match=words):
+        blocks.check(jax.random.key(4), found, worker.forest_of(domain), PUBLIC)
 
 
 def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):

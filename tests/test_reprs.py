@@ -58,7 +58,7 @@ def objects():
         "request": request(exact),
         "scores": behind_best(exact.astype(jnp.float32)),
         "keys": keys,
-        "boosted": boosting.Boosted({}, {}, jnp.full((N,), 31337.7719)),
+        "boosted": dpbt.Boosted({}, {}, jnp.full((N,), 31337.7719)),
         "block": block,
         "chunk": blocks.Block(BOUND, N, "zqxcell"),
         "rows of a chunk": rows,

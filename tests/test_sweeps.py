@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import weakref
+import zlib
 
 import jax
 import numpy as np
@@ -56,9 +57,7 @@ def test_settings_are_products_with_stable_ids():
 BAD_SWEEPS = [
     ({"blocks": (AXES, {"rounds": (1,)})}, "dicts axis -> values of the same axes"),
     ({"blocks": ()}, "of the same axes"),
-    ({"blocks": (("rounds", 2),)}, "blocks must be dicts axis -> values"),
     ({"blocks": ({"epsilon": ()},)}, "axis 'epsilon' must hold at least one number"),
-    ({"blocks": ({"epsilon": ([1.0],)},)}, "axis 'epsilon' must hold"),
     ({"blocks": (AXES, {**AXES, "rounds": (5,)})}, "a setting occurs twice"),
     ({"repeats": 0}, "repeats must be an integer of at least 1, got 0"),
     ({"make": "bdpe"}, "make must be a function that makes recipes, got 'bdpe'"),
@@ -71,16 +70,6 @@ def test_bad_sweeps_are_refused():
     for changes, words in BAD_SWEEPS:
         with pytest.raises(ValueError, match=words):
             plan.Sweep(**{"name": "s", "make": make, "blocks": (AXES,), **changes})
-
-
-def test_one_block_and_one_value_need_no_tuple():
-    for blocks in (
-        {"rounds": np.int64(2), "epsilon": np.array([0.5, 1.0])},
-        ({"rounds": range(2, 3), "epsilon": (value for value in (0.5, 1.0))},),
-    ):
-        sweep = plan.Sweep("s", make, blocks)
-        assert sweep.blocks == ({"rounds": (2,), "epsilon": (0.5, 1.0)},)
-        assert json.loads(json.dumps(sweep.definition()))["blocks"][0]["rounds"] == [2]
 
 
 def test_structure_and_traced_axes_are_told_apart():
@@ -103,8 +92,10 @@ def test_structure_and_traced_axes_are_told_apart():
 
 def direct(task, setting, evaluation, repeat):
     """The test error of one fit, made by hand."""
-    key = jax.random.fold_in(jax.random.key(worker.SWEEP.seed), plan.word(task.name))
-    for number in (*plan.id_words(plan.setting_id(setting)), evaluation, repeat):
+    key = jax.random.key(worker.SWEEP.seed)
+    key = jax.random.fold_in(key, zlib.crc32(task.name.encode()) & 0x7FFFFFFF)
+    name = plan.setting_id(setting)
+    for number in (int(name[:6], 16), int(name[6:], 16), evaluation, repeat):
         key = jax.random.fold_in(key, number)
     recipe = worker.make(**task.arguments, **setting)
     table = task.table._replace(present=task.table.present & task.train[evaluation])
@@ -145,15 +136,6 @@ def by_size(rows, depth):
     return recipes.bdpe(
         epsilon=1.0, rows=rows, rounds=1, depth=min(depth, 1 if rows < 50 else 2), alpha=1.0
     )
-
-
-def test_tasks_may_have_structures_of_their_own(tmp_path, idle):
-    sweep = plan.Sweep("own", by_size, ({"depth": (1, 2)},))
-    # Depth 1 for both settings of two small tables, and depths 1 and 2 of the large one.
-    assert runner.run(sweep, worker.tasks(), tmp_path, about={}).programs == 4
-    for task in worker.tasks():
-        columns, _ = storage.load_columns(tmp_path / f"{task.name}.jsonl")
-        assert len(columns["test_error"]) == 2 * 3
 
 
 def test_folders_are_not_mixed_up(tmp_path, idle):
@@ -234,14 +216,11 @@ BAD_TASKS = [
     (lambda task: [], "tasks must hold at least one task"),
     (lambda task: ["t0"], "tasks must hold sweeps.Task.*, got str"),
     (lambda task: [task, task], "distinct names"),
-    (task_with(name="a/b"), "without slashes and without a leading dot, got 'a/b'"),
     (task_with(name=3), "must be a file name .*, got int"),
     (task_with(table=None), "'t0' must have a table and a dict"),
     (cut_table, "must have the same rows"),
     (task_with(arguments={}), "missing 1 required positional argument: 'rows'"),
-    (task_with(arguments={"rows": 60, "depth": 1}), "multiple values for .* 'depth'"),
     (masked(lambda mask: mask[:, :3]), "train and test of task"),
-    (masked(lambda mask: mask[0]), "train and test of task"),
     (masked(lambda mask: mask * 0.5), "train and test of task"),
     (masked(lambda mask: mask[:0]), "train and test of task"),
 ]
@@ -268,16 +247,6 @@ def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
     refuse("folder must be a path or its text", folder=None)
     (tmp_path / "file").write_text("text")
     refuse("folder must be a folder for the results", folder=tmp_path / "file")
-
-
-def test_provenance_has_the_commit_of_a_checkout(tmp_path, monkeypatch):
-    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "mine"]):
-        subprocess.run([*command, *words], cwd=tmp_path, check=True)
-    monkeypatch.setattr(dpbt, "__file__", str(tmp_path / "dpbt" / "__init__.py"))
-    assert len(storage.provenance()["commit"]) == 40
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert storage.provenance()["commit"] == "unknown"
 
 
 # --- programs
@@ -353,18 +322,3 @@ def test_batches_of_a_structure_that_is_alone_run_side_by_side(tmp_path, monkeyp
     monkeypatch.setattr(runner._Program, "__call__", called_together)
     assert runner.run(sweep, task, tmp_path / "two", about={}).programs == 1
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
-
-
-def test_short_programs_are_compiled_quickly(monkeypatch):
-    asked = jax.config.read("jax_disable_most_optimizations")
-    try:
-        jax.config.update("jax_disable_most_optimizations", False)
-        assert runner.options("cpu", 1e9) == runner._QUICKLY
-        assert runner.options("cpu", 1e11) is runner.options("gpu", 1e9) is None
-        monkeypatch.setattr(runner, "_KNOWN_VERSIONS", ((0, 1), (0, 2)))
-        assert runner.options("cpu", 1e9) is None
-        monkeypatch.undo()
-        jax.config.update("jax_disable_most_optimizations", True)  # the user's choice goes first
-        assert runner.options("cpu", 1e9) is None
-    finally:
-        jax.config.update("jax_disable_most_optimizations", asked)

@@ -11,7 +11,7 @@ from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.data.splits import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.tuning import selections
+from dpbt.training import runs
 
 NOISE = mechanisms.discrete_laplace
 
@@ -47,15 +47,14 @@ def _errors(rows, scores, public, loss):
     return jnp.sum(rows.present & ((scores > 0) != rows.target)).astype(jnp.int32)
 
 
-ERRORS = selections.Score(
+ERRORS = runs.Score(
     name="errors",
     statistic=_errors,
     most=1,
-    counts=False,
     value=lambda draw: -float(draw),
     releases="errors of the scored rows",
     unit="row",
-    probabilities=False,
+    loss_of=lambda recipe: None,
 )
 """A score of few outputs, whose law can be enumerated. It is none of the library's."""
 

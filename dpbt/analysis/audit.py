@@ -39,8 +39,9 @@ from dpbt.data.targets import Target, response_of
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
 from dpbt.privacy.pricing import ledger
-from dpbt.training.boosting import boost, replay, step_divergences
+from dpbt.training.boosting import replay, step_divergences
 from dpbt.training.checks import check_run, check_table
+from dpbt.training.fit import boost
 
 MEMORY = 512 * 2**20
 """About how many bytes the neighbours take that are compared side by side."""

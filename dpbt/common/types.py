@@ -316,7 +316,7 @@ class Traits(NamedTuple):
 
     Attributes:
         tag: names the learner and every static part of it, so that two learners under one key have
-            independent noise (`boosting.boost`).
+            independent noise (`dpbt.boost`).
         relation: the neighbouring relation that the sensitivities of its draws hold under; None if
             they hold under both.
         coupled: whether the sensitivities hold where the weights of all rows depend on each other
@@ -496,6 +496,12 @@ class Recipe(Terms, HoldsFunctions):
                 f"declares {declared.words}"
             )
         _check_rounds(self.rounds, self.capacity)
+
+    @property
+    def tags(self) -> list[str]:
+        """What its learner, its weight update, its prologue and its epilogue are."""
+        once = (self.learner.prologue, self.learner.epilogue)
+        return [part.tag for part in (self.learner, self.weight_update, *once) if part is not None]
 
     @property
     def loss(self) -> LossFamily | None:

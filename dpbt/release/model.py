@@ -40,7 +40,7 @@ from dpbt.release.scoring import About, answer, probability_of, vote
 from dpbt.release.scoring import about as about_models_of
 
 if TYPE_CHECKING:
-    from dpbt.common.types import Recipe, Release, Transcript
+    from dpbt.common.types import Recipe, Release, Table, Transcript
     from dpbt.privacy.accounting import Ledger
 
 
@@ -92,6 +92,23 @@ class Model(HoldsFunctions):
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         kept = self.kept._replace(kind=None)  # type: ignore[arg-type]
         return _unpickled, ({**fields, "kept": kept}, self.kept.kind.name)
+
+    @classmethod
+    def of(
+        cls, learned: Sequence[Any], recipe: "Recipe", table: "Table", key: str | None = None
+    ) -> "Model":
+        """The model of a run.
+
+        Args:
+            learned: its transcript, hypotheses and intercept.
+            recipe: of the run.
+            table: that was learned from, or one absent row of its kind.
+            key: the kind of its key.
+        """
+        transcript, hypotheses, intercept = learned
+        rows = table.bins
+        kind = rows.shape[1], str(rows.dtype)
+        return cls(hypotheses, intercept, transcript, recipe, table.splits, *kind, key=key)
 
     @property
     def releases(self) -> "Release":

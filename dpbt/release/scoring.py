@@ -242,7 +242,7 @@ def probability_of(about: Any, scores: Array) -> Array:
 
     Args:
         about: the `About` of a model whose hypotheses state scores, as `about.about(recipe)`.
-        scores: as `decision_function` gives them, or `boosting.boost` of two classes.
+        scores: as `decision_function` gives them, or `dpbt.boost` of two classes.
 
     Raises:
         ValueError: if scores define no probability.

@@ -13,7 +13,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -49,11 +48,9 @@ class Shape(NamedTuple):
 
 def shape_of(table: Table) -> Shape:
     """The lengths of a table."""
-    rows, features = table.bins.shape
     splits = table.splits
-    if splits is None:
-        return Shape(rows, features, 0, 0)
-    return Shape(rows, features, len(splits.feature), len(splits.attribute))
+    asked = (0, 0) if splits is None else (len(splits.feature), len(splits.attribute))
+    return Shape(*table.bins.shape, *asked)
 
 
 class Task(NamedTuple):
@@ -82,14 +79,30 @@ def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
     """The tasks as a list; one task stands for a list of it.
 
     Raises:
-        ValueError: for no tasks, a name that two tasks share, or a field of another kind, naming
-            the task and the field; no number of rows is shown.
+        ValueError: for no tasks, a name that two tasks share, or a field of another kind. A field
+            in the place of another one may be private, so at most its type is shown.
     """
     listed = [tasks] if isinstance(tasks, Task) else list(tasks)
     for task in listed:
         if not isinstance(task, Task):
             raise ValueError(f"tasks must hold sweeps.Task(...), got {type(task).__name__}")
-        _check_task(task)
+        _check_file_name("a task", task.name)
+        if not isinstance(task.table, Table) or not isinstance(task.arguments, Mapping):
+            raise ValueError(f"task {task.name!r} must have a table and a dict of arguments")
+        check_same_rows(task.table)
+        if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
+            raise ValueError(
+                f"task {task.name!r}: sweeps evaluate two classes, and rows without weights; "
+                "vmap dpbt.boost for anything else"
+            )
+        rows = np.shape(task.table.target)
+        masks = [np.asarray(task.train), np.asarray(task.test)]
+        lines = len(masks[0]) if masks[0].ndim else 0
+        if not lines or any(mask.dtype != bool or mask.shape != (lines, *rows) for mask in masks):
+            raise ValueError(
+                f"train and test of task {task.name!r} must be bool[F, N], with a line for each "
+                "evaluation and an entry for each row of its table"
+            )
     names = [task.name for task in listed]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"tasks must hold at least one task, of distinct names, got {names}")
@@ -97,42 +110,16 @@ def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
 
 
 def _check_file_name(owner: str, name: Any) -> None:
-    """Check that the name of a task or a sweep is a file name.
+    """Refuse a name of a task or a sweep that is no file name.
 
     Raises:
-        ValueError: for anything but a text, an empty one, one with slashes or with a leading dot.
-            Anything but a text may be private, so its type alone is shown.
+        ValueError: of anything but a text, which may be private, its type alone is shown.
     """
     if not isinstance(name, str) or name[:1] in ("", ".") or set(name) & set("/\\\0"):
         given = repr(name) if isinstance(name, str) else type(name).__name__
         raise ValueError(
             f"name of {owner} must be a file name without slashes and without a leading dot, "
             f"got {given}"
-        )
-
-
-def _check_task(task: Task) -> None:
-    """Check the fields of a task.
-
-    Raises:
-        ValueError: as `checked_tasks`.
-    """
-    # A field in the place of another one may be private, so its type alone is shown.
-    _check_file_name("a task", task.name)
-    if not isinstance(task.table, Table) or not isinstance(task.arguments, Mapping):
-        raise ValueError(f"task {task.name!r} must have a table and a dict of arguments")
-    check_same_rows(task.table)
-    if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
-        raise ValueError(
-            f"task {task.name!r}: sweeps evaluate two classes, and rows without weights; "
-            "vmap dpbt.boost for anything else"
-        )
-    masks = [np.asarray(task.train), np.asarray(task.test)]
-    expected = (len(masks[0]), *np.shape(task.table.target)) if masks[0].ndim else ()
-    if any(mask.dtype != bool or mask.shape != expected for mask in masks) or not len(masks[0]):
-        raise ValueError(
-            f"train and test of task {task.name!r} must be bool[F, N], with a line for each "
-            "evaluation and an entry for each row of its table"
         )
 
 
@@ -228,16 +215,6 @@ def setting_id(setting: Setting) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def id_words(name: str) -> tuple[int, int]:
-    """The 48 bits of a setting's id, as two numbers to fold into a key."""
-    return int(name[:6], 16), int(name[6:], 16)
-
-
-def word(text: str) -> int:
-    """31 bits of a text, to fold into a key."""
-    return zlib.crc32(text.encode()) & 0x7FFFFFFF
-
-
 class Group(NamedTuple):
     """Settings that share a program, sorted by their rounds.
 
@@ -253,12 +230,9 @@ class Group(NamedTuple):
     indices: np.ndarray
 
 
-_ANY_CAPACITY = 2**31 - 1
-
-
 def _structure(recipe: Recipe) -> Any:
     """All that a program depends on but its room for rounds: static parts, shapes of leaves."""
-    bare = dataclasses.replace(recipe, capacity=_ANY_CAPACITY)
+    bare = dataclasses.replace(recipe, capacity=2**31 - 1)
     return jax.tree.structure(bare), tuple(map(np.shape, jax.tree.leaves(bare)))
 
 

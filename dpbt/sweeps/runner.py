@@ -11,9 +11,9 @@ so keep one folder for one table.
 
 import dataclasses
 import functools
-import importlib.metadata
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -35,14 +35,12 @@ from dpbt.sweeps.plan import (
     Task,
     checked_tasks,
     groups,
-    id_words,
     lane_bytes,
     setting_id,
     shape_of,
-    word,
 )
-from dpbt.training.boosting import boost
 from dpbt.training.checks import check_precision
+from dpbt.training.fit import OLDER_EMITTER, boost, may_choose
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""
@@ -56,12 +54,15 @@ MIN_LANES = 64
 """Fewest lanes of a batch that is made so that two batches run side by side."""
 
 QUICK_BYTES = 2.0**34
-"""Programs that pass over less memory than this in a run are compiled quickly; see `options`."""
+"""Programs that pass over less memory than this in a run are compiled quickly.
 
-_QUICKLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+XLA's older emitter and its first level of optimization compile a program of a greedy tree in half
+the processor time. The program then takes 1.2 to 2 times as long, so this pays for short runs.
+Measured with lanes of 0.3 and 0.9 MB, a program loses in 15 to 24 GB what it saves in compiling.
+The choice follows from the plan alone, so a run that is resumed compiles as it did before.
+"""
 
-_KNOWN_VERSIONS = (0, 8), (0, 10)
-"""The versions of jaxlib whose compiler is known to take the options."""
+_QUICKLY = {**OLDER_EMITTER, "xla_backend_optimization_level": 1}
 
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
 """(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
@@ -256,7 +257,8 @@ class _Program:
         self.pieces: list[tuple[Task, Group, np.ndarray]] = []
         self.compiling: list[tuple[float, float]] = []
         self._sweep, self._evaluate = sweep, _evaluator(measure)
-        self._ids = np.asarray([id_words(setting_id(setting)) for setting in sweep.settings])
+        ids = map(setting_id, sweep.settings)  # 48 bits each, as two numbers
+        self._ids = np.asarray([(int(each[:6], 16), int(each[6:], 16)) for each in ids])
         self._compiled: dict[Any, Compiled] = {}
         self._lock = threading.Lock()
 
@@ -302,7 +304,8 @@ class _Program:
         setting, *places = fits[np.where(np.arange(lanes) < len(fits), np.arange(lanes), 0)].T
         recipes = jax.tree.map(lambda leaf: leaf[setting], group.recipe)
         words = np.column_stack([self._ids[group.indices[setting]], *places]).astype(np.uint32)
-        key = jax.random.fold_in(jax.random.key(self._sweep.seed), word(task.name))
+        name = zlib.crc32(task.name.encode()) & 0x7FFFFFFF
+        key = jax.random.fold_in(jax.random.key(self._sweep.seed), name)
         rounds = np.int32(group.recipe.rounds[fits[0, 0]])
         shared = task.table, task.train, task.test, jax.random.key_data(key), rounds
         arguments = shared, recipes, words
@@ -322,8 +325,8 @@ class _Program:
         start = time.perf_counter()
         rounds = sum(len(task.train) * np.sum(own.recipe.rounds) for task, own, _ in self.pieces)
         passed_bytes = float(self._lane) * float(rounds) * self._sweep.repeats
-        asked = options(jax.default_backend(), passed_bytes)
-        program = self._evaluate.lower(*arguments).compile(asked)
+        quick = passed_bytes < QUICK_BYTES and may_choose()
+        program = self._evaluate.lower(*arguments).compile(_QUICKLY if quick else None)
         planned: Any = program.memory_analysis()
         memory = planned.temp_size_in_bytes / 2**20
         self.compiling.append((time.perf_counter() - start, memory))
@@ -351,25 +354,3 @@ def _evaluator(measure: Measure) -> Wrapped:
         return jax.vmap(evaluate)(recipes, words)
 
     return jax.jit(batch)
-
-
-def options(platform: str, passed_bytes: float) -> dict[str, Any] | None:
-    """The compiler's options for a program; None for its defaults.
-
-    XLA's older emitter and its first level of optimization compile a program of a greedy tree in
-    half the processor time. The program then takes 1.2 to 2 times as long, so this pays for short
-    runs. Measured with lanes of 0.3 and 0.9 MB, a program loses in 15 to 24 GB what it saves in
-    compiling.
-
-    The choice follows from the plan alone, so a run that is resumed compiles as it did before.
-    There is none where the user set `JAX_DISABLE_MOST_OPTIMIZATIONS`, or on other versions.
-
-    Args:
-        platform: the platform of the devices, such as "cpu".
-        passed_bytes: the bytes of a lane times the rounds of all fits of the program.
-    """
-    version = tuple(int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2])
-    known = _KNOWN_VERSIONS[0] <= version <= _KNOWN_VERSIONS[1]
-    short = platform == "cpu" and passed_bytes < QUICK_BYTES
-    user_chose = jax.config.read("jax_disable_most_optimizations")
-    return _QUICKLY if short and known and not user_chose else None

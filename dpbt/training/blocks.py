@@ -23,9 +23,9 @@ import numpy as np
 from dpbt.common.types import MAX_ROWS, Array, Recipe, Release, Transcript
 from dpbt.common.validate import as_path, positive, whole
 from dpbt.data.blocks import BlockTable
-from dpbt.privacy import keys, pricing, totals
-from dpbt.release.model import Model
+from dpbt.privacy import pricing, totals
 from dpbt.training import boosting, checks, processes, step
+from dpbt.training.boosting import Learned
 from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, key_words, recipe_words
 from dpbt.training.passes import Batch, Passes, plan_for
 from dpbt.training.processes import Place
@@ -64,7 +64,7 @@ def learn(
     memory: float,
     threads: int | None = None,
     progress: Report | None = None,
-) -> Model:
+) -> Learned:
     """`fit.learn` of a table in blocks.
 
     A payment that is refused leaves no checkpoint behind that was not there before.
@@ -167,15 +167,14 @@ class _Run:
         kept: Checkpoint | None,
         small: bool,
     ):
-        self._key, self._recipe = key, recipe
-        self._passes, self._kept, self._small = passes, kept, small
+        self._recipe, self._passes, self._kept, self._small = recipe, passes, kept, small
         self._noise = boosting.noise_keys(key, recipe)
         self._structure = boosting.structure_keys(public_key, recipe)
         self._dummy = step.dummy_row(table)
         self._waiting: list[Any] = []  # (structure, hypothesis) that the scores do not have yet
 
-    def learn(self, at_once: int, report: Report) -> Model:
-        """The model, of passes that serve some rounds at once."""
+    def learn(self, at_once: int, report: Report) -> Learned:
+        """What is learned, in passes that serve some rounds at once."""
         recipe, rounds = self._recipe, int(self._recipe.rounds)
         prologue = self._once("prologue", step.before(recipe), report)
         public, start = _opened(recipe, totals.read(prologue))
@@ -208,7 +207,7 @@ class _Run:
         report(Progress("rounds", rounds, rounds))
 
         epilogue = self._once("epilogue", step.closing(recipe, public, bound), report)
-        return self._model(prologue, released, learned, epilogue)
+        return self._learned(prologue, released, learned, epilogue)
 
     def _once(self, part: str, context: Context, report: Report) -> Releases:
         """The release of a prologue or of an epilogue; empty where there is none."""
@@ -302,10 +301,10 @@ class _Run:
             raise ValueError(f"{self._kept.path}: a release was changed or damaged; {AGAIN}")
         return [release], jnp.asarray(cap)
 
-    def _model(
+    def _learned(
         self, prologue: Releases, released: list[Releases], learned: list[Any], epilogue: Releases
-    ) -> Model:
-        """The model, with zeros for the rounds that the recipe has room for besides."""
+    ) -> Learned:
+        """What is learned, with zeros for the rounds that the recipe has room for besides."""
         recipe = self._recipe
         missing = recipe.capacity - len(released)
 
@@ -316,8 +315,8 @@ class _Run:
         hypotheses = jax.tree.map(lambda array: jnp.asarray(padded(array)), _on_host(learned))
         rounds = jax.tree.map(padded, _on_host(released))
         transcript = Transcript(*(_on_device(once) for once in (prologue, rounds, epilogue)))
-        hypotheses, kind = _scaled(recipe, hypotheses, slope), keys.kind(self._key)
-        return boosting.model_of(transcript, hypotheses, intercept, recipe, self._dummy, kind)
+        hypotheses = _scaled(recipe, hypotheses, slope)
+        return boosting.learned_of(transcript, hypotheses, intercept, recipe)
 
 
 def _own(keys_of_run: boosting.Parts, part: str, context: Context) -> Any:

@@ -1,8 +1,7 @@
 """Boosting: each round weighs the rows, learns a hypothesis, and adds it to the scores.
 
-The only state between rounds is what has been released. `boost` and `replay` are pure and
-traceable: vmap them over keys, `present` masks and recipes. Both are one function, `run`, with two
-answers to what the programs of a recipe draw.
+The only state between rounds is what has been released. All is pure and traceable. A fit and a
+replay are one function, `run`, with two answers to what the programs of a recipe draw.
 """
 
 import itertools
@@ -23,12 +22,10 @@ from dpbt.common.types import (
     Table,
     Transcript,
     View,
-    WeakLearner,
 )
 from dpbt.data.tables import first_of
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.mechanism import StepLoss
-from dpbt.release.model import Model
 from dpbt.training import step
 from dpbt.training.checks import check_transcript
 from dpbt.training.step import Context, prepared_table
@@ -47,10 +44,8 @@ def own_key(key: Array, recipe: Recipe) -> Array:
         key: a typed key.
         recipe: one setting; its budget may be traced.
     """
-    learner = recipe.learner
-    once = [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
     target = [] if recipe.target is None else [repr(recipe.target)]
-    tag = keys.text_words(" | ".join([learner.tag, recipe.weight_update.tag, *once, *target]))
+    tag = keys.text_words(" | ".join([*recipe.tags, *target]))
     numbers = (recipe.params, recipe.weighting, recipe.rows)
     return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)]))
 
@@ -118,6 +113,37 @@ Answer = Callable[[str, Any, Sequence[View]], tuple[Release, Any]]
 """(part, entry, what its program reads of each table) -> (its release, what to keep of it)."""
 
 
+class Learned(NamedTuple):
+    """What follows from a run, and is in its model.
+
+    Attributes:
+        transcript: without the sites that the learner withholds, which may be of many rows.
+        hypotheses: after the epilogue, with a leading axis for rounds.
+        intercept: where every score starts.
+    """
+
+    transcript: Transcript
+    hypotheses: Hypotheses
+    intercept: Array
+
+    def first(self, rounds: int) -> "Learned":
+        """That of the first rounds alone."""
+        transcript = self.transcript._replace(rounds=first_of(self.transcript.rounds, rounds))
+        return Learned(transcript, first_of(self.hypotheses, rounds), self.intercept)
+
+
+def learned_of(
+    transcript: Transcript, hypotheses: Hypotheses, intercept: Array, recipe: Recipe
+) -> Learned:
+    """What is in the model of a run."""
+    withheld = recipe.learner.traits.withheld
+
+    def kept(release: Release) -> Release:
+        return {site: array for site, array in release.items() if site not in withheld}
+
+    return Learned(Transcript(*map(kept, transcript)), hypotheses, intercept)
+
+
 class Ran(NamedTuple):
     """What `run` returns.
 
@@ -134,6 +160,10 @@ class Ran(NamedTuple):
     scores: list[Array] | None
 
     __repr__ = without_values
+
+    def learned(self, recipe: Recipe) -> Learned:
+        """What is in the model, of a run whose answer keeps its releases."""
+        return learned_of(Transcript(*self.kept), self.hypotheses, self.intercept, recipe)
 
 
 def run(
@@ -275,69 +305,6 @@ def _side_by_side(recipe: Recipe, one_round: Callable[[Any], Any], entries: Any,
 # Its answers.
 
 
-class Boosted(NamedTuple):
-    """What `boost` returns; its `model` predicts other rows.
-
-    Attributes:
-        transcript: all that left the private side, with the sites that the learner withholds from a
-            model.
-        hypotheses: what follows from it, such as trees, with a leading axis for rounds. They are
-            those of the model, after the epilogue.
-        scores: f32[N], or f32[K, N] with several classes, of every row, absent ones too (such as a
-            test fold): the model applied to private rows. They are for evaluation and are not part
-            of the release.
-    """
-
-    transcript: Transcript
-    hypotheses: Hypotheses
-    scores: Array
-
-    __repr__ = without_values
-
-    def model(self, table: Table, recipe: Recipe) -> Model:
-        """The model, which predicts other rows. It is pure, so it can be jitted and vmapped.
-
-        Args:
-            table: as `boost` was given it; its public splits are kept.
-            recipe: as `boost` was given it.
-        """
-        _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
-        return model_of(self.transcript, self.hypotheses, intercept, recipe, table)
-
-
-def model_of(
-    transcript: Transcript,
-    hypotheses: Hypotheses,
-    intercept: Array,
-    recipe: Recipe,
-    table: Table,
-    key: str | None = None,
-) -> Model:
-    """The model of a run, which may have room for more rounds than the recipe has.
-
-    Of the table it keeps the public splits and the kind of its rows; of the key, its kind.
-
-    Args:
-        transcript: of the run; the model is without the sites that the learner withholds.
-        hypotheses: as the epilogue leaves them.
-        intercept: of `step.line_of`.
-        recipe: one setting.
-        table: that was learned from, or one absent row of its kind.
-        key: its kind.
-    """
-    capacity, transcript = recipe.capacity, without_withheld(transcript, recipe.learner)
-    return Model(
-        first_of(hypotheses, capacity),
-        intercept,
-        transcript._replace(rounds=first_of(transcript.rounds, capacity)),
-        recipe,
-        table.splits,
-        features=table.bins.shape[1],
-        dtype=str(table.bins.dtype),
-        key=key,
-    )
-
-
 class Replayed(NamedTuple):
     """What `replay` returns.
 
@@ -366,31 +333,6 @@ def sampled(
 
     pairs = zip(noise_keys(key, recipe), structure_keys(public_key, recipe), strict=True)
     return run(recipe, [rows], drawn, Parts(*pairs), batch)
-
-
-def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = None) -> Boosted:
-    """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
-
-    The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
-    only the first `rows` present rows count (`admitted`). The key is a secret of the release. Use
-    it on one table only. On two tables it makes the same noise, even if one is an update of the
-    other. The same rows under another domain, with other weights or with exchanged classes are
-    another table.
-
-    Args:
-        key: a typed key; see `keys`. Recipes that differ in any number have independent noise
-            under it (`own_key`).
-        table: N rows.
-        recipe: one setting (no leading axes).
-        public_key: of public structure, such as a random tree's splits; needed if the learner
-            draws any. It must be independent of `key`, because what it draws is published.
-
-    Raises:
-        ValueError: for public structure without a public key, and as `prepared_table`.
-    """
-    ran = sampled(key, prepared_table(table, recipe), recipe, public_key)
-    assert ran.scores is not None
-    return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
 
 
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
@@ -448,13 +390,3 @@ def step_divergences(
         ValueError: as `replay`.
     """
     return _by_site(_judged(transcript, [table, neighbour], recipe, boundary.divergence).kept)
-
-
-def without_withheld(transcript: Transcript, learner: WeakLearner) -> Transcript:
-    """The transcript without the sites that the learner withholds."""
-    withheld = learner.traits.withheld
-
-    def kept(release: Release) -> Release:
-        return {site: array for site, array in release.items() if site not in withheld}
-
-    return Transcript(*(kept(release) for release in transcript))

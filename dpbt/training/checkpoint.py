@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.common.storage import in_use
+from dpbt.common.storage import in_use, remove_left, write_whole
 from dpbt.common.types import Array, Recipe, relation_name
 from dpbt.privacy import keys
 
@@ -52,9 +52,7 @@ Releases = dict[str, np.ndarray]
 
 def recipe_words(recipe: Recipe) -> str:
     """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
-    learner = recipe.learner
-    parts = [learner.tag, recipe.weight_update.tag, recipe.name, relation_name(recipe.relation)]
-    parts += [part.tag for part in (learner.prologue, learner.epilogue) if part is not None]
+    parts = [*recipe.tags, recipe.name, relation_name(recipe.relation)]
     parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
     digest = hashlib.sha256(json.dumps(parts).encode())
     for leaf in jax.tree.leaves(recipe):
@@ -63,23 +61,19 @@ def recipe_words(recipe: Recipe) -> str:
     return digest.hexdigest()
 
 
-def _words(key: Array) -> bytes:
-    return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
-
-
 def key_words(key: Array | None, salt: str) -> str:
     """A salted hash of a key, which tells None from every key.
 
     It tells nothing of a release key, which has 256 bits.
     """
-    words = b"" if key is None else _words(key)
+    words = b"" if key is None else keys.as_bytes(key)
     return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + words).hexdigest()
 
 
 def under_key(key: Array, *texts: str) -> str:
     """A hash of texts that only holders of the key can compute."""
     content = json.dumps(["dpbt run", *texts]).encode()
-    return hmac.new(_words(key), content, hashlib.sha256).hexdigest()
+    return hmac.new(keys.as_bytes(key), content, hashlib.sha256).hexdigest()
 
 
 class Checkpoint:
@@ -102,42 +96,29 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path):
-        self.path, self.run = path, None
+        self.path, self.run, self.begun = path, None, False
         self._own: tuple[Array, Array] | None = None
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            made = True
-        except FileExistsError:
-            made = False
-        opened = path.stat()
-        _check_private(path)
-        self.begun = False
-        self._database = sqlite3.connect(path, timeout=0, isolation_level=None)
-        try:
-            self._open(opened, made)
-        except OSError:
-            if made:  # a full disk leaves no file that looks cut off
-                self.__exit__()
-            raise
+        if not path.exists():
+            _make(path)
+        found = path.lstat()
+        if path.is_symlink() or not path.is_file():
+            raise ValueError(f"{path}: a link or a folder, where a checkpoint is a file")
+        if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o077):
+            raise ValueError(f"{path}: a checkpoint that others may read, or that is not yours")
 
-    def _open(self, opened: os.stat_result, made: bool) -> None:
-        """Take the file, and make its tables if it is new."""
         # One process has the file until it closes it, nothing is left of deleted keys, and a crash
         # undoes no release.
+        uri = f"{path.absolute().as_uri()}?mode=rw"
+        self._database = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)
         for pragma in (
             *("locking_mode = EXCLUSIVE", "journal_mode = TRUNCATE"),
             *("secure_delete = ON", "synchronous = EXTRA"),
         ):
             self._execute(f"PRAGMA {pragma}")
-        with self._errors(), self._transaction():
-            if not (self.path.exists() and os.path.samestat(opened, self.path.stat())):
-                raise in_use(self.path)  # another run gave up its file meanwhile
-            tables = self._execute("SELECT name FROM sqlite_schema")
-            if not tables and not made:
-                raise ValueError(f"{self.path}: cut off, and {AGAIN}")
-            for table in () if tables else TABLES:
-                self._execute(table)
+        with self._transaction():
+            if not (path.exists() and os.path.samestat(found, path.stat())):
+                raise in_use(path)  # another run gave up its file meanwhile
+            remove_left(path)
             self.begun = bool(self._names())
 
     def __enter__(self) -> Self:
@@ -210,10 +191,10 @@ class Checkpoint:
                 )
         self._new = not names
         if self._new:
-            with self._errors(), self._transaction():
+            with self._transaction():
                 self._database.executemany("INSERT INTO run VALUES (?, ?)", expected.items())
                 if self._own is not None:
-                    held = b"".join(map(_words, self._own))
+                    held = b"".join(map(keys.as_bytes, self._own))
                     self._database.execute("INSERT INTO keys VALUES (?)", [held])
         self.begun, self.run = True, json.dumps(expected, sort_keys=True)
 
@@ -279,7 +260,7 @@ class Checkpoint:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         """All that is written within is on the disk after it, or none of it."""
-        with self._database:  # commits, or rolls back
+        with self._errors(), self._database:  # commits, or rolls back
             self._database.execute("BEGIN EXCLUSIVE")
             yield
 
@@ -309,14 +290,12 @@ def _packed(release: Mapping[str, np.ndarray], cap: Any) -> bytes:
     return file.getvalue()
 
 
-def _check_private(path: Path) -> None:
-    """Refuse a file that others may have written, or whose keys they may read.
-
-    Raises:
-        ValueError: for such a file, a link or a folder.
-    """
-    found = path.lstat()
-    if path.is_symlink() or not path.is_file():
-        raise ValueError(f"{path}: a link or a folder, where a checkpoint is a file")
-    if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o077):
-        raise ValueError(f"{path}: a checkpoint that others may read, or that is not yours")
+def _make(path: Path) -> None:
+    """A new file with its tables. A kill leaves none of that name, or the whole of it."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        for table in TABLES:
+            database.execute(table)
+        content = database.serialize()
+    with contextlib.suppress(FileExistsError):  # another run made it meanwhile
+        private: dict[str, Any] = {"mode": 0o600, "durable": True, "replace": False}
+        write_whole(path, lambda name: name.write_bytes(content), **private)

@@ -15,11 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import boosting, recipes, tuning
+from dpbt import recipes, tuning
 from dpbt.common.types import Recipe, Table
 from dpbt.privacy import keys
 from dpbt.release.scoring import about, probability_of
-from dpbt.tuning import selections
 from experiments.common import peers
 from experiments.comparisons import ablation
 from experiments.comparisons.measures import log_loss_of_two
@@ -57,7 +56,7 @@ DIGITS = 5
 @jax.jit
 def _scores(key: jax.Array, table: Table, recipe: Recipe) -> jax.Array:
     """f32[N]: the scores of all rows, absent ones too, of a model of the present ones."""
-    return boosting.boost(key, table, recipe).scores
+    return dpbt.boost(key, table, recipe).scores
 
 
 def _found(study: Study, split: int, recipe: Recipe, every: np.ndarray, seconds: float) -> Found:
@@ -268,8 +267,8 @@ def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
 
 ABLATION = {f"auto:{name}": _changed(change) for name, change in ablation.CHANGES.items()}
 TUNED: dict[str, Method] = {
-    "tuned": _tuned(_near, selections.AROUND, 5.0, -0.5),
-    "tuned-logarithmic": _tuned(_near, selections.AROUND, 10.0, 0.0),
+    "tuned": _tuned(_near, tuning.AROUND, 5.0, -0.5),
+    "tuned-logarithmic": _tuned(_near, tuning.AROUND, 10.0, 0.0),
     "guess-wide": Method(_boosted(_guessed), words(json.dumps({"a random candidate of": WIDE}))),
     "tuned-wide": _tuned(_wide, WIDE, 5.0, -0.5),
     "tuned-wide-logarithmic": _tuned(_wide, WIDE, 10.0, 0.0),

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.training.boosting import boost
+from dpbt.training.fit import boost
 from experiments.common import aggregated, data, protocols, tables
 from experiments.common.results import Line
 from experiments.papers.nock_henecka_2020.reading_fits import ALPHA_NAMES, Fits, rivals

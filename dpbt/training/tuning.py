@@ -1,14 +1,15 @@
-"""What is public about tuning: the score, the number of runs, the parts of the rows, the price.
+"""Tuning that is paid for: the best of a random number of runs, each of a random candidate.
 
-A score is one noisy draw, and a number that follows from it: a private program of one draw, as an
-epilogue is. It is given the scores of the rows in place of weights. docs/privacy.md, T6, has the
-sensitivities.
+A run is a fit, and a score: one noisy draw from a sum over rows, as an epilogue's is, by a private
+program that is given the scores of the rows in place of weights. docs/privacy.md, T1 to T6, has the
+proofs. `tune` makes a choice. Before it, and from what is public alone, `planned_ledger` has its
+price, and `candidates` builds recipes for a price.
 """
 
 from __future__ import annotations  # so that help() shows the types by their names
 
 import dataclasses
-import functools
+import hashlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -19,199 +20,22 @@ import jax.numpy as jnp
 import numpy as np
 from msgspec import structs
 
-from dpbt.common.types import (
-    ADD_REMOVE,
-    BINARY,
-    GRID,
-    Array,
-    LossFamily,
-    Noise,
-    Prepared,
-    Program,
-    Public,
-    Recipe,
-    Relation,
-    Table,
-    View,
-)
-from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import one_of, positive, within
-from dpbt.data import domains
+from dpbt.common import types
+from dpbt.common.types import ADD_REMOVE, BINARY, Array, Noise, Recipe, Relation, Table, View
+from dpbt.common.validate import one_of, positive, whole, within
+from dpbt.data import tables
 from dpbt.data.domains import Domain
-from dpbt.privacy import accounting, boundary, mechanisms, pricing, sensitivity
+from dpbt.privacy import accounting, boundary, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line, RunCount
-from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
+from dpbt.privacy.mechanism import Allowance
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes import oblivious_boost, setting
-from dpbt.recipes.building import checked_rows, deltas, epsilons, for_people
+from dpbt.recipes.building import deltas, epsilons, for_people
 from dpbt.recipes.oblivious import rule
-from dpbt.release.scoring import kinks, no_link
-
-# Scores.
-
-SITE = "score"
-
-MAX_LOSS = 2.0
-"""The most that one row loses, in nats: a probability of 0.135 for its class, or less."""
-
-_STEP = MAX_LOSS / GRID
-
-EDGES = np.array([-3, -2, -1.4, -1, -0.7, -0.45, -0.2, 0, 0.2, 0.45, 0.7, 1, 1.4, 2, 3], np.float32)
-"""f32[15]: the public intervals of scores for AUROC: log odds where there are probabilities."""
-
-
-class Score(NamedTuple):
-    """A kind of score: a sum over rows, or counts of them.
-
-    Attributes:
-        name: its name in ledgers.
-        statistic: (rows, scores, public, loss) -> i32[...], the private value.
-        most: what one row adds at most: a whole number in 0..most, to one entry.
-        counts: whether there are several entries, each for some of the rows.
-        value: (its draw) -> the number that runs are ordered by; a larger one is better.
-        releases: what is published, in words.
-        unit: of the sensitivity.
-        probabilities: whether it needs a recipe with a loss.
-    """
-
-    name: str
-    statistic: Callable[[Prepared, Array, Public, LossFamily | None], Array]
-    most: int
-    counts: bool
-    value: Callable[[np.ndarray], float]
-    releases: str
-    unit: str
-    probabilities: bool
-
-    def moved(self, relation: Relation) -> int:
-        """How many of its entries one row moves."""
-        rows = sensitivity.moved_rows(relation)  # refuses other relations
-        return rows if self.counts else 1
-
-    def sensitivity(self, relation: Relation, noise: Mechanism) -> float:
-        """How far one row moves it, in the mechanism's norm.
-
-        Proof. Fix the model. A row adds a whole number in 0..most to one entry. So a row that
-        comes, goes or is replaced moves a sum by at most `most`. Of several entries, a row that
-        comes or goes moves one. A row that is replaced moves two, each by at most `most`: then L1
-        is 2 most and L2 is sqrt(2) most. []
-        """
-        moved = self.moved(relation)
-        return noise.bound(Sensitivity(moved * self.most, math.sqrt(moved) * self.most))
-
-
-def _probability(loss: LossFamily, scores: Array, public: Public) -> Array:
-    """f32[N]: the probability of the positive class; alpha may be traced."""
-    member = loss(public.weighting.link_alpha)
-    return (member.probability or member.inverse_link)(scores)
-
-
-def losses(rows: Prepared, scores: Array, public: Public, loss: LossFamily | None) -> Array:
-    """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
-    assert loss is not None  # as `of_recipe` says
-    positive = _probability(loss, scores, public)
-    stated = jnp.where(rows.target, positive, 1 - positive)
-    least = jnp.float32(math.exp(-MAX_LOSS))
-    nats = -jnp.log(jnp.clip(jnp.nan_to_num(stated), least, 1))
-    steps = jnp.clip(jnp.round(nats / np.float32(_STEP)), 0, GRID).astype(jnp.int32)
-    return jnp.sum(jnp.where(rows.present, steps, 0))
-
-
-def histogram(rows: Prepared, scores: Array, public: Public, loss: LossFamily | None) -> Array:
-    """i32[16, 2]: how many present rows of each class have scores in each public interval."""
-    if loss is not None:
-        positive = jnp.clip(_probability(loss, scores, public), 1e-6, 1 - 1e-6)
-        scores = jnp.log(positive) - jnp.log1p(-positive)
-    interval = jnp.searchsorted(jnp.asarray(EDGES), jnp.nan_to_num(scores), side="right")
-    place = 2 * interval.astype(jnp.int32) + rows.target.astype(jnp.int32)
-    one = rows.present.astype(jnp.int32)
-    return jax.ops.segment_sum(one, place, 2 * (len(EDGES) + 1)).reshape(-1, 2)
-
-
-def auroc_of(counts: np.ndarray) -> float:
-    """The area under the ROC curve of noisy counts by class; 1/2 where a class has none."""
-    zeros, ones = (np.maximum(np.asarray(counts, np.float64)[:, label], 0) for label in (0, 1))
-    pairs = zeros.sum() * ones.sum()
-    if pairs == 0:
-        return 0.5
-    below = np.cumsum(zeros) - zeros
-    return float(np.sum(ones * (below + zeros / 2)) / pairs)
-
-
-LOG_LOSS = Score(
-    name="log_loss",
-    statistic=losses,
-    most=GRID,
-    counts=False,
-    value=lambda draw: -_STEP * float(draw),
-    releases="the sum of their clipped log losses",
-    unit=f"1/{GRID} of {MAX_LOSS:g} nats",
-    probabilities=True,
-)
-AUROC = Score(
-    name="auroc",
-    statistic=histogram,
-    most=1,
-    counts=True,
-    value=auroc_of,
-    releases="scored rows by score and class",
-    unit="row",
-    probabilities=False,
-)
-BY_NAME = {score.name: score for score in (LOG_LOSS, AUROC)}
-"""Name -> score."""
-
-
-def loss_of(score: Score, recipe: Recipe) -> LossFamily | None:
-    """The loss that gives the probabilities of a recipe; None for a score that needs none.
-
-    Raises:
-        ValueError: if the score needs probabilities and the recipe gives none.
-    """
-    if recipe.loss is None:
-        missing = no_link(recipe.name)
-    else:
-        alphas = np.unique(np.asarray(recipe.weighting.link_alpha, np.float32))
-        members = [recipe.loss(alpha) for alpha in alphas]
-        kinked = [member.name for member in members if not np.isfinite(member.smoothness)]
-        if not kinked:
-            return recipe.loss
-        missing = kinks(kinked[0])
-    if score.probabilities:
-        raise ValueError(f"the score {score.name} needs probabilities: {missing}")
-    return None
-
-
-@functools.cache
-def program_of(
-    score: Score, noise: Mechanism, relation: Relation, loss: LossFamily | None
-) -> Program:
-    """The private program of a score, whose budget is a `types.Noise`.
-
-    Args:
-        score: the kind of score.
-        noise: a mechanism on integers.
-        relation: the neighbouring relation of its draw.
-        loss: as `loss_of`.
-    """
-
-    def program(
-        draw: boundary.Draw, rows: Prepared, scores: Array, params: Noise, public: Public
-    ) -> None:
-        del params
-        draw(
-            SITE,
-            noise,
-            score.statistic(rows, scores, public, loss),
-            sensitivity=score.sensitivity(relation, noise),
-            moves=score.moved(relation),
-            theorem="docs/privacy.md T6",
-            releases=score.releases,
-            unit=score.unit,
-        )
-
-    return program
-
+from dpbt.release.model import Model
+from dpbt.training import boosting, checks, step
+from dpbt.training.boosting import Learned
+from dpbt.training.runs import BY_NAME, SITE, Score, drawn_count, program_of
 
 # Choices.
 
@@ -221,7 +45,7 @@ class Selection:
     """How candidates are tried and scored; all of it is public. Make one with `selection`.
 
     Attributes:
-        score: "auroc" or "log_loss".
+        score: "log_loss".
         count: the law of the number of runs.
         held_out: the share of rows that are scored on and not learned from; None if all rows are
             both.
@@ -260,8 +84,7 @@ def selection(
     larger mean.
 
     Args:
-        score: "log_loss" (the sum of log losses, each at most 2 nats) or "auroc" (from counts in 16
-            public intervals).
+        score: "log_loss", the sum of log losses, each at most 2 nats.
         mean: the mean number of runs, at least 1. The number itself is random and has no bound.
         eta: the shape of its law, in -0.9..100: 0 is logarithmic and 1 geometric.
         held_out: the share of rows that are scored on and not learned from, in (0, 1). None learns
@@ -277,9 +100,9 @@ def selection(
     one_of("score", score, tuple(BY_NAME))
     if held_out is not None:
         held_out = float(positive("held_out", held_out, below=1))
-    share = float(positive("score_fraction", score_fraction, below=1))
+    fraction = float(positive("score_fraction", score_fraction, below=1))
     seed = int(within("seed", seed, f"[0, {2**32 - 1}]", whole=True))
-    return Selection(score, accounting.run_count(mean, eta), held_out, share, seed)
+    return Selection(score, accounting.run_count(mean, eta), held_out, fraction, seed)
 
 
 def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
@@ -332,15 +155,14 @@ class Plan(NamedTuple):
     score: Score
     params: Noise
     line: Line
-    programs: tuple[Program, ...]
+    programs: tuple[types.Program, ...]
 
 
 def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     """The plan of a choice among single settings of recipes (`settings_of`).
 
     Raises:
-        ValueError: if the score needs probabilities that a recipe does not give, and as
-            `dpbt.ledger`.
+        ValueError: for a recipe that gives no probabilities, and as `dpbt.ledger`.
     """
     first, books = single[0], [ledger(each) for each in single]
     disjoint = selection.disjoint(first.relation)
@@ -357,9 +179,7 @@ def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
         spent = Allowance(np.asarray(0.0), np.asarray(choice.rho))
     multiplier = noise.multiplier(for_people(spent.part(part), first.max_rows_per_user))
     params = Noise({SITE: multiplier})
-    programs = tuple(
-        program_of(score, noise, first.relation, loss_of(score, each)) for each in single
-    )
+    programs = tuple(program_of(score, noise, score.loss_of(each)) for each in single)
 
     # The line of the score's draw, as its program describes it on a table of one row.
     nobody = jnp.zeros(1, bool)
@@ -416,7 +236,7 @@ def candidates(
         ValueError: for a value outside these ranges, and as `build` and `plan`.
     """
     epsilon, delta = float(epsilons(epsilon)), float(deltas(delta))
-    relation = to_relation(relation)
+    relation = types.relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")
     given = {"delta": delta, "relation": relation, **options}
@@ -458,7 +278,7 @@ def run_epsilon(
     """
     if math.isinf(epsilon):
         return epsilon
-    share = 0.0 if selection.disjoint(to_relation(relation)) else selection.score_fraction
+    share = 0.0 if selection.disjoint(types.relation(relation)) else selection.score_fraction
     count = selection.count
     if delta == 0:
         return epsilon / accounting.best_pure_epsilon(1.0, count) * (1 - share)
@@ -510,11 +330,7 @@ def around_auto(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    domains.check(domain)
-    bound = checked_rows(rows)
-    if bound.ndim:
-        raise ValueError(f"around_auto takes one rows, got {bound.size} of them")
-    related = to_relation(relation)
+    bound, related = whole("rows", rows), types.relation(relation)
 
     def scaled(*, epsilon: float, rounds: float, step: float, **options: Any) -> Recipe:
         """`auto` with multiples of its rounds and its step.
@@ -522,7 +338,7 @@ def around_auto(
         The step also falls with the root of the multiple of rounds, as the rule's own does. The
         limit follows the step.
         """
-        chosen = rule(epsilon, int(bound), len(domain), delta, related, max_rows_per_user)
+        chosen = rule(epsilon, bound, len(domain), delta, related, max_rows_per_user)
         number = max(1, round(rounds * chosen.rounds))
         factor = step * math.sqrt(chosen.rounds / number)
         numbers = chosen._asdict() | {"rounds": number, **options}
@@ -536,8 +352,220 @@ def around_auto(
         epsilon=epsilon,
         delta=delta,
         relation=related,
-        rows=int(bound),
+        rows=bound,
         domain=domain,
         seed=seed,
         max_rows_per_user=max_rows_per_user,
     )
+
+
+# A choice.
+
+AHEAD = 4
+"""How many runs are started before their results are read, so that they share the cores."""
+
+
+class Tuned(NamedTuple):
+    """What a choice releases.
+
+    Attributes:
+        model: the model of the best run. Its ledger is that of the choice.
+        candidate: the place of its recipe among the candidates.
+        score: its noisy score, of which more is better: minus the sum of log losses in nats. The
+            best of several noisy scores looks better than it is.
+    """
+
+    model: Model
+    candidate: int
+    score: float
+
+
+def tune(
+    key: Array,
+    table: Table,
+    recipes: Recipe | Sequence[Recipe],
+    selection: Selection,
+    public_key: Array | None = None,
+) -> Tuned:
+    """Try a random number of candidates, and release the best model with its noisy score.
+
+    Guarantee: that of `dpbt.ledger(result.model)`, which is `tuning.planned_ledger(recipes,
+    selection)`. Each of K runs takes a candidate uniformly at random, fits it with a key of its
+    own, and draws its score. K is random with the law `selection.count`. Neither K nor the other
+    runs are released, and nothing truncates K: runs go on until K is reached. The running time
+    tells K, and is outside of the guarantee.
+
+    Candidates whose static parts are equal share a program. Source: Liu & Talwar
+    (2019); Papernot & Steinke (2022); docs/privacy.md, T1 to T6.
+
+    Args:
+        key: one typed key, a secret, as `dpbt.fit` takes it. Use it on one table only.
+        table: from `dpbt.table`, of two classes and without weights. At most `rows` rows may be
+            present.
+        recipes: the candidates: recipes with one setting or axes of settings. Their budgets are of
+            one run; `tuning.candidates` builds them for a total. They have the same rows, delta,
+            relation and max_rows_per_user.
+        selection: the score, the law of K, and the part of the rows that is held out.
+        public_key: one typed key that is independent of `key`, if the recipes draw public
+            structure. All runs draw the same.
+
+    Raises:
+        ValueError: if any of these does not hold. Of what is private only the number of present
+            rows is refused. No cell and no length of the table is shown.
+    """
+    single = settings_of(recipes)
+    made = plan(single, selection)
+    for recipe in single:
+        checks.check_run(table, recipe)
+    if table.weight is not None:
+        raise ValueError(
+            "a choice scores every row alike, so its table takes no weights of rows or of classes"
+        )
+    table = checks.on_device(table)
+    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], single[0])
+
+    # Candidates with equal static parts share a program, with room for the rounds of all.
+    room = tables.bucket(max(each.capacity for each in single))
+    roomy = [dataclasses.replace(each, capacity=room, setting="", name="") for each in single]
+    for recipe in {jax.tree.structure(each): each for each in roomy}.values():
+        checks.check(key, table, recipe, public_key)
+
+    root = keys.fold_words(key, keys.text_words(_described(single, selection, made)))
+    best = _best_of_all(root, _parts(table, selection), roomy, made, public_key)
+    learned, recipe = jax.tree.map(jnp.asarray, best.fit), single[best.candidate]
+    model = Model.of(learned.first(recipe.capacity), recipe, table, keys.kind(key))
+    keys.warn_of_research(key)
+    model = dataclasses.replace(model, choice=(made.choice, made.line))
+    return Tuned(model, best.candidate, best.value)
+
+
+def _described(single: Sequence[Recipe], selection: Selection, made: Plan) -> str:
+    """Every public number and part of a choice, so that two choices under one key are independent.
+
+    If they shared noise at two scales, their two releases would reveal private statistics.
+    """
+    digest = hashlib.sha256()
+    for recipe in single:
+        digest.update(" | ".join(recipe.tags).encode())
+        for leaf in map(np.asarray, jax.tree.leaves(recipe)):
+            digest.update(f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes())
+    noise = float(made.line.scale).hex()
+    return f"{selection!r} | {made.line.mechanism} {noise} | {digest.hexdigest()}"
+
+
+class _Best(NamedTuple):
+    """The best run: its score, the place of its recipe, and what it learned."""
+
+    value: float
+    candidate: int
+    fit: Learned
+
+
+def _best_of_all(
+    root: Array, parts: _Parts, roomy: Sequence[Recipe], made: Plan, public_key: Array | None
+) -> _Best:
+    """The best of K runs, and of no others; K and each run's candidate are drawn here.
+
+    Of equal values it is the first. Runs are exchangeable, so which one that is tells nothing
+    (docs/privacy.md).
+    """
+    count_key, candidate_key, runs_key = jax.random.split(root, 3)
+    number = drawn_count(count_key, made.choice.law)
+    best: _Best | None = None
+    for first in range(0, number, AHEAD):
+        some = range(first, min(first + AHEAD, number))
+        chosen = [_candidate(candidate_key, run, len(roomy)) for run in some]
+        started = [
+            _run(_folded(runs_key, run), parts, roomy[k], made.params, public_key, made.programs[k])
+            for run, k in zip(some, chosen, strict=True)
+        ]
+        for place, (fit, draw) in zip(chosen, jax.device_get(started), strict=True):
+            value = made.score.value(draw)
+            if best is None or value > best.value:
+                best = _Best(value, place, fit)
+    assert best is not None  # there is at least one run
+    return best
+
+
+def _candidate(key: Array, run: int, candidates: int) -> int:
+    """The candidate of a run: 64 bits modulo their number, whatever the rows are."""
+    high, low = np.asarray(_two_words(_folded(key, run))).tolist()
+    return ((high << 32) | low) % candidates
+
+
+_folded = jax.jit(jax.random.fold_in)
+_two_words = jax.jit(lambda key: jax.random.bits(key, (2,), jnp.uint32))
+
+
+class _Parts(NamedTuple):
+    """The rows that fits read and the rows that scores read; both have the same shape."""
+
+    taught: Table
+    scored: Table
+
+
+def one_run(
+    key: Array,
+    parts: _Parts,
+    recipe: Recipe,
+    params: Noise,
+    public_key: Array | None,
+    program: types.Program,
+) -> tuple[Learned, Array]:
+    """One run: fit a model, and draw its score; traceable.
+
+    The score depends on the fit through its release alone, so a run is the adaptive composition of
+    two mechanisms, and each reads its own part of the rows. The scores of the rows do not leave.
+    """
+    fit_key, score_key = jax.random.split(key)
+    rows = step.prepared_table(parts.taught, recipe)
+    fit = boosting.sampled(fit_key, rows, recipe, public_key)
+    assert fit.scores is not None
+    present = step.admitted(parts.scored.present, recipe)
+    read = parts.scored._replace(present=present)
+    view = View(read, fit.scores[0], params, recipe.public())
+    return fit.learned(recipe), boundary.sample(program, score_key, None, view)[SITE]
+
+
+_run = jax.jit(one_run, static_argnames="program")
+
+
+# The rows that are held out: a rule on the row alone, under a public seed.
+
+
+def _parts(table: Table, selection: Selection) -> _Parts:
+    """The rows that are learned from and those that are scored, padded."""
+    taught = held = table.present
+    if selection.held_out is not None:
+        scored = jnp.asarray(held_out(table, selection.held_out, selection.seed))
+        taught, held = table.present & ~scored, table.present & scored
+    return _Parts(*(tables.padded(table._replace(present=rows)) for rows in (taught, held)))
+
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mixed(words: np.ndarray) -> np.ndarray:
+    """u64[...]: the finaliser of SplitMix64 (Steele, Lea & Flood, 2014), a bijection."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def held_out(table: Table, share: float, seed: int) -> np.ndarray:
+    """bool[N]: whether each row is scored on instead of learned from.
+
+    It is a hash of the row's bins and target under a public seed, so it depends on that row alone.
+    Equal rows go together. No secret is needed: any rule on one row serves the proof.
+
+    Args:
+        table: N rows.
+        share: of all possible rows, in (0, 1).
+        seed: public, a whole number in 0..2^32 - 1.
+    """
+    target = np.asarray(table.target)
+    state = _mixed(np.full(target.shape, seed, np.uint64) + _STEP)
+    for column in [*np.asarray(table.bins).T, target]:
+        words = column.view(np.uint32) if column.dtype == np.float32 else column
+        state = _mixed((state ^ words.astype(np.uint64)) + _STEP)
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share

@@ -7,7 +7,7 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbt import learners, losses, recipes, sweeps, weighting
+    from dpbt import learners, losses, recipes, sweeps, tuning, weighting
     from dpbt.analysis import audit, effects, plot
     from dpbt.common.types import Recipe, Splits, Table, Transcript, Tree
     from dpbt.data import blocks, cells, convert, domains, files, owner, splits
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
         save,
         statement,
     )
-    from dpbt.training import boosting, processes, tuning
+    from dpbt.training import boosting, processes
     from dpbt.training.boosting import replay
     from dpbt.training.fit import Boosted, boost, fit
-    from dpbt.training.tuning import tune
+    from dpbt.tuning import tune
 
 _MODULES = {
-    "dpbt": "learners losses recipes sweeps weighting",
+    "dpbt": "learners losses recipes sweeps tuning weighting",
     "dpbt.analysis": "audit effects plot",
     "dpbt.data": "blocks cells convert domains files owner splits",
     "dpbt.privacy": "accounting boundary keys mechanisms",
     "dpbt.release": "onnx",
-    "dpbt.training": "boosting processes tuning",
+    "dpbt.training": "boosting processes",
 }
 """The modules of the library by their package."""
 
@@ -51,7 +51,7 @@ _NAMES = {
     "load predict predict_proba save statement",
     "dpbt.training.boosting": "replay",
     "dpbt.training.fit": "Boosted boost fit",
-    "dpbt.training.tuning": "tune",
+    "dpbt.tuning": "tune",
 }
 """Classes and functions by their module."""
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dpbt
+from dpbt import recipes
 from dpbt.data import convert
 from dpbt.data.domains import Numeric
 
@@ -22,6 +24,13 @@ recipe = recipes.oblivious_boost(
     epsilon=1.0, delta=1e-6, rows=3_000_000, domain=table.domain, rounds=20, depth=6
 )
 dpbt.fit(dpbt.fresh_key(), table, recipe, memory=float(sys.argv[2]))
+"""
+
+PREDICT = """
+import sys
+from dpbt.__main__ import main
+
+assert main(["predict", *sys.argv[1:]]) == 0
 """
 
 PEAK = """

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 import dpbt
+from dpbt.common.storage import checksum
 from dpbt.data import blocks, convert, owner
 from dpbt.data.domains import Label, WeightColumn
 from tests import worker

@@ -156,9 +156,10 @@ def _learned(
     """
     import jax
 
+    from dpbt import tuning
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy import keys
-    from dpbt.training import checks, fit, tuning
+    from dpbt.training import checks, fit
 
     recipe, more = recipes[0], {}
     if kept is not None and options.seed is None:

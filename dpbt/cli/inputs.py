@@ -132,8 +132,10 @@ def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> 
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    from dpbt import recipes  # needs JAX
-    from dpbt.training import tuning
+    from dpbt import (
+        recipes,  # needs JAX
+        tuning,
+    )
 
     around = functools.partial(tuning.around_auto, tuning.selection())
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"

@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpbt import recipes
+from dpbt import recipes, tuning
 from dpbt.common.public import BOOSTED
 from dpbt.common.types import REPLACE_ONE, Array, Recipe
 from dpbt.data import domains, owner, tables
@@ -22,7 +22,6 @@ from dpbt.data.domains import Domain, Label, WeightColumn
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import accounting, keys
 from dpbt.release.model import explain, frozen, ledger, save, statement
-from dpbt.training import tuning
 from dpbt.training.fit import fit
 
 TUNED = "tuned"

@@ -37,6 +37,24 @@ class Sampler(NamedTuple):
     tail: Callable[[float], float] = lambda shift: 0.0
     most: float = math.inf
 
+    def bits(self, moved_by: Numbers, outputs: int) -> tuple[float, np.ndarray]:
+        """(gap, tail f64[...]): what finite bits cost one draw that a row moves.
+
+        At most 4 outputs move by more than half of what all outputs move together.
+
+        Args:
+            moved_by: f64[...], by how many scales the outputs move together, in L1 or L2 norm.
+            outputs: how many outputs a row moves.
+        """
+        few = min(outputs, 4)
+
+        def of(distance: float) -> float:
+            return few * self.tail(distance) + (outputs - few) * self.tail(distance / 2)
+
+        distinct, inverse = np.unique(np.asarray(moved_by, np.float64), return_inverse=True)
+        tails = np.array([of(distance) for distance in distinct.tolist()])
+        return self.gap * outputs, tails[inverse].reshape(np.shape(moved_by))
+
 
 class Cost(NamedTuple):
     """What one draw costs, in three measures; infinite where there is no such guarantee.
@@ -118,25 +136,13 @@ class Price(NamedTuple):
         return math.inf if self.sampler is None else self.sampler.most
 
     def cost(self, shift: Numbers) -> Cost:
-        """The cost of one draw.
-
-        Raises:
-            ValueError: for a draw that never reads the rows, if the shift is not 0.
-        """
-        if not self.reads_rows and np.any(shift > 0):
-            raise ValueError("sensitivity must be 0 for a draw that never reads the rows")
+        """The cost of one draw."""
         if self.gaussian:
             return Cost(np.where(shift > 0, np.inf, 0.0)[()], shift**2 / self.divisor, shift)
         return Cost(shift, shift**2 / self.divisor, gdp_of_pure(shift))
 
     def shift(self, allowance: Allowance) -> np.ndarray:
-        """f64[...]: the largest shift whose cost is within the allowance.
-
-        Raises:
-            ValueError: for a draw that never reads the rows.
-        """
-        if not self.reads_rows:
-            raise ValueError("a draw that never reads the rows needs no allowance")
+        """f64[...]: the largest shift whose cost is within the allowance."""
         pure = allowance.epsilon
         if self.gaussian:
             pure = np.where(np.isinf(pure), np.inf, 0.0)

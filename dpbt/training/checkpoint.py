@@ -63,23 +63,19 @@ def recipe_words(recipe: Recipe) -> str:
     return digest.hexdigest()
 
 
-def _words(key: Array) -> bytes:
-    return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
-
-
 def key_words(key: Array | None, salt: str) -> str:
     """A salted hash of a key, which tells None from every key.
 
     It tells nothing of a release key, which has 256 bits.
     """
-    words = b"" if key is None else _words(key)
+    words = b"" if key is None else keys.as_bytes(key)
     return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + words).hexdigest()
 
 
 def under_key(key: Array, *texts: str) -> str:
     """A hash of texts that only holders of the key can compute."""
     content = json.dumps(["dpbt run", *texts]).encode()
-    return hmac.new(_words(key), content, hashlib.sha256).hexdigest()
+    return hmac.new(keys.as_bytes(key), content, hashlib.sha256).hexdigest()
 
 
 class Checkpoint:
@@ -213,7 +209,7 @@ class Checkpoint:
             with self._errors(), self._transaction():
                 self._database.executemany("INSERT INTO run VALUES (?, ?)", expected.items())
                 if self._own is not None:
-                    held = b"".join(map(_words, self._own))
+                    held = b"".join(map(keys.as_bytes, self._own))
                     self._database.execute("INSERT INTO keys VALUES (?)", [held])
         self.begun, self.run = True, json.dumps(expected, sort_keys=True)
 

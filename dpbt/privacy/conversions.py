@@ -19,7 +19,7 @@ from msgspec import Meta
 from numpy.typing import ArrayLike
 
 from dpbt.common.formats import Count
-from dpbt.common.validate import positive, shown
+from dpbt.common.validate import positive, within
 
 if TYPE_CHECKING:
     from dpbt.privacy.accounting import Ledger
@@ -91,35 +91,27 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if rho == 0 or math.isinf(rho):
         return rho
 
-    value, _ = _over_orders(lambda alpha, offset: -alpha * rho - offset, np.log([delta]))
-    return max(-float(value), 0.0)
+    below = -math.log(delta)
+    best, _ = _bisected(lambda x: rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= below, *_ORDERS)
+    return max(float((1 + np.exp(best)) * rho + _offset(best, below)), 0.0)
 
 
-def _over_orders(
-    value: Callable[[np.ndarray, np.ndarray], np.ndarray], log_delta: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(f64[...], f64[...]): the largest value over Renyi orders alpha > 1, and its order.
+_ORDERS = -25.0, 25.0, 80
+"""Where log(alpha - 1) of the best order is sought, and in how many steps."""
+
+
+def _offset(x: Any, below: Any) -> Any:
+    """c(alpha), where alpha rho + c(alpha) is the epsilon of rho by the order alpha = 1 + e^x.
+
+    Its slope over alpha is (log alpha - below) / (alpha - 1)^2. So the order is best for
+    rho = (below - log alpha) / (alpha - 1)^2, and falls with rho.
 
     Args:
-        value: of (alpha, c(alpha)), where the epsilon of rho by one order is alpha rho + c(alpha).
-        log_delta: f64[..., 1].
+        x: log(alpha - 1).
+        below: -log(delta).
     """
-
-    def of(log_excess: np.ndarray) -> np.ndarray:
-        excess = np.exp(log_excess)
-        alpha = 1 + excess
-        return value(alpha, np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / excess)
-
-    low, high = np.full(log_delta.shape, -25.0), np.full(log_delta.shape, 25.0)
-    for _ in range(12):
-        grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
-        best = np.argmax(of(grid), axis=-1)[..., None]
-        low = np.take_along_axis(grid, np.maximum(best - 1, 0), -1)
-        high = np.take_along_axis(grid, np.minimum(best + 1, 32), -1)
-    grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
-    values = of(grid)
-    best = np.argmax(values, axis=-1)[..., None]
-    return values.max(axis=-1), 1 + np.exp(np.take_along_axis(grid, best, -1))[..., 0]
+    log_alpha = np.log1p(np.exp(x))
+    return x - log_alpha + (below - log_alpha) * np.exp(-x)
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> np.ndarray:
@@ -210,18 +202,22 @@ def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
 def best_order(epsilon: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """(rho f64[...], alpha f64[...]): as `zcdp_rho`, and the Renyi order whose bound it is.
 
-    epsilon(rho) is the least of alpha rho + c(alpha) over orders alpha > 1, so the largest rho is
-    the largest of (epsilon - c(alpha)) / alpha. Every order gives a bound that holds, so the search
-    need not be exact, and the last factor is for rounding alone.
+    Every order gives a bound that holds, rho = (epsilon - c(alpha)) / alpha, so the search need not
+    be exact, and the last factor is for rounding alone.
     """
     epsilon, delta = np.broadcast_arrays(
         positive("epsilon", epsilon), positive("delta", delta, below=1)
     )
-    finite = np.where(np.isfinite(epsilon), epsilon, 1.0)[..., None]
-    largest, alpha = _over_orders(
-        lambda alpha, offset: (finite - offset) / alpha, np.log(delta)[..., None]
-    )
-    rho = np.maximum(largest, 0.0) * (1 - 1e-11)
+    finite, below = np.where(np.isfinite(epsilon), epsilon, 1.0), -np.log(delta)
+
+    def dear(x: np.ndarray) -> np.ndarray:
+        """Whether the rho that an order is best for costs more than epsilon."""
+        rho = (below - np.log1p(np.exp(x))) * np.exp(-2 * x)
+        return (1 + np.exp(x)) * rho + _offset(x, below) > finite
+
+    best, _ = _bisected(dear, *_ORDERS)
+    alpha, offset = 1 + np.exp(best), _offset(best, below)
+    rho = np.maximum((finite - offset) / alpha, 0.0) * (1 - 1e-11)
     return np.where(np.isfinite(epsilon), rho, epsilon), alpha
 
 
@@ -261,9 +257,6 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 MIN_GAMMA = 1e-4
 """The smallest gamma: K is above 30 / gamma with probability below 1e-12."""
-
-_MIN_ETA = -0.9
-_MAX_ETA = 100.0
 
 
 class RunCount(NamedTuple):
@@ -308,13 +301,9 @@ def run_count(mean: float, eta: float = 0.0) -> RunCount:
         ValueError: for numbers outside these ranges. Also if gamma would be below `MIN_GAMMA`, as
             K could then be too many.
     """
-    mean = float(positive("mean", mean, finite=True))
-    if mean < 1:
-        raise ValueError(f"mean must be at least 1, got {mean:g}")
-    if not isinstance(eta, int | float) or not _MIN_ETA <= eta <= _MAX_ETA:
-        raise ValueError(f"eta must be in {_MIN_ETA:g}..{_MAX_ETA:g}, got {shown(eta)}")
+    mean, eta = float(within("mean", mean, "[1, inf)")), float(within("eta", eta, "[-0.9, 100]"))
     if mean == 1:
-        return RunCount(1.0, float(eta))
+        return RunCount(1.0, eta)
     if RunCount(MIN_GAMMA, eta).mean < mean:
         most = RunCount(MIN_GAMMA, eta).mean
         raise ValueError(
@@ -324,7 +313,7 @@ def run_count(mean: float, eta: float = 0.0) -> RunCount:
     _, high = _bisected(
         lambda log: RunCount(math.exp(log), eta).mean >= mean, math.log(MIN_GAMMA), 0.0, 80
     )
-    return RunCount(math.exp(high), float(eta))
+    return RunCount(math.exp(high), eta)
 
 
 def best_pure_epsilon(epsilon: float, count: RunCount) -> float:

@@ -337,12 +337,5 @@ def test_a_filter_prints_what_was_spent_and_what_is_left():
     budget = dpbt.Filter(1.0, rows=ROWS, max_rows_per_user=3, relation="replace_one")
     recipe = made("rf_l", epsilon=0.25, max_rows_per_user=3, relation="replace_one")
     budget.take(recipe)
-    printed = str(budget)
-    for words in (
-        r"^filter: epsilon = 1 and delta = 0 for all releases together, under replace_one\n",
-        r"\ntable: 1000 rows\n",
-        rf"1 +{recipe.name} +0\.25 +25\.00%",
-        r"\(left\) +0\.75 +75\.00%",
-        "up to 3",
-    ):
-        assert re.search(words, printed)
+    words = rf"(?s)epsilon = 1 .* 1 +{recipe.name} +0\.25 +25\.00%\n\(left\) +0\.75 .*up to 3"
+    assert re.search(words, str(budget))

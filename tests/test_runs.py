@@ -31,13 +31,11 @@ def probabilities(count, most=4000):
 
 
 @laws
-def test_mean_and_slope_are_those_of_the_law(count):
+def test_the_mean_is_that_of_the_law(count):
     pmf = probabilities(count)
     k = np.arange(1, len(pmf) + 1)
     assert np.sum(k * pmf) == pytest.approx(count.mean, rel=1e-6)
     for above in (0.0, 0.01, 0.3, 0.99):
-        exact = np.sum(k * pmf * (1 - above) ** (k - 1))
-        assert count.slope(above) == pytest.approx(exact, rel=1e-6)
         assert tuned.generating(count, 1 - above) == pytest.approx(
             np.sum(pmf * (1 - above) ** k), rel=1e-6
         )

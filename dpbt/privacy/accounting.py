@@ -230,7 +230,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
 
         return total("epsilon"), total("rho"), math.sqrt(total("mu", 2))
 
-    def _bits(self) -> tuple[float, float]:
+    def bits(self) -> tuple[float, float]:
         """(G, t) of all lines, or of one run."""
         gap = math.fsum(each.gap for each in self._paid)
         return gap, min(1.0, math.fsum(each.tail for each in self._paid))
@@ -268,7 +268,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def sampler_epsilon(self) -> float:
         """What finite bits add to epsilon: 2 G; for a choice 2 H (T5)."""
-        gap, tail = self._bits()
+        gap, tail = self.bits()
         if self.choice is None:
             return 2 * gap
         gamma, eta = self.choice.law
@@ -279,7 +279,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def _sampler_delta(self, epsilon: float) -> float:
         """What finite bits, and the number of runs, add to delta if the laws have an epsilon."""
-        tail, count = self._bits()[1], self._law
+        tail, count = self.bits()[1], self._law
         if self.choice is None or (tail == 0 and count.gamma == 1):
             return tail
         both = self.sampler_epsilon

@@ -283,11 +283,6 @@ class RunCount(NamedTuple):
             return (1 / gamma - 1) / -math.log(gamma)
         return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
 
-    def slope(self, above: np.ndarray) -> np.ndarray:
-        """f64[...]: the derivative of E[x^K] at x = 1 - above."""
-        share = self.gamma / (self.gamma + (1 - self.gamma) * np.asarray(above, np.float64))
-        return self.mean * share ** (1 + self.eta)
-
 
 def run_count(mean: float, eta: float = 0.0) -> RunCount:
     """The law of K of a mean and a shape.

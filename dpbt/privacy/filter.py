@@ -123,16 +123,11 @@ class Terms(msgspec.Struct, frozen=True):
                     f"filter have its {name}"
                 )
         self._check_countable(ledger)
-        power = 2 if self.measure == "mu" else 1
-        cost = math.fsum(line.count * getattr(line, self.measure) ** power for line in ledger.lines)
-        gap, tail = (
-            math.fsum(getattr(line, name) for line in ledger.lines) for name in ("gap", "tail")
-        )
-        if self.measure == "epsilon":
-            cost += 2 * gap
+        (epsilon, rho, mu), (gap, tail) = ledger.run(), ledger.bits()
+        cost = epsilon + 2 * gap if self.measure == "epsilon" else mu**2
         if self.measure == "rho":  # at the one order: docs/composition.md, point 4
             order = self.limits.order
-            cost += gap * (2 * order - 1) / (order * (order - 1))
+            cost = rho + gap * (2 * order - 1) / (order * (order - 1))
         return Charge(cost * _ABOVE, gap * _ABOVE, tail * _ABOVE)
 
     def _check_countable(self, ledger: Ledger) -> None:

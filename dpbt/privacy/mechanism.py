@@ -1,7 +1,7 @@
 """Mechanisms and their costs: the types that all private code is written in.
 
-A `Price` turns sensitivity / scale into the `Cost` of one draw. In the other direction, it turns an
-`Allowance`, what a draw may cost, into the noise that the draw needs.
+By its `Price`, a mechanism turns sensitivity / scale into the `Cost` of one draw. In the other
+direction, it turns an `Allowance`, what a draw may cost, into the noise that the draw needs.
 """
 
 from __future__ import annotations
@@ -135,19 +135,6 @@ class Price(NamedTuple):
         """The largest scale of which its sampler's bound is proved; infinite without a bound."""
         return math.inf if self.sampler is None else self.sampler.most
 
-    def cost(self, shift: Numbers) -> Cost:
-        """The cost of one draw."""
-        if self.gaussian:
-            return Cost(np.where(shift > 0, np.inf, 0.0)[()], shift**2 / self.divisor, shift)
-        return Cost(shift, shift**2 / self.divisor, gdp_of_pure(shift))
-
-    def shift(self, allowance: Allowance) -> np.ndarray:
-        """f64[...]: the largest shift whose cost is within the allowance."""
-        pure = allowance.epsilon
-        if self.gaussian:
-            pure = np.where(np.isinf(pure), np.inf, 0.0)
-        return np.maximum(pure, np.sqrt(self.divisor * allowance.rho))
-
 
 PURE = Price("range")
 """epsilon = shift, and rho = epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""
@@ -242,7 +229,13 @@ class Mechanism(NamedTuple):
             sensitivity: at least 0, in the norm of the price.
             scale: the noise, at least 0; a private value without noise has an infinite cost.
         """
-        return self.price.cost(shift(sensitivity, scale))
+        sensitivity, scale = np.asarray(sensitivity, np.float64), np.asarray(scale, np.float64)
+        noisy = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
+        shift = np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
+        rho = shift**2 / self.price.divisor
+        if self.price.gaussian:
+            return Cost(np.where(shift > 0, np.inf, 0.0)[()], rho, shift)
+        return Cost(shift, rho, gdp_of_pure(shift))
 
     def bound(self, sensitivity: Sensitivity) -> Numbers:
         """The sensitivity in the norm that prices this mechanism.
@@ -266,14 +259,11 @@ class Mechanism(NamedTuple):
         Args:
             allowance: of one draw.
         """
-        return quotient_up(ROUNDING, self.price.shift(allowance))
-
-
-def shift(sensitivity: Numbers, scale: Numbers) -> Numbers:
-    """f64[...]: sensitivity / scale; 0 for a sensitivity of 0, infinite without noise."""
-    sensitivity, scale = np.asarray(sensitivity, np.float64), np.asarray(scale, np.float64)
-    noisy = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
-    return np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
+        pure = allowance.epsilon
+        if self.price.gaussian:
+            pure = np.where(np.isinf(pure), np.inf, 0.0)
+        shift = np.maximum(pure, np.sqrt(self.price.divisor * allowance.rho))
+        return quotient_up(ROUNDING, shift)
 
 
 ROUNDING = 1 + 2.0**-22

@@ -36,6 +36,8 @@ from dpbt.privacy.conversions import RunCount as RunCount
 from dpbt.privacy.conversions import advanced_each as advanced_each
 from dpbt.privacy.conversions import best_gdp_epsilon as best_gdp_epsilon
 from dpbt.privacy.conversions import best_order as best_order
+from dpbt.privacy.conversions import best_pure_epsilon as best_pure_epsilon
+from dpbt.privacy.conversions import best_zcdp_epsilon as best_zcdp_epsilon
 from dpbt.privacy.conversions import choice_of as choice_of
 from dpbt.privacy.conversions import gdp_epsilon as gdp_epsilon
 from dpbt.privacy.conversions import gdp_mu as gdp_mu
@@ -238,7 +240,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def pure_epsilon(self) -> float:
         """The sum over lines of count times epsilon; 2 + eta times that of one run (T1)."""
-        return conversions.best_pure_epsilon(self.run()[0], self._law)
+        return best_pure_epsilon(self.run()[0], self._law)
 
     @property
     def rho(self) -> float:
@@ -328,7 +330,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
                 [(line.count, line.epsilon) for line in self.lines], delta
             )
         if accountant == "zcdp":
-            return conversions.best_zcdp_epsilon(rho, delta, self._law)
+            return best_zcdp_epsilon(rho, delta, self._law)
         if self.choice is not None and not self.gaussian:
             return math.inf
         return best_gdp_epsilon(mu, delta, self._law)

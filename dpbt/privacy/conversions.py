@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,9 +20,6 @@ from numpy.typing import ArrayLike
 
 from dpbt.common.formats import Count
 from dpbt.common.validate import positive, within
-
-if TYPE_CHECKING:
-    from dpbt.privacy.accounting import Ledger
 
 Cost = Annotated[float, Meta(ge=0)]
 """A number of at least 0, which may be infinite; files then have the word "inf"."""
@@ -426,12 +423,12 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def choice_of(
-    books: Sequence[Ledger], count: RunCount, score: str, candidates: int, *, disjoint: bool
+    books: Sequence[Any], count: RunCount, score: str, candidates: int, *, disjoint: bool
 ) -> Choice:
     """The choice among candidates whose fits have these ledgers.
 
     Args:
-        books: one ledger for each distinct candidate.
+        books: one `accounting.Ledger` for each distinct candidate.
         count: the law of the number of runs.
         score: the name of the score.
         candidates: how many there are.

@@ -266,7 +266,8 @@ def _behind(pair: Array | Scores, scale: Numbers) -> tuple[Array, Array]:
     first, so that large scores keep the digits that tell them apart. Use it within
     `variates.double_precision`.
     """
-    scores = sum(map(variates.double, pair if isinstance(pair, Scores) else (pair,)))
+    high, low = pair if isinstance(pair, Scores) else (pair, 0)
+    scores = variates.double(high) + variates.double(low)
     if scores.shape[-1] > MAX_CANDIDATES:
         raise ValueError(
             f"a selection has at most {MAX_CANDIDATES} candidates, got {scores.shape[-1]}"

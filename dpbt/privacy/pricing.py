@@ -162,13 +162,9 @@ def line_of(
     price = mechanism.price
     if moved is None and price.reads_rows:
         raise ValueError(f"moved of the draw {site!r} must say how many of its outputs a row moves")
+    given = {"pays": pays, "times": times, "moved": 1 if moved is None else moved}
     pays, times, outputs = (
-        whole(f"{name} of the draw {site!r}", value, 2**62)
-        for name, value in (
-            ("pays", pays),
-            ("times", times),
-            ("moved", 1 if moved is None else moved),
-        )
+        whole(f"{name} of the draw {site!r}", value, 2**62) for name, value in given.items()
     )
     of_all = people * float(within(f"sensitivity of the draw {site!r}", sensitivity, "[0, 1e100]"))
     scale = float(within(f"scale of the draw {site!r}", scale, "[0, inf]"))
@@ -177,16 +173,15 @@ def line_of(
             f"sensitivity of the draw {site!r} must be 0, because {mechanism.name} draws never "
             f"read the rows, got {of_all:g}"
         )
-    cost = map(float, mechanism.cost(of_all, scale))
-    gap, tail = 0.0, 0.0
+    cost, gap, tail = mechanism.cost(of_all, scale), 0.0, 0.0
     if price.sampler is not None and moved is not None:
         apart = of_all / scale if scale > 0 else 0.0  # no sampler runs without noise
         gap, tail = price.sampler.bits(apart, outputs * people)
-    return Line(
-        *(site, mechanism.name, releases, of_all, scale, theorem, pays, times),
-        *(None if moved is None else outputs * people, unit, *cost, price.gaussian),
-        *(gap * times, float(tail) * times, price.sampler is not None),
-    )
+    words = site, mechanism.name, releases, of_all, scale, theorem
+    counts = pays, times, None if moved is None else outputs * people, unit
+    costs = float(cost.epsilon), float(cost.rho), float(cost.mu), price.gaussian
+    bits = gap * times, float(tail) * times, price.sampler is not None
+    return Line(*words, *counts, *costs, *bits)
 
 
 def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:

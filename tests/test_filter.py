@@ -337,5 +337,5 @@ def test_a_filter_prints_what_was_spent_and_what_is_left():
     budget = dpbt.Filter(1.0, rows=ROWS, max_rows_per_user=3, relation="replace_one")
     recipe = made("rf_l", epsilon=0.25, max_rows_per_user=3, relation="replace_one")
     budget.take(recipe)
-    words = rf"(?s)epsilon = 1 .* 1 +{recipe.name} +0\.25 +25\.00%\n\(left\) +0\.75 .*up to 3"
+    words = rf"(?s)epsilon = 1 .*\n1 +{recipe.name} +0\.25 +25\.00%\n\(left\) +0\.75 .*up to 3"
     assert re.search(words, str(budget))

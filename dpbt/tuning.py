@@ -186,7 +186,7 @@ def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     rows = Table(jnp.zeros((1, 1), jnp.uint8), nobody, nobody)
     view = View(rows, jnp.zeros(1, jnp.float32), params, first.public())
     spec = boundary.describe(programs[0], view)[SITE]
-    line = pricing.line_of(spec, params.noise, first.max_rows_per_user)
+    line = pricing.line(spec, params.noise, first.max_rows_per_user)
     return Plan(choice, score, params, line, programs)
 
 

@@ -28,7 +28,6 @@ def little_endian(text):
     return np.frombuffer(bytes.fromhex(text), "<u4").astype(np.uint32)
 
 
-ONE = "00" * 31 + "01"
 VECTORS = {
     "section 2.3.2": (
         "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
@@ -36,19 +35,5 @@ VECTORS = {
         "000000090000004a00000000",
         "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
         "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e",
-    ),
-    "A.1 #3": (
-        ONE,
-        1,
-        "00" * 12,
-        "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"
-        "8eca00bbb4a73bdad192b5c42f73f2fd4e273644c8b36125a64addeb006c13a0",
-    ),
-    "A.1 #5": (
-        "00" * 32,
-        0,
-        "00" * 11 + "02",
-        "c2c64d378cd536374ae204b9ef933fcd1a8b2288b3dfa49672ab765b54ee27c7"
-        "8a970e0e955c14f3a88e741b97c286f75f8fc299e8148362fa198a39531bed6d",
     ),
 }

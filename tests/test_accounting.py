@@ -20,7 +20,6 @@ from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting, boundary, pricing
 from tests.filters import book, line
-from tests.noise import scales
 
 
 def test_sequential_composition():
@@ -61,27 +60,6 @@ def test_rho_of_a_request_is_the_largest(epsilon, delta):
     assert accounting.zcdp_epsilon(rho * (1 + 1e-6) + 1e-15, delta) > epsilon * (1 - 1e-9)
 
 
-def test_rho_of_many_requests_is_that_of_each():
-    epsilon, delta = np.array([[0.1], [2.0], [np.inf]]), np.array([1e-9, 1e-5])
-    together = accounting.zcdp_rho(epsilon, delta)
-    assert together.shape == (3, 2)
-    for place in np.ndindex(2, 2):
-        alone = accounting.zcdp_rho(epsilon[place[0], 0], delta[place[1]])
-        assert together[place] == pytest.approx(float(alone), rel=1e-10)
-    assert np.all(np.isinf(together[2]))
-
-
-@given(mu=st.floats(1e-3, 20), delta=st.floats(1e-12, 0.3))
-def test_epsilon_of_mu_is_the_least_of_its_delta(mu, delta):
-    epsilon = accounting.gdp_epsilon(mu, delta)
-    assert accounting.gaussian_delta(epsilon, mu) <= delta * (1 + 1e-9)
-    if epsilon > 0:
-        assert accounting.gaussian_delta(epsilon * (1 - 1e-6), mu) > delta * (1 - 1e-9)
-        assert accounting.gdp_mu(epsilon, delta) == pytest.approx(mu, rel=1e-5)
-    else:
-        assert accounting.gaussian_delta(0.0, mu) <= delta
-
-
 def test_gdp_of_pure_draws_is_above_what_they_compose_to():
     """Randomised responses are the worst pure mechanisms; their composition is known exactly."""
     for epsilon, count in ((0.1, 50), (1.0, 3)):
@@ -109,13 +87,6 @@ def test_approximate_budgets_add_up_to_the_request(epsilon, delta):
         assert words in str(ledger)
 
 
-def test_approximate_budgets_buy_less_noise_for_many_rounds():
-    pure = recipes.bdpe(epsilon=1.0, rows=500, rounds=50)
-    approximate = recipes.bdpe(epsilon=1.0, delta=1e-6, rows=500, rounds=50)
-    assert scales(approximate)["leaf"] < scales(pure)["leaf"] / 2
-    assert approximate.params.noise["split"] < pure.params.noise["split"] / 3
-
-
 def test_delta_is_checked():
     for delta in (-0.1, 1.0, [0.0, 1e-6], math.nan):
         with pytest.raises(ValueError, match="delta must be"):
@@ -133,12 +104,6 @@ def test_conversions_refuse_numbers_out_of_their_range():
         for total in (-1.0, math.nan):
             with pytest.raises(ValueError, match=r"(rho|mu|epsilon) must be"):
                 convert(total, 0.1)
-
-
-def test_a_ledger_explains_its_columns_and_units():
-    printed = str(dpbt.ledger(recipes.bdpe(epsilon=1.0, rows=50)))
-    for words in ("1/127 row is the step", "a row is the largest weight", "count:"):
-        assert words in printed
 
 
 def test_a_model_has_the_ledger_of_its_recipe():
@@ -178,9 +143,9 @@ def test_costs_that_a_file_states_are_not_believed():
         entry.update(epsilon=1e-4, rho=1e-9, mu=1e-4)
     lied = accounting.from_json(content)
     assert lied.epsilon < 0.01
-    assert pricing.priced_anew(lied) == told
+    assert pricing.priced(lied) == told
     silent = accounting.to_json(told)
     silent["lines"][0]["scale"] = 0.0
-    assert pricing.priced_anew(accounting.from_json(silent)).epsilon == math.inf
+    assert pricing.priced(accounting.from_json(silent)).epsilon == math.inf
     both = accounting.composed([lied, lied])
-    assert pricing.priced_anew(both).epsilon == pytest.approx(2 * told.epsilon)
+    assert pricing.priced(both).epsilon == pytest.approx(2 * told.epsilon)

@@ -11,7 +11,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common.types import GRID, Noise, Prologue, View
 from dpbt.privacy import boundary, mechanisms, pricing, totals
-from dpbt.privacy.mechanisms.additive import SATURATION
+from dpbt.privacy.mechanisms import SATURATION
 
 KEY, PUBLIC = jax.random.key(3), jax.random.key(6)
 

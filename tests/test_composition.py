@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import recipes, tuning
 from dpbt.data.domains import Numeric
-from dpbt.privacy import accounting
-from dpbt.release import statement as statements
+from dpbt.privacy import accounting, pricing
 from tests.filters import book, line, made
 
 PAGE = Path(__file__).parent.parent / "docs" / "composition.md"
@@ -134,8 +133,8 @@ def test_a_statement_of_a_sum_is_about_all_releases():
     assert text.startswith("Privacy statement: 2 releases together")
     assert f"epsilon = {(one + two).epsilon:.6g} and" in text
     assert "at most 50 rows in release 1, 80 rows in release 2" in text
-    apart = [statements.for_people(each, 3) for each in (one, two)]
-    assert statements.for_people(one + two, 3).lines == sum(apart).lines
+    apart = [pricing.priced(each, 3) for each in (one, two)]
+    assert pricing.priced(one + two, 3).lines == sum(apart).lines
 
 
 def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():

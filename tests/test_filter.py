@@ -13,7 +13,8 @@ from msgspec import structs
 
 import dpbt
 from dpbt import recipes
-from dpbt.privacy import accounting, charges, mechanisms, pricing
+from dpbt.privacy import accounting, mechanisms, pricing
+from dpbt.privacy import filter as filters
 from tests.filters import DOMAIN, POOL, RECIPES, ROWS, book, filter_of, line, made, pooled
 
 # What a filter takes and refuses.
@@ -91,7 +92,7 @@ def test_the_boundary_is_exact():
     budget, quiet = filter_of("epsilon", 1.0), book(line(0.5))
 
     def pay(cost):
-        budget._pay("x", charges.Charge(cost, 0.0, 0.0), quiet)
+        budget._pay("x", filters.Charge(cost, 0.0, 0.0), quiet, None, None)
 
     tenth = 0.1  # ten of this float are above 1
     for _ in range(9):
@@ -112,10 +113,10 @@ def test_costs_are_rounded_up():
     assert Fraction(charge.cost) > 7 * Fraction(line(third).epsilon)
     assert charge.cost == pytest.approx(7 * third, rel=1e-14)
     # The float 0.1 is above a tenth, and the float 0.3 below three of them.
-    assert charges.float_above(Fraction(1, 10)) == 0.1
-    assert charges.float_below(Fraction(1, 10)) == math.nextafter(0.1, 0)
-    assert charges.float_above(Fraction(3, 10)) == math.nextafter(0.3, 1)
-    assert charges.float_below(Fraction(3, 10)) == 0.3
+    assert filters.float_above(Fraction(1, 10)) == 0.1
+    assert filters.float_below(Fraction(1, 10)) == math.nextafter(0.1, 0)
+    assert filters.float_above(Fraction(3, 10)) == math.nextafter(0.3, 1)
+    assert filters.float_below(Fraction(3, 10)) == 0.3
 
 
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])
@@ -151,7 +152,7 @@ def test_finite_bits_are_paid_for():
     ):
         budget = filter_of(measure)
         with pytest.raises(ValueError, match="finite bits"):
-            budget._pay("x", charges.Charge(1e-9, gap, tail), quiet)
+            budget._pay("x", filters.Charge(1e-9, gap, tail), quiet, None, None)
         assert budget.spent == 0
 
 
@@ -188,7 +189,7 @@ def test_whatever_is_taken_the_joint_ledger_is_within_the_filter(measure):
     assert joint.delta == budget.terms.delta
     assert len(joint.parts) == taken > 3
     assert joint.epsilon <= budget.terms.epsilon
-    assert joint.sampler_delta <= (budget.terms.delta or charges.PURE_TAIL)
+    assert joint.sampler_delta <= (budget.terms.delta or filters.PURE_TAIL)
     assert budget.spent <= budget.budget
 
 
@@ -336,12 +337,5 @@ def test_a_filter_prints_what_was_spent_and_what_is_left():
     budget = dpbt.Filter(1.0, rows=ROWS, max_rows_per_user=3, relation="replace_one")
     recipe = made("rf_l", epsilon=0.25, max_rows_per_user=3, relation="replace_one")
     budget.take(recipe)
-    printed = str(budget)
-    for words in (
-        r"^filter: epsilon = 1 and delta = 0 for all releases together, under replace_one\n",
-        r"\ntable: 1000 rows\n",
-        rf"1 +{recipe.name} +0\.25 +25\.00%",
-        r"\(left\) +0\.75 +75\.00%",
-        "up to 3",
-    ):
-        assert re.search(words, printed)
+    words = rf"(?s)epsilon = 1 .*\n1 +{recipe.name} +0\.25 +25\.00%\n\(left\) +0\.75 .*up to 3"
+    assert re.search(words, str(budget))

@@ -39,7 +39,6 @@ def given(tmp_path_factory):
         chunked=convert.convert_columns(DOMAIN, bins, labels, folder / "chunks"),
         recipe=recipe,
         auto=recipes.oblivious_boost(epsilon=1.0, rows=40, domain=DOMAIN, rounds=2),
-        forest=recipes.random_forest(epsilon=1.0, rows=40, rounds=1, depth=1),
         transcript=dpbt.boost(KEYS[0], table, recipe).transcript,
         near=audit.neighbours(table, "add_remove"),
         sweep=plan.Sweep("s", recipes.bdpe, {"epsilon": 1.0, "rounds": 1}),
@@ -52,9 +51,7 @@ KEY, PUBLIC = KEYS
 ENTRIES = {
     "fit": lambda on: dpbt.fit(KEY, on.table, on.auto, PUBLIC),
     "boost": lambda on: dpbt.boost(KEY, on.table, on.auto, PUBLIC),
-    "boost under jit": lambda on: jax.jit(dpbt.boost)(KEY, on.table, on.auto, PUBLIC),
     "replay": lambda on: dpbt.replay(on.transcript, on.table, on.recipe),
-    "fit of a forest": lambda on: dpbt.fit(KEY, on.table, on.forest, PUBLIC),
     "fit in blocks": lambda on: dpbt.fit(KEY, on.chunked, on.auto, PUBLIC),
     "filter": lambda on: dpbt.fit(KEY, on.table, on.auto, PUBLIC, filter=on.budget),
     "filter in blocks": lambda on: dpbt.fit(KEY, on.chunked, on.recipe, filter=on.budget),
@@ -88,24 +85,6 @@ def test_no_entry_runs_under_other_flags(given, name):
 def same(one, other):
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["fit", "fit of a forest", "filter in blocks"])
-def test_a_context_without_the_flag_gives_the_run_without_it(given, name):
-    """Threads too, which have the flag of the process and not that of the context."""
-    given.budget = dpbt.Filter(9.0, rows=40)
-    without = ENTRIES[name](given)
-    given.budget = dpbt.Filter(9.0, rows=40)
-    jax.clear_caches()
-    jax.config.update("jax_enable_x64", True)
-    try:
-        with jax.enable_x64(False):
-            within = ENTRIES[name](given)
-    finally:
-        jax.config.update("jax_enable_x64", False)
-    assert same(without.transcript, within.transcript)
-    assert same(without.hypotheses, within.hypotheses)
 
 
 @pytest.mark.parametrize("name", ["auto", "bdpe", "halfspace_boost", "rf_e"])

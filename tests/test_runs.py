@@ -9,7 +9,7 @@ from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
-from dpbt.privacy import accounting
+from dpbt.privacy import accounting, conversions
 from dpbt.privacy.accounting import RunCount
 from dpbt.training import runs
 from tests import tuned
@@ -31,13 +31,11 @@ def probabilities(count, most=4000):
 
 
 @laws
-def test_mean_and_slope_are_those_of_the_law(count):
+def test_the_mean_is_that_of_the_law(count):
     pmf = probabilities(count)
     k = np.arange(1, len(pmf) + 1)
     assert np.sum(k * pmf) == pytest.approx(count.mean, rel=1e-6)
     for above in (0.0, 0.01, 0.3, 0.99):
-        exact = np.sum(k * pmf * (1 - above) ** (k - 1))
-        assert count.slope(above) == pytest.approx(exact, rel=1e-6)
         assert tuned.generating(count, 1 - above) == pytest.approx(
             np.sum(pmf * (1 - above) ** k), rel=1e-6
         )
@@ -102,14 +100,14 @@ def largest_loss(of_count, epsilon):
 def test_the_pure_bound_holds_and_is_attained_nearly(eta):
     count, epsilon = RunCount(1e-4, eta), 0.5
     found = largest_loss(lambda x: tuned.generating(count, x), epsilon)
-    bound = accounting.best_pure_epsilon(epsilon, count)
+    bound = conversions.best_pure_epsilon(epsilon, count)
     assert 0.96 * bound <= found <= bound + 1e-6
 
 
 def test_planted_numbers_of_runs_are_caught():
     """K fixed, K truncated, and K in full batches instead of a random number of runs."""
     epsilon, count = 0.5, RunCount(1e-3, 0.0)
-    bound = accounting.best_pure_epsilon(epsilon, count)
+    bound = conversions.best_pure_epsilon(epsilon, count)
     pmf = probabilities(count)
     k = np.arange(1, len(pmf) + 1)[:, None]
 
@@ -142,7 +140,7 @@ def test_the_gaussian_bound_holds_and_renyi_is_never_better(count, mu):
         ]
         for first, second in (laws, laws[::-1]):
             assert np.sum(np.maximum(first - math.exp(epsilon) * second, 0)) <= delta
-    assert epsilon <= accounting.best_zcdp_epsilon(mu**2 / 2, delta, count) + 1e-6
+    assert epsilon <= conversions.best_zcdp_epsilon(mu**2 / 2, delta, count) + 1e-6
 
 
 @pytest.mark.parametrize(("mean", "eta"), [(10.0, 0.0), (4.0, 1.0), (3.0, 3.0)])
@@ -151,5 +149,5 @@ def test_renyi_agrees_with_dp_accounting(mean, eta):
     accountant = RdpAccountant(orders=(1 + np.geomspace(1e-2, 200, 900)).tolist())
     accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1 / mu), mean, eta))
     theirs = accountant.get_epsilon(delta)
-    ours = accounting.best_zcdp_epsilon(mu**2 / 2, delta, count)
+    ours = conversions.best_zcdp_epsilon(mu**2 / 2, delta, count)
     assert theirs * 0.98 <= ours <= theirs * (1 + 1e-4)

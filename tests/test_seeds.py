@@ -1,4 +1,4 @@
-"""Seeds of estimators and commands, and what the owner of the rows sees of a fit."""
+"""Seeds of estimators: other rows have other noise."""
 
 import warnings
 from typing import NamedTuple
@@ -54,13 +54,3 @@ def noise_of(estimator, given) -> Keys:
         with pytest.raises(InterruptedError):
             estimator.fit(*given)
     return used[0]
-
-
-def test_the_owner_sees_how_the_declaration_reads_the_rows(rows):
-    X, y = rows
-    X, y = X.copy(), y.astype(object)
-    X[:7, 0], X[:, 1], y[3:5] = np.nan, 0.55, 2
-    report = boosting(max_weight=2).fit(X, y, ["?"] * 26 + [1.0] * 24).owner_report_
-    assert dict(report.unread) == {"x0": 7, "x1": 0, "y": 2, "sample_weight": 26}
-    assert report.doubtful == ("x1", "sample_weight")
-    assert "50" not in repr(report)

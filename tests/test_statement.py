@@ -13,7 +13,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common.types import ADD_REMOVE
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.privacy import accounting, mechanisms
+from dpbt.privacy import accounting, mechanisms, pricing
 from dpbt.release import statement as statements
 from tests import tables
 
@@ -22,7 +22,7 @@ DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
 def book(mechanism, sensitivity, scale, delta=0.0, times=1):
     words = "x", mechanism, "counts", sensitivity, scale, "none"
-    line = accounting.line_of(*words, times=times, moved=1)
+    line = pricing.line_of(*words, times=times, moved=1)
     return accounting.Ledger(ADD_REMOVE, (structs.replace(line, gap=0.0, tail=0.0),), delta)
 
 
@@ -127,10 +127,10 @@ def test_people_with_several_rows_are_paid_for_draw_by_draw(name):
 def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
     recipe = recipe_for()
     ledger = dpbt.ledger(recipe)
-    for k in (1, 7):
-        again = statements.for_people(ledger, k)
+    for k in (1, 2, 7):
+        again = pricing.priced(ledger, k)
         assert again.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
-        back = statements.for_people(again, 1)
+        back = pricing.priced(again, 1)
         assert str(back) == str(ledger)
     text = dpbt.statement(recipe, max_rows_per_user=3)
     assert "epsilon = 3 and delta" in text
@@ -141,7 +141,7 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
 def test_gaussian_draws_are_never_scaled_after_composition():
     """k mu, and not k times the epsilon of mu, nor that of delta."""
     ledger = dpbt.ledger(PEOPLE["forest-gdp"]())
-    again = statements.for_people(ledger, 4)
+    again = pricing.priced(ledger, 4)
     assert again.mu == pytest.approx(4 * ledger.mu)
     left = (1e-6 - again.sampler_delta) * math.exp(-again.sampler_epsilon / 2)
     exact = accounting.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon

@@ -322,19 +322,25 @@ def _sampled(ask: DrawSpec, root: Array) -> Array:
     return ask.mechanism.sample(site_key(root, ask.site), ask.value, ask.scale)
 
 
+def _asked(program: Program, release: Mapping[str, Array], view: View) -> dict[str, DrawSpec]:
+    """What each draw asks for, with recorded outputs where there are some, and zeros elsewhere."""
+    asked: dict[str, DrawSpec] = {}
+
+    def answer(ask: DrawSpec) -> Array:
+        asked[ask.site] = ask
+        return release.get(ask.site, ask.zeros)
+
+    run(program, answer, view)
+    return asked
+
+
 def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSpec]:
     """Run the program on recorded outputs, and return what each draw asked for on this view.
 
     Raises:
         ValueError: if the recorded release and the program do not have the same sites.
     """
-    sites: dict[str, DrawSpec] = {}
-
-    def answer(ask: DrawSpec) -> Array:
-        sites[ask.site] = ask
-        return release.get(ask.site, ask.zeros)
-
-    run(program, answer, view)
+    sites = _asked(program, release, view)
     if set(sites) != set(release):
         raise ValueError(
             f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"
@@ -368,20 +374,17 @@ def describe(
 
     All of it follows from what is public and from the release, so one absent row does for the rows.
     """
-    specs: dict[str, DrawSpec] = {}
-    recorded = release or {}
 
-    def answer(ask: DrawSpec) -> Array:
-        shapes = jax.eval_shape(lambda: ask.parts)
-        scale, most = (
-            number if stated(number) else jnp.asarray(number, jnp.float32)
-            for number in (ask.scale, ask.most)
-        )
-        specs[ask.site] = dataclasses.replace(ask, parts=shapes, scale=scale, most=most)
-        return recorded.get(ask.site, ask.zeros)
+    def described(ask: DrawSpec) -> DrawSpec:
+        numbers = {name: getattr(ask, name) for name in ("scale", "most")}
+        known = {
+            name: number if stated(number) else jnp.asarray(number, jnp.float32)
+            for name, number in numbers.items()
+        }
+        return dataclasses.replace(ask, parts=jax.eval_shape(lambda: ask.parts), **known)
 
-    run(program, answer, view)
-    return specs
+    asked = _asked(program, release or {}, view)
+    return {site: described(ask) for site, ask in asked.items()}
 
 
 def public_draws(program: Program, public_key: Array, view: View) -> Release:
@@ -476,19 +479,12 @@ def weak_learner(
         traits: the other fields of `Traits` by name, such as `coupled` and `unprotected`.
 
     Raises:
-        ValueError: for an epilogue without hypotheses that can be scaled, for fractions that are no
-            numbers above 0 or add up to more than 1, and as `code_tag`.
+        ValueError: for an epilogue without hypotheses that can be scaled, and as `code_tag`.
     """
     if epilogue is not None and hypotheses.scaled is None:
         raise ValueError("an epilogue needs hypotheses that can be scaled: declare scaled=")
-    check_fractions(fractions)
     if tag is None:
-        opening = () if prologue is None else (prologue.program, prologue.intercept)
-        closing = () if epilogue is None else (epilogue.program, epilogue.line)
-        part = hypotheses.partition
-        placing, deriving = ((), ()) if part is None else ((part.place,), (part.structure,))
-        reading = (hypotheses.prepare, hypotheses.predict, hypotheses.bound, *placing)
-        tag = code_tag(program, hypothesis, *reading, *opening, *closing, *deriving)
+        tag = code_tag(program, hypothesis, hypotheses, prologue, epilogue)
     under = None if relation is None else to_relation(relation)
     return WeakLearner(
         program,
@@ -522,12 +518,12 @@ def check_fractions(fractions: Mapping[str, Numbers]) -> None:
         raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")
 
 
-def code_tag(program: Callable[..., object], *parts: Callable[..., object]) -> str:
+def code_tag(program: Callable[..., object], *parts: object) -> str:
     """A tag for a learner that declares none: names, code, defaults and what they close over.
 
     Args:
         program: the program of a round, which names the learner.
-        parts: other functions that the values of its draws follow from.
+        parts: other functions, or tuples of them, that the values of its draws follow from.
 
     Raises:
         ValueError: if the code depends on an object whose content cannot be read. Two learners that

@@ -5,8 +5,17 @@
     model = dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
     print(budget)
 
-What is fitted next, and whether anything is, may follow from the models before. What is added up,
-and why it may be, is in `charges`.
+A *filter* (Rogers et al., 2016) lets releases through while their costs add up to at most a limit
+that was set before the first. Every next release, its cost, and whether there is one, may follow
+from all that was released. Three measures have filters with the same sums as fixed releases have:
+
+- `"epsilon"` of pure differential privacy (Rogers, Roth, Ullman & Vadhan, 2016);
+- `"rho"` of zCDP, whose Renyi divergences add up (Feldman & Zrnic, 2021);
+- `"mu"` of Gaussian differential privacy, whose squares add up (Smith & Thakurta, 2022; Koskela,
+  Tobaben & Honkela, 2023).
+
+docs/composition.md proves all three, with what the finite bits of samplers cost. An epsilon at a
+delta has no such sum.
 
 The file of a filter is a database of SQLite, with its terms and what it paid for. Only its owner
 can read it, and each payment is on the disk before it counts. Its *seal* is the SHA-256 of all of
@@ -17,6 +26,7 @@ import contextlib
 import functools
 import hashlib
 import hmac
+import math
 import os
 import secrets
 import shutil
@@ -27,35 +37,165 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, Literal, NamedTuple, NoReturn, Self
 
 import msgspec
+from msgspec import structs
 
+from dpbt.common import storage
 from dpbt.common.storage import Digits, decode
 from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
 from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import as_path, positive, warn_of_delta, whole, within
+from dpbt.common.validate import as_path, one_of, positive, warn_of_delta, whole, within
 from dpbt.privacy import accounting, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger
-from dpbt.privacy.charges import Charge, Terms, float_above, float_below
 
-_CLOSE = 1e-6
-"""How far below the cost that was asked for a recipe may cost, as a share of it."""
+PURE_TAIL = 1e-9
+"""The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""
 
-_STEPS = 12
-"""Most recipes that are built in search of one of a cost."""
+TAIL_SHARE = 1e-4
+"""The share of delta that is kept for the finite bits of samplers."""
+
+BITS_SHARE = 2e-3
+"""The share of epsilon that a budget of mu keeps for the finite bits of samplers."""
+
+_ABOVE = 1 + 2.0**-49
+"""More than the roundings to float64 of a cost, at most 12 of 2^-53 each."""
 
 
-# What the file of a filter holds.
+class Limits(NamedTuple):
+    """What all releases together may cost; exact numbers.
+
+    Attributes:
+        cost: in the measure.
+        gap: G, half of what finite bits may add to epsilon; infinite where the cost has them.
+        tail: t, what finite bits may add to delta.
+        order: alpha, the Renyi order at which a budget of rho is set; 0 for other measures.
+    """
+
+    cost: Fraction
+    gap: float
+    tail: float
+    order: float = 0.0
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """What one release costs, as `Limits` has it, each number rounded up; a record of the file."""
+
+    cost: storage.Number
+    gap: storage.Number
+    tail: storage.Number
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What a filter is for, as `Filter` has it; fixed for good, and a record of its file."""
+
+    epsilon: storage.Number
+    delta: storage.Fraction
+    rows: storage.Rows
+    relation: Literal["add_remove", "replace_one"]
+    max_rows_per_user: storage.RowsOfPerson
+    measure: Literal["epsilon", "rho", "mu"]
+
+    @property
+    def unit(self) -> str:
+        """The name of what is added up."""
+        return "mu^2" if self.measure == "mu" else self.measure
+
+    @property
+    def limits(self) -> Limits:
+        """What keeps all releases together (epsilon, delta)-DP; raises as `_limits`."""
+        return _limits(self.measure, self.epsilon, self.delta)
+
+    def charge(self, ledger: Ledger) -> Charge:
+        """What a release with this ledger costs.
+
+        Raises:
+            ValueError: for another relation, or another number of rows or of rows a person. In
+                words, for a ledger that has no proved and finite cost in the measure.
+        """
+        for name in ("relation", "rows", "max_rows_per_user"):
+            own, value = getattr(self, name), getattr(ledger, name)
+            value = relation_name(value) if name == "relation" else value
+            if value != own:
+                raise ValueError(
+                    f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
+                    f"filter have its {name}"
+                )
+        self._check_countable(ledger)
+        (epsilon, rho, mu), (gap, tail) = ledger.run(), ledger.bits()
+        cost = epsilon + 2 * gap if self.measure == "epsilon" else mu**2
+        if self.measure == "rho":  # at the one order: docs/composition.md, point 4
+            order = self.limits.order
+            cost = rho + gap * (2 * order - 1) / (order * (order - 1))
+        return Charge(cost * _ABOVE, gap * _ABOVE, tail * _ABOVE)
+
+    def _check_countable(self, ledger: Ledger) -> None:
+        """Refuse a ledger that has no proved and finite cost in the measure, in words."""
+        if ledger.choice is not None:
+            raise ValueError("a filter adds up single releases, and no best of several runs")
+        if ledger.unprotected:
+            raise ValueError(f"the release is UNPROTECTED, so no filter pays: {ledger.unprotected}")
+        bad = [
+            line.site
+            for line in ledger.lines
+            if not (line.exact and math.isfinite(getattr(line, self.measure)))
+            or (self.measure == "mu" and not (line.gaussian or line.mu == 0))
+        ]
+        if bad:
+            raise ValueError(
+                f"the draws {bad} have no proved and finite cost in {MEASURES[self.measure]}: no "
+                "filter pays for draws without noise, or with samplers that state no distance from "
+                "their laws (FLOAT); one of epsilon takes pure draws, one of mu Gaussian draws, "
+                "one of rho both"
+            )
+
+
+@functools.cache
+def _limits(measure: str, epsilon: float, delta: float) -> Limits:
+    """The limits of a filter.
+
+    Raises:
+        ValueError: for another measure than those of `MEASURES`, or a delta that is not its.
+    """
+    one_of("measure", measure, MEASURES)
+    if (measure == "epsilon") != (delta == 0):
+        raise ValueError(
+            f"a budget of {MEASURES[measure]} needs a delta "
+            f"{'of 0' if measure == 'epsilon' else 'above 0'}, got {delta:g}"
+        )
+    if measure == "epsilon":
+        return Limits(Fraction(epsilon), math.inf, PURE_TAIL)
+    tail = delta * TAIL_SHARE
+    if measure == "rho":
+        rho, order = map(float, accounting.best_order(epsilon, delta - tail))
+        if not rho > 0:
+            raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
+        return Limits(Fraction(rho), math.inf, tail, order)
+    gap = epsilon * BITS_SHARE / 2
+    mu = float(accounting.gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
+    return Limits(Fraction(mu) ** 2, gap, tail)
+
+
+def float_above(number: Fraction) -> float:
+    """The least float that is not below the number."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def float_below(number: Fraction) -> float:
+    """The largest float that is not above the number."""
+    return -float_above(-number)
+
+
+_CLOSE, _STEPS = 1e-6, 12
+"""How far below the cost that was asked for a recipe may cost, and how many are built for it."""
 
 TABLES = (
     "CREATE TABLE filter (terms TEXT NOT NULL, salt TEXT NOT NULL, seal TEXT NOT NULL)",
     "CREATE TABLE release (number INTEGER PRIMARY KEY, record TEXT NOT NULL)",
 )
 """The tables of the file. The salt is 256 random bits, under which keys are hashed."""
-
-VERSION = "3"
-"""Of the tables and their records; the seal covers it."""
 
 _WAIT = 60
 """How many seconds to wait until no other process holds the file."""
@@ -65,11 +205,9 @@ class Release(msgspec.Struct, frozen=True):
     """One release that a filter paid for; a record of its file.
 
     Attributes:
-        name: of the recipe.
-        charge: what it costs.
+        name, charge, ledger: of the recipe.
         key_id: the salted hash of its key; None if the filter was not given the key.
-        run_id: that of the run of a checkpoint that it pays for; None if there is none.
-        ledger: of the recipe, as `accounting.to_json` keeps it.
+        run_id: that of the run of a checkpoint that it pays for, if there is one.
     """
 
     name: str
@@ -88,14 +226,8 @@ def _release(text: str) -> Release:
 
 
 def seal_of(texts: Sequence[str]) -> str:
-    """The seal of a file with these terms, salt and releases."""
-    return hashlib.sha256(repr([VERSION, *texts]).encode()).hexdigest()
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """A connection whose transactions begin and end as they are told."""
-    uri = f"{path.as_uri()}?mode=rw"
-    return sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
+    """The seal of a file with these terms, salt and releases, in the third format."""
+    return hashlib.sha256(repr(["3", *texts]).encode()).hexdigest()
 
 
 def _damaged(path: Path, error: Exception) -> ValueError:
@@ -123,8 +255,7 @@ class Filter:
     - A key pays for one fit. Two fits under one key would share noise, and no finite cost is proved
       of that. The filter keeps a salted hash of each key that it was given, and refuses it later.
     - Costs are rounded up and added exactly, so that no sum exceeds the budget by rounding.
-    - Threads may share a filter, and processes may share one by its file. Each charge is on the
-      disk before the recipe is handed out.
+    - Threads may share a filter, and processes may share one by its file.
 
     A filter of rho keeps 1/10,000 of delta for the samplers' finite bits, and one of mu also 0.2 %
     of epsilon. So a recipe of exactly the filter's epsilon and delta does not fit into it;
@@ -186,12 +317,7 @@ class Filter:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """The filter of a file, which it spends from.
-
-        Raises:
-            ValueError: naming the path, for a file that is no whole filter.
-            OSError: if the file cannot be read.
-        """
+        """The filter of a file, which it spends from; ValueError for a file that is no filter."""
         opened = cls.__new__(cls)
         opened._keep(path)
         return opened
@@ -203,7 +329,6 @@ class Filter:
         if terms is not None:
             self._make(terms)
         self._releases()
-        self.terms = decode(Terms, self._seen[0].encode(), "the filter")
 
     def _make(self, terms: Terms) -> None:
         """Write a new file, which only its owner can read; it is not left if that fails."""
@@ -227,15 +352,10 @@ class Filter:
 
     @contextlib.contextmanager
     def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """The database, to which nobody else writes meanwhile. An error undoes what was written.
-
-        Raises:
-            ValueError: naming the file, if it is no whole database.
-            OSError: naming the file, if it cannot be opened or written.
-        """
+        """The database, to which nobody else writes meanwhile. An error undoes what was written."""
         self._path.stat()  # its error says that there is no such file
         try:
-            with self._lock, contextlib.closing(_connect(self._path)) as database:
+            with self._lock, contextlib.closing(self._connect()) as database:
                 database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
                 with database:  # commits, or rolls back
                     database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -246,17 +366,18 @@ class Filter:
                 raise OSError(f"{self._path}: {error}") from error
             raise _damaged(self._path, error) from error
 
-    def _releases(self, database: sqlite3.Connection | None = None) -> list[Release]:
-        """What was paid for so far, by other processes too.
+    def _connect(self) -> sqlite3.Connection:
+        """A connection whose transactions begin and end as they are told."""
+        uri = f"{self._path.as_uri()}?mode=rw"
+        return sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
 
-        Raises:
-            ValueError: naming the file, if its content is not that of a filter, or not of this one,
-                or says that less was spent than was.
-            OSError: if the file cannot be read.
-        """
-        if database is None:
-            with self._transaction() as database:
-                return self._releases(database)
+    def _releases(self) -> list[Release]:
+        """What was paid for so far, by other processes too; raises as `_read`."""
+        with self._transaction() as database:
+            return self._read(database)
+
+    def _read(self, database: sqlite3.Connection) -> list[Release]:
+        """What was paid for so far; ValueError unless this filter wrote it, and nothing is lost."""
         try:
             [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
             records = database.execute("SELECT record FROM release ORDER BY number")
@@ -265,7 +386,8 @@ class Filter:
                 raise ValueError("it lacks its own seal")
             if self._seen != texts[: len(self._seen)]:
                 raise ValueError("another filter, or less was spent than was: is it an old copy?")
-            _ = decode(Terms, texts[0].encode(), "the filter").limits
+            self.terms = decode(Terms, texts[0].encode(), "the filter")
+            _ = self.terms.limits
             found = [_release(text) for text in texts[2:]]
         except (ValueError, ArithmeticError) as error:
             raise _damaged(self._path, error) from None
@@ -299,9 +421,7 @@ class Filter:
         own: where choices followed from releases, the filter's epsilon is the claim.
         """
         terms = self.terms
-        ledgers = [
-            pricing.priced_anew(accounting.from_json(each.ledger)) for each in self._releases()
-        ]
+        ledgers = [pricing.priced(accounting.from_json(each.ledger)) for each in self._releases()]
         if ledgers:
             return accounting.composed(ledgers, terms.delta)
         relation, people = to_relation(terms.relation), terms.max_rows_per_user
@@ -317,21 +437,17 @@ class Filter:
         return any(run is None or each.run_id == self._id(run) for each in of_key)
 
     def check(self, recipe: Recipe, key: Array | None = None) -> None:
-        """Refuse a recipe that the filter does not pay for now. It costs nothing and reads no row.
+        """Refuse, as `take`, a recipe that the filter does not pay for now. It costs nothing.
 
         Args:
             recipe: one setting.
             key: of a run that may go on from a checkpoint. If it was paid for, only the terms of
                 the recipe are compared, such as its rows.
-
-        Raises:
-            ValueError: as `take`.
-            OSError: as `take`.
         """
         charge = self.terms.charge(pricing.ledger(recipe))
         if key is None or not self.has_paid_for(key):
             with self._transaction(write=True) as database:
-                self._check_left(self._releases(database), charge)
+                self._check_left(self._read(database), charge)
 
     def take(self, recipe: Recipe, key: Array | None = None, run: str | None = None) -> Recipe:
         """Pay for one fit of a recipe, and return it. A second fit needs a second payment.
@@ -357,23 +473,14 @@ class Filter:
         return recipe
 
     def _pay(
-        self,
-        name: str,
-        charge: Charge,
-        ledger: Ledger,
-        key: Array | None = None,
-        run: str | None = None,
+        self, name: str, charge: Charge, ledger: Ledger, key: Array | None, run: str | None
     ) -> None:
-        """Add a release to what was spent; nobody else pays meanwhile.
-
-        Raises:
-            ValueError: if it is too much, or its key is one of a release before.
-        """
-        kept = accounting.to_json(ledger)
-        release = Release(name, charge, self._id(key), self._id(run), kept)
+        """Add a release to what was spent; nobody else pays meanwhile. Raises as `take`."""
+        content = accounting.to_json(ledger)
+        release = Release(name, charge, self._id(key), self._id(run), content)
         with self._lock:
             with self._transaction(write=True) as database:
-                spent = self._releases(database)
+                spent = self._read(database)
                 self._check_left(spent, charge)
                 if key is not None and release.key_id in {each.key_id for each in spent}:
                     raise ValueError(
@@ -388,8 +495,7 @@ class Filter:
     def _id(self, known: Array | str | None) -> str | None:
         """The salted hash of a key, or of the name of a run, by which they are known again.
 
-        It does not tell a key of 256 bits. A research key has at most 64 bits, so a search finds it
-        from the hash and the salt, as from what was released.
+        A search finds a research key, of at most 64 bits, as from what was released.
         """
         if known is None:
             return None
@@ -399,7 +505,6 @@ class Filter:
     def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
         """What a fit in blocks calls before it draws: it pays, and once for a run that goes on.
 
-        A payment counts for the run that it names, of two keys, a recipe and a table in one folder.
         For all else a key that was paid for is refused, as its noise would be on other sums.
         """
 
@@ -427,15 +532,14 @@ class Filter:
             TypeError: for an option that comes from the filter.
             ValueError: for a fraction that `make` cannot meet, and as `make` and `take`.
         """
-        # What is asked for.
-        part, terms = float(within("fraction", fraction, "(0, 1]")), self.terms
+        terms, share = self.terms, float(within("fraction", fraction, "(0, 1]"))
         names = "delta", "rows", "relation", "max_rows_per_user"
         own = {name: getattr(terms, name) for name in names}
-        target = float_below(self._left() * Fraction(part))
+        target = float_below(self._left() * Fraction(share))
         if target <= 0:
             raise ValueError(f"nothing is left in the filter: {self.words()}")
 
-        # The search. A cost is about proportional to epsilon, and in rho or mu^2 to its square.
+        # A cost is about proportional to epsilon, and in rho or mu^2 to its square.
         power = 1.0 if terms.measure == "epsilon" else 0.5
         epsilon = terms.epsilon * (target / self.budget) ** power
         for _ in range(_STEPS):
@@ -450,8 +554,7 @@ class Filter:
         """Refuse a release that costs more than is left; ValueError, with what is left."""
         charges = [*(each.charge for each in spent), charge]
         cost, gap, tail = (
-            sum(Fraction(getattr(each, name)) for each in charges)
-            for name in ("cost", "gap", "tail")
+            sum(map(Fraction, each)) for each in zip(*map(structs.astuple, charges), strict=True)
         )
         unit, limits = self.terms.unit, self.terms.limits
         if cost > limits.cost:

@@ -309,13 +309,8 @@ def fold_words(key: Array, words: AnyArray) -> Array:
     if words.dtype != jnp.uint32 or words.ndim != 1:
         raise ValueError(f"words must be u32 of rank 1, got {words.dtype}{list(words.shape)}")
     # One loop for the length and all words, because each place that folds is compiled by itself.
-    # Under shard_map the loop needs a start that varies as the words do.
-    words = jnp.asarray(words)
-    path = jnp.concatenate([jnp.full(1, words.shape[0], jnp.uint32), words])
-    data = jax.random.key_data(key) | (path[-1] & np.uint32(0))
-    start = jax.random.wrap_key_data(data, impl=jax.random.key_impl(key))
-    node, _ = jax.lax.scan(_absorb, start, path)
-    return node
+    path = jnp.concatenate([jnp.full(1, words.shape[0], jnp.uint32), jnp.asarray(words)])
+    return jax.lax.scan(_absorb, key, path)[0]
 
 
 def text_words(text: str) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Mechanisms and their costs: the types that all private code is written in.
 
-A `Price` turns sensitivity / scale into the `Cost` of one draw. In the other direction, it turns an
-`Allowance`, what a draw may cost, into the noise that the draw needs.
+By its `Price`, a mechanism turns sensitivity / scale into the `Cost` of one draw. In the other
+direction, it turns an `Allowance`, what a draw may cost, into the noise that the draw needs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,24 @@ class Sampler(NamedTuple):
     gap: float
     tail: Callable[[float], float] = lambda shift: 0.0
     most: float = math.inf
+
+    def bits(self, moved_by: Numbers, outputs: int) -> tuple[float, np.ndarray]:
+        """(gap, tail f64[...]): what finite bits cost one draw that a row moves.
+
+        At most 4 outputs move by more than half of what all outputs move together.
+
+        Args:
+            moved_by: f64[...], by how many scales the outputs move together, in L1 or L2 norm.
+            outputs: how many outputs a row moves.
+        """
+        few = min(outputs, 4)
+
+        def of(distance: float) -> float:
+            return few * self.tail(distance) + (outputs - few) * self.tail(distance / 2)
+
+        distinct, inverse = np.unique(np.asarray(moved_by, np.float64), return_inverse=True)
+        tails = np.array([of(distance) for distance in distinct.tolist()])
+        return self.gap * outputs, tails[inverse].reshape(np.shape(moved_by))
 
 
 class Cost(NamedTuple):
@@ -116,31 +134,6 @@ class Price(NamedTuple):
     def most(self) -> float:
         """The largest scale of which its sampler's bound is proved; infinite without a bound."""
         return math.inf if self.sampler is None else self.sampler.most
-
-    def cost(self, shift: Numbers) -> Cost:
-        """The cost of one draw.
-
-        Raises:
-            ValueError: for a draw that never reads the rows, if the shift is not 0.
-        """
-        if not self.reads_rows and np.any(shift > 0):
-            raise ValueError("sensitivity must be 0 for a draw that never reads the rows")
-        if self.gaussian:
-            return Cost(np.where(shift > 0, np.inf, 0.0)[()], shift**2 / self.divisor, shift)
-        return Cost(shift, shift**2 / self.divisor, gdp_of_pure(shift))
-
-    def shift(self, allowance: Allowance) -> np.ndarray:
-        """f64[...]: the largest shift whose cost is within the allowance.
-
-        Raises:
-            ValueError: for a draw that never reads the rows.
-        """
-        if not self.reads_rows:
-            raise ValueError("a draw that never reads the rows needs no allowance")
-        pure = allowance.epsilon
-        if self.gaussian:
-            pure = np.where(np.isinf(pure), np.inf, 0.0)
-        return np.maximum(pure, np.sqrt(self.divisor * allowance.rho))
 
 
 PURE = Price("range")
@@ -236,7 +229,13 @@ class Mechanism(NamedTuple):
             sensitivity: at least 0, in the norm of the price.
             scale: the noise, at least 0; a private value without noise has an infinite cost.
         """
-        return self.price.cost(shift(sensitivity, scale))
+        sensitivity, scale = np.asarray(sensitivity, np.float64), np.asarray(scale, np.float64)
+        noisy = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
+        shift = np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
+        rho = shift**2 / self.price.divisor
+        if self.price.gaussian:
+            return Cost(np.where(shift > 0, np.inf, 0.0)[()], rho, shift)
+        return Cost(shift, rho, gdp_of_pure(shift))
 
     def bound(self, sensitivity: Sensitivity) -> Numbers:
         """The sensitivity in the norm that prices this mechanism.
@@ -260,14 +259,11 @@ class Mechanism(NamedTuple):
         Args:
             allowance: of one draw.
         """
-        return quotient_up(ROUNDING, self.price.shift(allowance))
-
-
-def shift(sensitivity: Numbers, scale: Numbers) -> Numbers:
-    """f64[...]: sensitivity / scale; 0 for a sensitivity of 0, infinite without noise."""
-    sensitivity, scale = np.asarray(sensitivity, np.float64), np.asarray(scale, np.float64)
-    noisy = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
-    return np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
+        pure = allowance.epsilon
+        if self.price.gaussian:
+            pure = np.where(np.isinf(pure), np.inf, 0.0)
+        shift = np.maximum(pure, np.sqrt(self.price.divisor * allowance.rho))
+        return quotient_up(ROUNDING, shift)
 
 
 ROUNDING = 1 + 2.0**-22

@@ -28,13 +28,15 @@ from dpbt.common.types import (
     WeightUpdate,
     uniform,
 )
+from dpbt.common.validate import whole, within
 from dpbt.privacy import accounting, boundary, keys, mechanisms
+from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.boundary import DrawSpec, group_of, stated
-from dpbt.privacy.mechanism import ROUNDING, Numbers
+from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs
-def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
+def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     """The ledger of one setting: what each draw costs over all rounds, and the total.
 
     The lines are what the programs ask for on one absent row. Draws of a round count T times, and
@@ -64,14 +66,12 @@ def ledger(recipe: Recipe, key: Array | None = None) -> accounting.Ledger:
         raise ValueError(f"delta must be in [0, 1), got {recipe.delta}")
 
     numbers = recipe.params.noise, recipe.max_rows_per_user
-    lines: dict[str, list[accounting.Line]] = {}
+    lines: dict[str, list[Line]] = {}
     for part in recipe.learner.parts:
         specs, times = drawn(recipe, part), int(rounds) if part == "rounds" else 1
-        lines[part] = [
-            line_of(specs[ask.site], *numbers, times=times) for ask in sites(recipe, part)
-        ]
+        lines[part] = [line(specs[ask.site], *numbers, times=times) for ask in sites(recipe, part)]
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
-    return accounting.Ledger(
+    return Ledger(
         recipe.relation,
         tuple(itertools.chain.from_iterable(lines.values())),
         float(recipe.delta),
@@ -86,10 +86,10 @@ _BELOW = 1 + 2.0**-50
 """Takes the roundings of float64 from a price; `ROUNDING` leaves more than that."""
 
 
-def line_of(
+def line(
     spec: DrawSpec, noise: Mapping[str, Any], max_rows_per_user: int = 1, *, times: int = 1
-) -> accounting.Line:
-    """The line of a draw, for all rows of one person.
+) -> Line:
+    """The line of a draw that a program asks for, for all rows of one person.
 
     Args:
         spec: the draw.
@@ -98,7 +98,7 @@ def line_of(
         times: how often the draw takes place.
 
     Raises:
-        ValueError: for a scale beyond the range of the draw's sampler.
+        ValueError: as `line_of`, and for a scale beyond the range of the draw's sampler.
     """
     price, shift, scale = spec.mechanism.price, spec.most, spec.scale
     if not price.reads_rows:
@@ -115,10 +115,122 @@ def line_of(
             f"the draw {spec.site!r} must have a scale of at most {price.most:g}, beyond which "
             f"nothing is proved of its sampler, got {scale:g}"
         )
-    words = spec.releases, float(shift), float(scale), spec.theorem
+    words = spec.site, spec.mechanism, spec.releases, shift, scale, spec.theorem
     counts = {"pays": spec.count, "times": times, "moved": spec.moves, "unit": spec.unit}
-    people = max_rows_per_user
-    return accounting.line_of(spec.site, spec.mechanism, *words, people=people, **counts)
+    return line_of(*words, **counts, people=max_rows_per_user)
+
+
+def line_of(
+    site: str,
+    mechanism: Mechanism,
+    releases: str,
+    sensitivity: Numbers,
+    scale: Numbers,
+    theorem: str,
+    *,
+    pays: int = 1,
+    times: int = 1,
+    moved: int | None = None,
+    unit: str = "",
+    people: int = 1,
+) -> Line:
+    """The line of a draw, with its price by its mechanism and what its sampler's finite bits cost.
+
+    It is for neighbours that differ in all rows of one person, at most `people`. Proof. Between the
+    two tables lies a chain of tables, each a neighbour of the next by one row. Given what was
+    released before, a value moves by at most the sum of the steps. L1 norms, L2 norms and ranges
+    add up, and so do the outputs that are moved. []
+
+    Args:
+        site: as `Line`.
+        mechanism: of the draw.
+        releases: as `Line`.
+        sensitivity: as `Line`, for one row.
+        scale: as `Line`.
+        theorem: as `Line`.
+        pays: as `Line`.
+        times: as `Line`.
+        moved: how many outputs one row moves, as `Line`.
+        unit: as `Line`.
+        people: the most rows that one person has.
+
+    Raises:
+        ValueError: as `Line`, and for a count that is no whole number of at least 1. Also for a
+            draw of rows that does not say how many outputs a row moves, and for a sensitivity of
+            one that never reads the rows.
+    """
+    price = mechanism.price
+    if moved is None and price.reads_rows:
+        raise ValueError(f"moved of the draw {site!r} must say how many of its outputs a row moves")
+    given = {"pays": pays, "times": times, "moved": 1 if moved is None else moved}
+    pays, times, outputs = (
+        whole(f"{name} of the draw {site!r}", value, 2**62) for name, value in given.items()
+    )
+    of_all = people * float(within(f"sensitivity of the draw {site!r}", sensitivity, "[0, 1e100]"))
+    scale = float(within(f"scale of the draw {site!r}", scale, "[0, inf]"))
+    if not price.reads_rows and of_all > 0:
+        raise ValueError(
+            f"sensitivity of the draw {site!r} must be 0, because {mechanism.name} draws never "
+            f"read the rows, got {of_all:g}"
+        )
+    cost, gap, tail = mechanism.cost(of_all, scale), 0.0, 0.0
+    if price.sampler is not None and moved is not None:
+        apart = of_all / scale if scale > 0 else 0.0  # no sampler runs without noise
+        gap, tail = price.sampler.bits(apart, outputs * people)
+    words = site, mechanism.name, releases, of_all, scale, theorem
+    counts = pays, times, None if moved is None else outputs * people, unit
+    costs = float(cost.epsilon), float(cost.rho), float(cost.mu), price.gaussian
+    bits = gap * times, float(tail) * times, price.sampler is not None
+    return Line(*words, *counts, *costs, *bits)
+
+
+def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
+    """The ledger with the prices of its lines as their sensitivities and scales give them.
+
+    A file may say anything, so costs of the library's mechanisms are not taken from it. Only those
+    of a mechanism of its author's own are. Mechanisms need JAX, so
+    `accounting.from_json` leaves this to those who count on the costs.
+
+    Args:
+        book: a ledger; it may be for people already. The parts of a sum are priced one by one.
+        max_rows_per_user: for people with up to so many rows, in place of as many as it is for.
+            Sensitivities grow before anything is composed; a finished epsilon and delta are never
+            used.
+
+    Raises:
+        ValueError: for a choice without a line for its score. For other people than it is for, also
+            for a choice, whose other candidates it does not hold, and for a mechanism that is not
+            of dpbt, whose price a ledger does not hold.
+    """
+    if book.parts:
+        return accounting.composed(
+            [priced(part, max_rows_per_user) for part in book.parts], book.delta
+        )
+    if book.choice is not None and len(book.lines) < 2:
+        raise ValueError("the ledger of a choice must have lines of a run and of its score")
+    if book.choice is not None and max_rows_per_user is not None:
+        raise ValueError(
+            "the ledger of a choice is for as many rows per person as its candidates were made for"
+        )
+    now = book.max_rows_per_user
+    people = now if max_rows_per_user is None else max_rows_per_user
+
+    def anew(old: Line) -> Line:
+        own = mechanisms.BY_NAME.get(old.mechanism)
+        if own is None and max_rows_per_user is None:
+            return old
+        if own is None:
+            raise ValueError(
+                f"the draw {old.site!r} is by a mechanism of its author's own, {old.mechanism!r}, "
+                "whose price no ledger keeps; make the recipe for max_rows_per_user"
+            )
+        words = old.releases, old.sensitivity * (people / now), old.scale, old.theorem
+        moved = None if old.moved is None else old.moved // now * people
+        counts = {"pays": old.pays, "times": old.times, "moved": moved, "unit": old.unit}
+        return line_of(old.site, own, *words, **counts)
+
+    lines = tuple(map(anew, book.lines))
+    return msgspec.structs.replace(book, lines=lines, max_rows_per_user=people)
 
 
 def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpec]:
@@ -158,17 +270,19 @@ def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
     single = jax.tree.map(lambda leaf: leaf[0], flat)
     for part in recipe.learner.parts:
         for spec in sites(single, part):
-            limit = spec.mechanism.price.most
-            if not spec.mechanism.price.reads_rows:
+            price, multiplier = spec.mechanism.price, np.float64(1)
+            if not price.reads_rows:
                 continue
-            own = spec.scale if spec.own_scale else 1.0 if np.isinf(limit) else spec.most
+            own = spec.scale if spec.own_scale else spec.most if np.isfinite(price.most) else 1.0
             if not stated(own):
-                scale = _evaluated(flat, part, spec.site).reshape(np.shape(recipe.rows))
-            elif spec.own_scale:
-                scale = np.asarray(own, np.float64)
-            else:
-                scale = _multiplier(recipe.params.noise, spec.site) * own
-            yield spec.site, limit, scale
+                evaluated = _evaluated(flat, part)[spec.site]
+                own = evaluated.scale if spec.own_scale else evaluated.most
+                if np.ndim(own) != 1:
+                    raise _no_number(spec.site)
+            if not spec.own_scale:
+                multiplier = _multiplier(recipe.params.noise, spec.site)
+            shape = np.shape(recipe.rows) if np.ndim(own) else ()
+            yield spec.site, price.most, np.reshape(np.asarray(own, np.float64), shape) * multiplier
 
 
 def _multiplier(noise: Mapping[str, Any], site: str) -> np.ndarray:
@@ -177,13 +291,10 @@ def _multiplier(noise: Mapping[str, Any], site: str) -> np.ndarray:
 
 
 @jax.enable_x64(False)
-def _evaluated(flat: Recipe, part: str, site: str) -> np.ndarray:
-    """f64[G]: the scale of a draw in each of G settings, where its program works it out."""
+def _evaluated(flat: Recipe, part: str) -> Mapping[str, DrawSpec]:
+    """The draws of G settings, with numbers [G] where its program works them out."""
     described = _described(flat.learner, part, flat.weight_update)
-    specs = jax.vmap(lambda one: described(one.params, one.public(), np.float32(0)))(flat)
-    if np.ndim(specs[site].scale) != 1:
-        raise _no_number(site)
-    return np.asarray(specs[site].scale, np.float64)
+    return jax.vmap(lambda one: described(one.params, one.public(), np.float32(0)))(flat)
 
 
 def _no_number(site: str) -> ValueError:
@@ -470,27 +581,3 @@ def check_in_parts(recipe: Recipe) -> None:
         found = stages(recipe, part)
         if part != "rounds" and len(found) > 1:
             raise ValueError(f"the {part} has sums that follow from its own draws: {found}")
-
-
-def priced_anew(book: accounting.Ledger) -> accounting.Ledger:
-    """The ledger with the prices of its lines as their sensitivities and scales give them.
-
-    A file may say anything, so costs of the library's mechanisms are not taken from it. Only those
-    of a mechanism of its author's own are. Mechanisms need JAX, so
-    `accounting.from_json` leaves this to those who count on the costs.
-
-    Raises:
-        ValueError: for a choice without a line for its score.
-    """
-    if book.parts:
-        return accounting.composed([priced_anew(part) for part in book.parts], book.delta)
-    if book.choice is not None and len(book.lines) < 2:
-        raise ValueError("the ledger of a choice must have lines of a run and of its score")
-
-    def priced(line: accounting.Line) -> accounting.Line:
-        if line.mechanism not in mechanisms.BY_NAME:
-            return line
-        own = {name: getattr(line, name) for name in accounting.STATED}
-        return accounting.line_of(mechanism=mechanisms.BY_NAME[line.mechanism], **own)
-
-    return msgspec.structs.replace(book, lines=tuple(map(priced, book.lines)))

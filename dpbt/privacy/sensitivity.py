@@ -273,8 +273,7 @@ def improvement_range(loss: ProperLoss, mass: Numbers) -> Array:
     split sets apart. The improvement of the old split falls by f(1, M - 1), and that of the new one
     rises by as much.
     """
-    mass = jnp.asarray(mass, jnp.float32)
-    return 2 * loss.perspective(jnp.ones_like(mass), mass)
+    return 2 * perspective_bound(loss, jnp.asarray(mass, jnp.float32))
 
 
 def improvement_rounding(mass: Numbers) -> Array:
@@ -347,13 +346,10 @@ def counted_weights(weight: Array, table: Prepared, response: Response = BINARY)
     """
     present = jnp.broadcast_to(table.present, weight.shape)
     counts = weight > 0 if response == BINARY else ~jnp.isnan(weight)  # a NaN is not above 0
-    own = row_weights(table)
-    if own is None:
-        number = jnp.where(counts & present, weight, 0)
-    else:
-        # Infinity times 0 is a NaN, so rows of weight 0 are left out before.
-        own = jnp.broadcast_to(own, weight.shape)
-        number = jnp.where(counts & present & (own > 0), weight, 0) * own
+    number, own = jnp.where(counts & present, weight, 0), getattr(table, "weight", None)
+    if own is not None:
+        own = jnp.broadcast_to(jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1), weight.shape)
+        number = jnp.where(own > 0, number, 0) * own  # infinity times 0 would be a NaN
     if response == BINARY:
         return jnp.round(jnp.minimum(number, GRID))
     return jnp.trunc(jnp.clip(number, -GRID, GRID))
@@ -365,11 +361,3 @@ def whole_rows(counts: Array) -> Array:
     Counts that differ by at most one row differ by at most one once they are rounded.
     """
     return (counts + GRID // 2) // GRID
-
-
-def row_weights(table: Prepared) -> Array | None:
-    """f32[N]: the weights of rows of a table in [0, 1]; None if all weigh the same."""
-    own = getattr(table, "weight", None)
-    if own is None:
-        return None
-    return jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1)

@@ -16,7 +16,7 @@ from dpbt.common.types import Array
 from dpbt.privacy import variates
 from dpbt.privacy.boundary import DrawSpec, site_key
 from dpbt.privacy.mechanism import Mechanism
-from dpbt.privacy.mechanisms.additive import SATURATION
+from dpbt.privacy.mechanisms import SATURATION
 
 Totals = dict[str, Any]
 """Site -> int64[...], or a pytree of such arrays: private sums over rows."""

@@ -146,3 +146,33 @@ def power_of_two(scale: Array, digits: int) -> Array:
     exponent = (jax.lax.bitcast_convert_type(scale, jnp.uint32) >> np.uint32(23)) & np.uint32(255)
     raised = jnp.maximum(exponent, np.uint32(127 + digits)) - np.uint32(digits)
     return jax.lax.bitcast_convert_type(raised << np.uint32(23), jnp.float32)
+
+
+_DIGITS = 12
+"""A geometric variable of scale 2^13 or more is drawn in two digits."""
+
+
+def geometric(bits: Array, scale: Numbers) -> Array:
+    """f64[...]: |k| for p(k) proportional to exp(-|k| / scale), from u32[8, ...].
+
+    Below scale 2^13, |k| = floor(scale (E + c)) with E ~ Exp(1) and exp(c) = 2 / (1 + exp(-1 /
+    scale)). Then P(|k| >= j) = exp(c - j / scale) for every j >= 1. From there on, |k| is 0 with
+    probability tanh(1 / (2 scale)). Otherwise it is 1 plus a geometric variable, whose two digits
+    to the base `step` are independent.
+    """
+    step = double(power_of_two(scale, _DIGITS))
+    scale = double(scale)
+
+    # One digit.
+    shift = -log1p(np.float64(0.5) * jnp.expm1(-1 / scale))
+    waited = exponential(bits[:4])
+    direct = jnp.floor(scale * (waited + shift))
+
+    # Two digits.
+    high = jnp.floor(scale / step * waited)
+    part = jnp.minimum(step / scale, np.float64(2.0**-_DIGITS))
+    below = small_expm1(part) * unit_interval(bits[4], bits[5])
+    low = jnp.minimum(jnp.floor(scale * small_log1p(below)), step - 1)
+    zero = unit_interval(bits[6], bits[7]) < jnp.tanh(np.float64(0.5) / scale)
+    digits = jnp.where(zero, np.float64(0), 1 + step * high + low)
+    return jnp.where(step > 1, digits, direct)

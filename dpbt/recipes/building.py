@@ -421,7 +421,7 @@ def after_samplers(
         assert ask.moves is not None
         multiplier = np.asarray(noise[boundary.group_of(ask.site, noise)], np.float64)
         moved_by = people * ROUNDING / np.where(multiplier > 0, multiplier, np.inf)
-        of_draw = accounting.finite_bits(ask.mechanism.price.sampler, moved_by, ask.moves * people)
+        of_draw = ask.mechanism.price.sampler.bits(moved_by, ask.moves * people)
         gap, tail = gap + of_draw[0] * times, tail + of_draw[1] * times
 
     # Refuse a request that they would cost too much of; without privacy there is nothing to pay.

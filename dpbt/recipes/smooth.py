@@ -204,8 +204,8 @@ def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
 
     # Pay for one split by rho alone and by epsilon alone.
     zero = np.zeros_like(of_split.epsilon)
-    shift = mechanisms.exponential.price.shift
-    by_zcdp = shift(of_split._replace(epsilon=zero)) > shift(of_split._replace(rho=zero))
+    noise = mechanisms.exponential.multiplier
+    by_zcdp = noise(of_split._replace(epsilon=zero)) < noise(of_split._replace(rho=zero))
     return Allowance(np.where(by_zcdp, 0.0, both.epsilon), np.where(by_zcdp, both.rho, 0.0))
 
 

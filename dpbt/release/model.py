@@ -399,7 +399,7 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
         return pricing.ledger(model, key)
     kind = model.key if key is None else keys.kind(key)
     if model.kept is not None:
-        book = pricing.priced_anew(model.kept.privacy)
+        book = pricing.priced(model.kept.privacy)
     else:
         assert model.recipe is not None
         book = pricing.ledger(model.recipe)
@@ -431,7 +431,9 @@ def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None
 
     book = model if isinstance(model, Ledger) else ledger(model)
     if max_rows_per_user is not None:
-        book = words.for_people(book, whole("max_rows_per_user", max_rows_per_user))
+        from dpbt.privacy import pricing
+
+        book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
     name = None
     if not isinstance(model, Ledger):
         name = model.about.name if isinstance(model, Model) else model.name

@@ -3,11 +3,9 @@
 import math
 from statistics import NormalDist
 
-from msgspec import structs
-
 from dpbt.common.public import ADD_REMOVE, REPLACE_ONE
 from dpbt.privacy import accounting
-from dpbt.privacy.accounting import Ledger, Line
+from dpbt.privacy.accounting import Ledger
 
 FALSE_POSITIVES = (0.01, 0.1)
 """The rates of false alarms that a statement tells of."""
@@ -99,46 +97,6 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
         values="; ".join(dict.fromkeys(values)),
         **{name: said.format(candidates) for name, said in choice.items()},
         **_machinery(book),
-    )
-
-
-def for_people(book: Ledger, max_rows_per_user: int) -> Ledger:
-    """The ledger of the same draws, for people with up to `max_rows_per_user` rows.
-
-    Sensitivities grow before anything is composed; a finished epsilon and delta are never used.
-
-    Args:
-        book: a ledger; it may be for people already. The parts of a sum are changed one by one.
-        max_rows_per_user: k, at least 1.
-
-    Raises:
-        ValueError: for the ledger of a choice, whose other candidates it does not hold, and for a
-            mechanism that is not of dpbt, whose price a ledger does not hold.
-    """
-    from dpbt.privacy import mechanisms
-
-    if book.parts:
-        parts = [for_people(part, max_rows_per_user) for part in book.parts]
-        return accounting.composed(parts, book.delta)
-    if book.choice is not None:
-        raise ValueError(
-            "the ledger of a choice is for as many rows per person as its candidates were made for"
-        )
-
-    def line(old: Line) -> Line:
-        if old.mechanism not in mechanisms.BY_NAME:
-            raise ValueError(
-                f"the draw {old.site!r} is by a mechanism of its author's own, {old.mechanism!r}, "
-                "whose price no ledger keeps; make the recipe for max_rows_per_user"
-            )
-        now, own = book.max_rows_per_user, mechanisms.BY_NAME[old.mechanism]
-        words = old.site, own, old.releases, old.sensitivity / now, old.scale, old.theorem
-        moved = None if old.moved is None else old.moved // now
-        counts = {"pays": old.pays, "times": old.times, "moved": moved, "unit": old.unit}
-        return accounting.line_of(*words, **counts, people=max_rows_per_user)
-
-    return structs.replace(
-        book, lines=tuple(map(line, book.lines)), max_rows_per_user=max_rows_per_user
     )
 
 

@@ -151,7 +151,7 @@ def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_
     named = [ROOT / "docs" / "guarantees.md", ROOT / "docs" / "threats.md"]
     pages = [" ".join(page.read_text().replace("`", "").split()) for page in named]
     readme = " ".join(README.replace("`", "").split())
-    for relation, words in accounting.words.RELATION_WORDS.items():
+    for relation, words in accounting.RELATION_WORDS.items():
         book = dpbt.ledger(
             dpbt.recipes.bdpe(epsilon=1.0, rows=50, relation=relation), dpbt.fresh_key()
         )

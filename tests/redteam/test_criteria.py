@@ -33,9 +33,7 @@ def gini(q):
 
 BAD = {
     "no factor": lambda w1, w0: gini(share(w1, w0)),
-    "factor squared": lambda w1, w0: (w1 + w0) ** 2 * gini(share(w1, w0)),
     "negated": of_risk(lambda q: -gini(q)),
-    "nothing": of_risk(lambda q: 0 * q),
     "not monotone": of_risk(lambda q: 4 * q * (1 - q) * (1 + 4 * q * (1 - q))),
     "a dent at an eighth": of_risk(
         lambda q: gini(q) * (1 - 0.3 * jnp.exp(-(((jnp.minimum(q, 1 - q) - 0.1) / 0.03) ** 2)))
@@ -43,7 +41,6 @@ BAD = {
     "asymmetric": of_risk(lambda q: gini(q) * (1 + 0.2 * q)),
     "not 0 at the ends": of_risk(lambda q: 0.1 + 0.9 * gini(q)),
     "nan at 0": lambda w1, w0: (w1 + w0) * gini(w1 / (w1 + w0)),
-    "infinite": lambda w1, w0: w1 / w0 + w0 / w1,
     "shifted": lambda w1, w0: 4 * w1 * w0 / (w1 + w0 + 1),
 }
 

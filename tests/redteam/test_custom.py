@@ -128,13 +128,6 @@ def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
     assert len(keys) == 3
 
 
-@pytest.mark.parametrize("name", ["rounds", "depth"])
-def test_counts_beyond_32_bits_are_refused(name):
-    for value in (2**31, 2**32 + 1):
-        with pytest.raises(ValueError, match=f"{name} must be"):
-            recipes.bdpe(epsilon=1.0, rows=100, **{name: value})
-
-
 def test_absent_rows_weigh_nothing_whatever_a_program_does():
     """A program that forgets the mask of present rows still sees no absent row's weight."""
 

@@ -13,7 +13,7 @@ from dpbt.common.types import ADD_REMOVE
 from dpbt.data.splits import splits_of
 from tests import filerows
 from tests.noise import scales
-from tests.redteam.attacks import GRID, one_split
+from tests.redteam.attacks import GRID
 
 PIECES = [
     *(b'"', b'""', b",", b", ", b" ", b"\t", b"\r", b"\x00", b"\xff", b"\xc3", b"\xe2\x80\xa8"),
@@ -107,11 +107,3 @@ def test_labels_of_neither_class_are_absent_and_raise_nothing():
     expected = [True, True, *[False] * 9, True, False]
     np.testing.assert_array_equal(table.present, expected)
     np.testing.assert_array_equal(np.flatnonzero(np.asarray(table.target)), [0, 11])
-
-
-def test_weights_of_rows_are_refused_by_name():
-    """A row's weight would be its sensitivity."""
-    table = one_split()
-    once = recipes.bdpe(epsilon=1.0, rows=400, rounds=1, depth=1)
-    with pytest.raises(TypeError, match="sample_weight"):
-        dpbt.fit(dpbt.fresh_key(), table, once, sample_weight=np.full(300, 1000.0))

@@ -16,7 +16,6 @@ from scipy import stats
 import dpbt
 from dpbt import recipes
 from dpbt.privacy import mechanisms
-from dpbt.privacy.mechanisms import additive, selection
 from tests import contract
 from tests.noise import scales
 from tests.redteam.attacks import (
@@ -35,7 +34,7 @@ LIMIT = mechanisms.SATURATION
 
 def given(monkeypatch, mechanism, words, value, scale):
     """The output of a mechanism of additive noise on chosen words."""
-    monkeypatch.setattr(additive, "words", lambda key, count, shape: jnp.asarray(words))
+    monkeypatch.setattr(mechanisms, "words", lambda key, count, shape: jnp.asarray(words))
     found = mechanism.sample(jax.random.key(0), jnp.asarray(value, jnp.int32), jnp.float32(scale))
     return np.asarray(found, np.int64)
 
@@ -112,7 +111,9 @@ def test_every_laplace_output_comes_from_both_neighbours(monkeypatch, scale):
         outputs = np.clip(outputs, -LIMIT, LIMIT)
         for start in (value, max(value - GRID, -LIMIT)):
             words = laplace_words(outputs - start, scale)
-            found = given(monkeypatch, additive.discrete_laplace, words, np.full(320, start), scale)
+            found = given(
+                monkeypatch, mechanisms.discrete_laplace, words, np.full(320, start), scale
+            )
             np.testing.assert_array_equal(found, outputs)
 
 
@@ -131,7 +132,7 @@ def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(monkeypatch, 
             beyond = np.where(np.abs(outputs) == LIMIT, np.sign(outputs) * step, 0)
             words = gaussian_words(*((outputs + beyond - start) / scale))
             starts = np.full(outputs.size, start)
-            found = given(monkeypatch, additive.rounded_gaussian, words, starts, scale)
+            found = given(monkeypatch, mechanisms.rounded_gaussian, words, starts, scale)
             np.testing.assert_array_equal(found, outputs.reshape(-1))
 
 
@@ -149,7 +150,7 @@ def test_every_candidate_can_win_on_both_neighbours(monkeypatch, mechanism):
             lanes = [best[k == winner // 3] for k in range(2)]
             lanes += [best[k == winner % 3] for k in range(3)]
             words = np.stack(lanes, axis=1)
-        monkeypatch.setattr(selection, "words", lambda key, count, shape, w=words: jnp.asarray(w))
+        monkeypatch.setattr(mechanisms, "words", lambda key, count, shape, w=words: jnp.asarray(w))
         for these in (scores, scores_too):
             key = jax.random.key(0)
             assert int(mechanism.sample(key, jnp.asarray(these), jnp.float32(1))) == winner
@@ -202,10 +203,10 @@ def test_sixty_fits_name_no_neighbour(monkeypatch, name):
             if "delta" in settings:
                 # Draws k and k + 2 are a pair.
                 words = gaussian_words(*(noise.reshape(2, 2) / scale))
-                found = given(monkeypatch, additive.rounded_gaussian, words, start, scale)
+                found = given(monkeypatch, mechanisms.rounded_gaussian, words, start, scale)
             else:
                 words = laplace_words(noise, scale)
-                found = given(monkeypatch, additive.discrete_laplace, words, start, scale)
+                found = given(monkeypatch, mechanisms.discrete_laplace, words, start, scale)
             named += bool(np.any(found != release.reshape(-1)))
         modulo.append([noise % 4 for noise in hypotheses])
     assert named == 0
@@ -221,7 +222,7 @@ def test_low_digits_of_wide_noise_do_not_depend_on_the_value(scale):
     """False alarm: 1e-6 for each of four tests."""
     key, draws = jax.random.key(11), 40_000
     step = 2.0 ** (np.log2(scale) - 11)
-    for mechanism, unit in ((additive.discrete_laplace, 1), (additive.rounded_gaussian, step)):
+    for mechanism, unit in ((mechanisms.discrete_laplace, 1), (mechanisms.rounded_gaussian, step)):
         tables = []
         for value in (0, GRID):
             values = jnp.full(draws, value, jnp.int32)

@@ -15,7 +15,6 @@ import pytest
 from scipy import stats
 
 from dpbt.privacy import mechanisms
-from dpbt.privacy.mechanisms import additive, selection
 from tests.redteam.attacks import exponential_words, pack, unit_words
 
 FALSE_ALARM = 1e-6
@@ -29,10 +28,10 @@ HALF = 2**126
 def force(monkeypatch):
     """Feed chosen words to a mechanism, traced, so that one program serves all of them."""
 
-    def program(module, mechanism):
+    def program(mechanism):
         def run(words, value, scale):
             with monkeypatch.context() as patch:
-                patch.setattr(module, "words", lambda key, count, shape: words)
+                patch.setattr(mechanisms, "words", lambda key, count, shape: words)
                 return mechanism.sample(jax.random.key(0), value, scale)
 
         return jax.jit(run)
@@ -106,7 +105,7 @@ def reached(scale, part, unit=1.0):
 def test_one_digit_of_laplace_noise_is_within_its_gap(force, scale, part):
     """Outcomes by their numbers of patterns."""
     scale = float(np.float32(scale))
-    sample = force(additive, mechanisms.discrete_laplace)
+    sample = force(mechanisms.discrete_laplace)
     size = reached(scale, part)
     edges = np.concatenate([size, size + 1])
 
@@ -135,7 +134,7 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
     """The widest ones up to where they saturate."""
     scale = float(np.float32(scale))
     step = 2 ** (math.floor(math.log2(scale)) - 12)
-    sample = force(additive, mechanisms.discrete_laplace)
+    sample = force(mechanisms.discrete_laplace)
     limit = mechanisms.SATURATION
     ends = [int(scale / step * end) for end in part]
     high = np.unique(np.linspace(ends[0], ends[1] - 2, 250).astype(np.int64))
@@ -189,7 +188,7 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
     """
     scale = float(np.float32(scale))
     step = 2.0 ** max(math.floor(math.log2(scale)) - 11, 0)
-    sample = force(additive, mechanisms.rounded_gaussian)
+    sample = force(mechanisms.rounded_gaussian)
     words = np.array([angle, 99], np.uint32)
     turn = (Decimal(int(words[0])) + (Decimal(int(words[1])) + Decimal("0.5")) / 2**32) / 2**32
     cosine = cosine_of(turn)
@@ -218,9 +217,9 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
 )
 def test_a_race_of_two_is_within_its_gap(force, behind, other):
     """The best candidate's variable is given; patterns of the other one's with which it wins."""
-    sample = force(selection, mechanisms.exponential)
+    sample = force(mechanisms.exponential)
     scores = jnp.asarray([0.0, -behind], jnp.float32)
-    behind = min(float(np.float32(behind)), selection.FLOOR)
+    behind = min(float(np.float32(behind)), mechanisms.FLOOR)
 
     def best_wins(places):
         lanes = np.zeros((4, 1, 3), np.uint32)
@@ -237,9 +236,9 @@ def test_a_race_of_two_is_within_its_gap(force, behind, other):
 
 @pytest.mark.parametrize("behind", [0.0, 31.9, 40.0])
 def test_a_noisy_race_of_two_is_within_its_gap(force, behind):
-    sample = force(selection, mechanisms.noisy_max)
+    sample = force(mechanisms.noisy_max)
     scores = jnp.asarray([0.0, -behind], jnp.float32)
-    behind = min(float(np.float32(behind)), selection.FLOOR)
+    behind = min(float(np.float32(behind)), mechanisms.FLOOR)
 
     def other_wins(places):
         lanes = np.concatenate([exponential_words(np.array([0.25])), words_of(places, False)], 1)
@@ -258,8 +257,8 @@ def test_words_at_their_ends_give_finite_noise(force, scale):
     """All words are 0, all are ones, and all are at a boundary of what their bits mean."""
     ends = np.array(ENDS, np.uint32)
     limit = 128 * math.log(2) + 1
-    laplace = force(additive, mechanisms.discrete_laplace)
-    gaussian = force(additive, mechanisms.rounded_gaussian)
+    laplace = force(mechanisms.discrete_laplace)
+    gaussian = force(mechanisms.rounded_gaussian)
 
     def noise(sample, words):
         zeros = jnp.zeros(len(ends) * (2 if len(words) == 6 else 1), jnp.int32)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,10 +19,7 @@ from msgspec import Meta
 from numpy.typing import ArrayLike
 
 from dpbt.common.storage import Count
-from dpbt.common.validate import positive, shown
-
-if TYPE_CHECKING:
-    from dpbt.privacy.accounting import Ledger
+from dpbt.common.validate import positive, within
 
 Cost = Annotated[float, Meta(ge=0)]
 """A number of at least 0, which may be infinite; files then have the word "inf"."""
@@ -91,35 +88,27 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if rho == 0 or math.isinf(rho):
         return rho
 
-    value, _ = _over_orders(lambda alpha, offset: -alpha * rho - offset, np.log([delta]))
-    return max(-float(value), 0.0)
+    below = -math.log(delta)
+    best, _ = _bisected(lambda x: rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= below, *_ORDERS)
+    return max(float((1 + np.exp(best)) * rho + _offset(best, below)), 0.0)
 
 
-def _over_orders(
-    value: Callable[[np.ndarray, np.ndarray], np.ndarray], log_delta: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """(f64[...], f64[...]): the largest value over Renyi orders alpha > 1, and its order.
+_ORDERS = -25.0, 25.0, 80
+"""Where log(alpha - 1) of the best order is sought, and in how many steps."""
+
+
+def _offset(x: Any, below: Any) -> Any:
+    """c(alpha), where alpha rho + c(alpha) is the epsilon of rho by the order alpha = 1 + e^x.
+
+    Its slope over alpha is (log alpha - below) / (alpha - 1)^2. So the order is best for
+    rho = (below - log alpha) / (alpha - 1)^2, and falls with rho.
 
     Args:
-        value: of (alpha, c(alpha)), where the epsilon of rho by one order is alpha rho + c(alpha).
-        log_delta: f64[..., 1].
+        x: log(alpha - 1).
+        below: -log(delta).
     """
-
-    def of(log_excess: np.ndarray) -> np.ndarray:
-        excess = np.exp(log_excess)
-        alpha = 1 + excess
-        return value(alpha, np.log1p(-1 / alpha) - (log_delta + np.log(alpha)) / excess)
-
-    low, high = np.full(log_delta.shape, -25.0), np.full(log_delta.shape, 25.0)
-    for _ in range(12):
-        grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
-        best = np.argmax(of(grid), axis=-1)[..., None]
-        low = np.take_along_axis(grid, np.maximum(best - 1, 0), -1)
-        high = np.take_along_axis(grid, np.minimum(best + 1, 32), -1)
-    grid = low + (high - low) * np.linspace(0.0, 1.0, 33)
-    values = of(grid)
-    best = np.argmax(values, axis=-1)[..., None]
-    return values.max(axis=-1), 1 + np.exp(np.take_along_axis(grid, best, -1))[..., 0]
+    log_alpha = np.log1p(np.exp(x))
+    return x - log_alpha + (below - log_alpha) * np.exp(-x)
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> np.ndarray:
@@ -210,18 +199,22 @@ def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
 def best_order(epsilon: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """(rho f64[...], alpha f64[...]): as `zcdp_rho`, and the Renyi order whose bound it is.
 
-    epsilon(rho) is the least of alpha rho + c(alpha) over orders alpha > 1, so the largest rho is
-    the largest of (epsilon - c(alpha)) / alpha. Every order gives a bound that holds, so the search
-    need not be exact, and the last factor is for rounding alone.
+    Every order gives a bound that holds, rho = (epsilon - c(alpha)) / alpha, so the search need not
+    be exact, and the last factor is for rounding alone.
     """
     epsilon, delta = np.broadcast_arrays(
         positive("epsilon", epsilon), positive("delta", delta, below=1)
     )
-    finite = np.where(np.isfinite(epsilon), epsilon, 1.0)[..., None]
-    largest, alpha = _over_orders(
-        lambda alpha, offset: (finite - offset) / alpha, np.log(delta)[..., None]
-    )
-    rho = np.maximum(largest, 0.0) * (1 - 1e-11)
+    finite, below = np.where(np.isfinite(epsilon), epsilon, 1.0), -np.log(delta)
+
+    def dear(x: np.ndarray) -> np.ndarray:
+        """Whether the rho that an order is best for costs more than epsilon."""
+        rho = (below - np.log1p(np.exp(x))) * np.exp(-2 * x)
+        return (1 + np.exp(x)) * rho + _offset(x, below) > finite
+
+    best, _ = _bisected(dear, *_ORDERS)
+    alpha, offset = 1 + np.exp(best), _offset(best, below)
+    rho = np.maximum((finite - offset) / alpha, 0.0) * (1 - 1e-11)
     return np.where(np.isfinite(epsilon), rho, epsilon), alpha
 
 
@@ -262,9 +255,6 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 MIN_GAMMA = 1e-4
 """The smallest gamma: K is above 30 / gamma with probability below 1e-12."""
 
-_MIN_ETA = -0.9
-_MAX_ETA = 100.0
-
 
 class RunCount(NamedTuple):
     """The law of K: P(K = k) is proportional to (1 - gamma)^k times (l + eta) / (l + 1), l < k.
@@ -290,11 +280,6 @@ class RunCount(NamedTuple):
             return (1 / gamma - 1) / -math.log(gamma)
         return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
 
-    def slope(self, above: np.ndarray) -> np.ndarray:
-        """f64[...]: the derivative of E[x^K] at x = 1 - above."""
-        share = self.gamma / (self.gamma + (1 - self.gamma) * np.asarray(above, np.float64))
-        return self.mean * share ** (1 + self.eta)
-
 
 def run_count(mean: float, eta: float = 0.0) -> RunCount:
     """The law of K of a mean and a shape.
@@ -308,13 +293,9 @@ def run_count(mean: float, eta: float = 0.0) -> RunCount:
         ValueError: for numbers outside these ranges. Also if gamma would be below `MIN_GAMMA`, as
             K could then be too many.
     """
-    mean = float(positive("mean", mean, finite=True))
-    if mean < 1:
-        raise ValueError(f"mean must be at least 1, got {mean:g}")
-    if not isinstance(eta, int | float) or not _MIN_ETA <= eta <= _MAX_ETA:
-        raise ValueError(f"eta must be in {_MIN_ETA:g}..{_MAX_ETA:g}, got {shown(eta)}")
+    mean, eta = float(within("mean", mean, "[1, inf)")), float(within("eta", eta, "[-0.9, 100]"))
     if mean == 1:
-        return RunCount(1.0, float(eta))
+        return RunCount(1.0, eta)
     if RunCount(MIN_GAMMA, eta).mean < mean:
         most = RunCount(MIN_GAMMA, eta).mean
         raise ValueError(
@@ -324,7 +305,7 @@ def run_count(mean: float, eta: float = 0.0) -> RunCount:
     _, high = _bisected(
         lambda log: RunCount(math.exp(log), eta).mean >= mean, math.log(MIN_GAMMA), 0.0, 80
     )
-    return RunCount(math.exp(high), float(eta))
+    return RunCount(math.exp(high), eta)
 
 
 def best_pure_epsilon(epsilon: float, count: RunCount) -> float:
@@ -442,12 +423,12 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def choice_of(
-    books: Sequence[Ledger], count: RunCount, score: str, candidates: int, *, disjoint: bool
+    books: Sequence[Any], count: RunCount, score: str, candidates: int, *, disjoint: bool
 ) -> Choice:
     """The choice among candidates whose fits have these ledgers.
 
     Args:
-        books: one ledger for each distinct candidate.
+        books: one `accounting.Ledger` for each distinct candidate.
         count: the law of the number of runs.
         score: the name of the score.
         candidates: how many there are.

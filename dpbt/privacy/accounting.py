@@ -24,56 +24,90 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
-from dpbt.common.public import Relation
-from dpbt.common.storage import Fraction, Rows, RowsOfPerson, decode, replaced
-from dpbt.common.validate import positive, shown
-from dpbt.privacy.accounting.conversions import (
-    Choice,
-    Cost,
-    RunCount,
-    advanced_each,
-    advanced_epsilon,
-    best_gdp_epsilon,
-    best_order,
-    best_pure_epsilon,
-    best_zcdp_epsilon,
-    choice_of,
-    gaussian_delta,
-    gdp_epsilon,
-    gdp_mu,
-    run_count,
-    zcdp_epsilon,
-    zcdp_rho,
-)
-from dpbt.privacy.accounting.words import (
-    EXACT_WORDS,
-    FLOAT_WORDS,
-    KEY_WORDS,
-    MEASURES,
-    ROW,
-    ROW_STEP,
-    align,
-    people_words,
-    printed,
-)
+from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
+from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
+from dpbt.common.validate import one_of, positive, within
+from dpbt.privacy import conversions
+from dpbt.privacy.conversions import Choice as Choice
+from dpbt.privacy.conversions import Cost
+from dpbt.privacy.conversions import RunCount as RunCount
+from dpbt.privacy.conversions import advanced_each as advanced_each
+from dpbt.privacy.conversions import best_gdp_epsilon as best_gdp_epsilon
+from dpbt.privacy.conversions import best_order as best_order
+from dpbt.privacy.conversions import best_pure_epsilon as best_pure_epsilon
+from dpbt.privacy.conversions import best_zcdp_epsilon as best_zcdp_epsilon
+from dpbt.privacy.conversions import choice_of as choice_of
+from dpbt.privacy.conversions import gdp_epsilon as gdp_epsilon
+from dpbt.privacy.conversions import gdp_mu as gdp_mu
+from dpbt.privacy.conversions import run_count as run_count
+from dpbt.privacy.conversions import zcdp_epsilon as zcdp_epsilon
+from dpbt.privacy.conversions import zcdp_rho as zcdp_rho
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import ComposedDpEvent, DpEvent
 
-    from dpbt.privacy.mechanism import Mechanism, Numbers, Sampler
+# Words.
+
+MEASURES = {
+    "epsilon": "epsilon of pure differential privacy",
+    "rho": "rho of zCDP",
+    "mu": "mu^2 of Gaussian differential privacy",
+}
+"""What costs of releases add up in, by the name of the measure."""
+
+RELATION_WORDS = {
+    ADD_REMOVE: "one row is there or not, and rows is a public bound on their number",
+    REPLACE_ONE: "one row is exchanged, and rows is their public number",
+}
+"""What a neighbour is and what `rows` means; README and docs/threats.md use the same words."""
+
+EXACT_WORDS = "finitely many bits, within a stated factor of their laws"
+FLOAT_WORDS = (
+    "lines marked FLOAT state no distance of their samplers from their laws; the values that such "
+    "noise can reach may name a neighbour, so release nothing"
+)
+KEY_WORDS = {
+    "release": (
+        "key: 256 bits of ChaCha20; the guarantee is against adversaries of bounded computation"
+    ),
+    "research": (
+        "RESEARCH KEY: whoever finds it by search can subtract the noise; release nothing"
+    ),
+}
+"""What a ledger says about the key that the noise came from."""
+
+PARTS_WORDS = (
+    "sum: a site begins with the number of its release; the total is for one neighbour in all of "
+    "them, and each has its own rows"
+)
+
+ROW = "row"
+"""The unit of numbers that are measured in weights of rows."""
+
+ROW_STEP = f"1/{GRID} row"
+"""The unit of weights that are integers, 0..GRID."""
+
+_LEGEND = (
+    "count: how often the draw is paid for, over all rounds; epsilon and rho (zCDP) add these up",
+    "scale: the noise; sensitivity: what one row moves; both are in the unit of their line",
+)
+_UNITS = (
+    f"unit: a row is the largest weight that one row may have in its round; {ROW_STEP} is the step "
+    "in which weights are counted"
+)
+_NO_PURE = "inf: the draw has no pure epsilon, like Gaussian noise; rho gives the total"
+_HEAD = (
+    *("site", "mechanism", "releases", "count", "scale"),
+    *("sensitivity", "unit", "epsilon", "rho", "theorem"),
+)
+
+
+# Lines and ledgers.
 
 _MOST = 1e120
 """The largest finite number of a line, so that squares and sums of many are finite, too."""
-
-
-STATED = (
-    *("site", "releases", "sensitivity", "scale", "theorem"),
-    *("pays", "times", "moved", "unit"),
-)
-"""What a line says beside its mechanism; the costs follow."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -101,8 +135,7 @@ class Line(msgspec.Struct, frozen=True):
         exact: whether the sampler states how far it is from its law.
 
     Raises:
-        ValueError: for a count that is no whole number of at least 1, or a number that is negative,
-            NaN or too large.
+        ValueError: for a number that is negative, NaN or too large.
     """
 
     site: str
@@ -111,9 +144,9 @@ class Line(msgspec.Struct, frozen=True):
     sensitivity: Cost
     scale: Cost
     theorem: str
-    pays: int
-    times: int
-    moved: int | None
+    pays: Count
+    times: Count
+    moved: Count | None
     unit: str
     epsilon: Cost
     rho: Cost
@@ -124,118 +157,14 @@ class Line(msgspec.Struct, frozen=True):
     exact: bool
 
     def __post_init__(self):
-        for name in ("pays", "times", "moved"):
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not (name == "moved" and value is None) and not (whole and value >= 1):
-                raise ValueError(
-                    f"{name} of the draw {self.site!r} must be a whole number of at least 1, "
-                    f"got {shown(value)}"
-                )
         for name in ("sensitivity", "scale", "epsilon", "rho", "mu", "gap", "tail"):
-            value = getattr(self, name)
-            infinite = name != "sensitivity" and value == math.inf
-            if not (0 <= value <= _MOST or infinite):
-                raise ValueError(
-                    f"{name} of the draw {self.site!r} must be at least 0, and no larger than any "
-                    f"noise makes it, got {shown(value)}"
-                )
+            if (value := getattr(self, name)) != math.inf or name == "sensitivity":
+                within(f"{name} of the draw {self.site!r}", value, f"[0, {_MOST:g}]")
 
     @property
     def count(self) -> int:
         """How often it is paid for, over all rounds."""
         return self.pays * self.times
-
-
-def line_of(
-    site: str,
-    mechanism: Mechanism,
-    releases: str,
-    sensitivity: Numbers,
-    scale: Numbers,
-    theorem: str,
-    *,
-    pays: int = 1,
-    times: int = 1,
-    moved: int | None = None,
-    unit: str = "",
-    people: int = 1,
-) -> Line:
-    """The line of a draw, with its price by its mechanism and what its sampler's finite bits cost.
-
-    It is for neighbours that differ in all rows of one person, at most `people`. Proof. Between the
-    two tables lies a chain of tables, each a neighbour of the next by one row. Given what was
-    released before, a value moves by at most the sum of the steps. L1 norms, L2 norms and ranges
-    add up, and so do the outputs that are moved. []
-
-    Args:
-        site: as `Line`.
-        mechanism: of the draw.
-        releases: as `Line`.
-        sensitivity: as `Line`.
-        scale: as `Line`.
-        theorem: as `Line`.
-        pays: as `Line`.
-        times: as `Line`.
-        moved: how many outputs one row moves, as `Line`.
-        unit: as `Line`.
-        people: the most rows that one person has. The sensitivity is given for one of them.
-
-    Raises:
-        ValueError: as `Line`. Also for a draw of rows that does not say how many outputs a row
-            moves, and for a sensitivity of one that never reads the rows.
-    """
-    price, exact = mechanism.price, mechanism.price.sampler is not None
-    words = site, mechanism.name, releases, float(sensitivity), float(scale), theorem
-    line = Line(*words, pays, times, moved, unit, 0.0, 0.0, 0.0, price.gaussian, 0.0, 0.0, exact)
-    if moved is None and price.reads_rows:
-        raise ValueError(f"moved of the draw {site!r} must say how many of its outputs a row moves")
-    if not price.reads_rows and line.sensitivity > 0:
-        raise ValueError(
-            f"sensitivity of the draw {site!r} must be 0, because {mechanism.name} draws never "
-            f"read the rows, got {line.sensitivity:g}"
-        )
-
-    of_all, moved = line.sensitivity * people, None if moved is None else int(moved) * people
-    cost = mechanism.cost(of_all, line.scale)
-    gap, tail = 0.0, 0.0
-    if price.sampler is not None and moved is not None:
-        apart = of_all / line.scale if line.scale > 0 else 0.0  # no sampler runs without noise
-        gap, tails = finite_bits(price.sampler, apart, moved)
-        tail = float(tails)
-    return msgspec.structs.replace(
-        line,
-        sensitivity=of_all,
-        pays=int(pays),
-        times=int(times),
-        moved=moved,
-        epsilon=float(cost.epsilon),
-        rho=float(cost.rho),
-        mu=float(cost.mu),
-        gap=gap * times,
-        tail=tail * times,
-    )
-
-
-def finite_bits(sampler: Sampler, moved_by: Numbers, outputs: int) -> tuple[float, np.ndarray]:
-    """(gap, tail f64[...]): what finite bits cost one draw that a row moves.
-
-    At most 4 outputs move by more than half of what all outputs move together.
-
-    Args:
-        sampler: the sampler of the mechanism.
-        moved_by: f64[...], by how many scales the outputs move together, in L1 or L2 norm.
-        outputs: how many outputs a row moves.
-    """
-
-    def tail(distance: float) -> float:
-        if outputs <= 4:
-            return outputs * sampler.tail(distance)
-        return 4 * sampler.tail(distance) + (outputs - 4) * sampler.tail(distance / 2)
-
-    distinct, inverse = np.unique(np.asarray(moved_by, np.float64), return_inverse=True)
-    tails = np.array([tail(distance) for distance in distinct.tolist()])
-    return sampler.gap * outputs, tails[inverse].reshape(np.shape(moved_by))
 
 
 COUNT_DISTANCE = 2.0**-200
@@ -297,12 +226,13 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         Where fit and score read disjoint rows, a row is in one of them, and a run costs the dearer.
         """
         together = max if self.choice is not None and self.choice.disjoint else math.fsum
-        epsilon = together([each.count * each.epsilon for each in self._paid])
-        rho = together([each.count * each.rho for each in self._paid])
-        squares = together([each.count * each.mu**2 for each in self._paid])
-        return epsilon, rho, math.sqrt(squares)
 
-    def _bits(self) -> tuple[float, float]:
+        def total(name: str, power: int = 1) -> float:
+            return together([each.count * getattr(each, name) ** power for each in self._paid])
+
+        return total("epsilon"), total("rho"), math.sqrt(total("mu", 2))
+
+    def bits(self) -> tuple[float, float]:
         """(G, t) of all lines, or of one run."""
         gap = math.fsum(each.gap for each in self._paid)
         return gap, min(1.0, math.fsum(each.tail for each in self._paid))
@@ -340,7 +270,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def sampler_epsilon(self) -> float:
         """What finite bits add to epsilon: 2 G; for a choice 2 H (T5)."""
-        gap, tail = self._bits()
+        gap, tail = self.bits()
         if self.choice is None:
             return 2 * gap
         gamma, eta = self.choice.law
@@ -351,7 +281,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def _sampler_delta(self, epsilon: float) -> float:
         """What finite bits, and the number of runs, add to delta if the laws have an epsilon."""
-        tail, count = self._bits()[1], self._law
+        tail, count = self.bits()[1], self._law
         if self.choice is None or (tail == 0 and count.gamma == 1):
             return tail
         both = self.sampler_epsilon
@@ -396,7 +326,9 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         if accountant == "pure":
             return self.pure_epsilon
         if accountant == "advanced":
-            return advanced_epsilon([(line.count, line.epsilon) for line in self.lines], delta)
+            return conversions.advanced_epsilon(
+                [(line.count, line.epsilon) for line in self.lines], delta
+            )
         if accountant == "zcdp":
             return best_zcdp_epsilon(rho, delta, self._law)
         if self.choice is not None and not self.gaussian:
@@ -420,8 +352,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         """
         delta = float(positive("delta", delta, below=1))
         known = ["gdp", "pure", "zcdp"] if self.choice else ["advanced", "gdp", "pure", "zcdp"]
-        if accountant not in known:
-            raise ValueError(f"accountant must be one of {known}, got {shown(accountant)}")
+        one_of("accountant", accountant, known)
 
         # What finite bits leave of delta to the laws of the mechanisms.
         share = 0.0 if self.choice is None else _SLACK
@@ -558,3 +489,106 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
         ValueError: for content that is no ledger, with the place and without the value.
     """
     return decode(Ledger, replaced(content, "inf", math.inf), "the ledger")
+
+
+# Print.
+
+
+def people_words(max_rows_per_user: int) -> str:
+    """What a ledger says about people who have several rows."""
+    return (
+        f"people: all rows of one person together, up to {max_rows_per_user}; that nobody has more "
+        "is the owner's promise"
+    )
+
+
+def align(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of bins as lines with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(bin.ljust(width) for bin, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def printed(book: Ledger) -> str:
+    """The ledger as a person reads it: a table of its lines, and what they add up to."""
+    bits = ("(bits)", "samplers", "nothing; the cost of finitely many bits", "", "", "", "")
+    bits += (f"{book.sampler_epsilon:.4g}", "")
+    bits += (f"delta {book.sampler_delta:.2g}; docs/privacy.md 14",)
+    return "\n".join([align([_HEAD, *map(_bins, book.lines), bits]), *_footers(book)])
+
+
+def _bins(line: Line) -> tuple[str, ...]:
+    """A line of a ledger as bins of its table."""
+    return (
+        line.site,
+        line.mechanism,
+        line.releases,
+        str(line.count),
+        "" if line.moved is None else f"{line.scale:.4g}",
+        f"{line.sensitivity:.4g}",
+        line.unit,
+        f"{line.count * line.epsilon:.4g}",
+        f"{line.count * line.rho:.4g}",
+        line.theorem if line.exact else f"FLOAT {line.theorem}",
+    )
+
+
+def _footers(book: Ledger) -> list[str]:
+    """The total, the guarantee in words, and the meaning of columns and units."""
+    words = RELATION_WORDS[book.relation]
+    if book.rows is not None:
+        words = words.replace("rows is", f"rows = {book.rows} is")
+    return [
+        *_total_words(book),
+        *(_part_words(number, part) for number, part in enumerate(book.parts, 1)),
+        *([PARTS_WORDS] if book.parts else []),
+        f"neighbours: {words}",
+        *([people_words(book.max_rows_per_user)] if book.max_rows_per_user > 1 else []),
+        f"samplers: {EXACT_WORDS if book.exact else FLOAT_WORDS}",
+        *(
+            f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
+            for reading in book.unprotected
+        ),
+        *([KEY_WORDS[book.key]] if book.key else []),
+        *_LEGEND,
+        *([_UNITS] if {ROW, ROW_STEP} & {line.unit for line in book.lines} else []),
+        *([_NO_PURE] if any(map(math.isinf, (line.epsilon for line in book.lines))) else []),
+    ]
+
+
+def _total_words(book: Ledger) -> list[str]:
+    """The total, and what a choice is made of."""
+    choice, (epsilon, rho, mu) = book.choice, book.run()
+    by = f"mu = {mu:.6g} GDP" if book.gaussian else f"rho = {rho:.6g} zCDP"
+    if book.basic_epsilon == book.epsilon < math.inf:
+        by = "the sum of the parts"
+    at = f"{book.delta:g} ({by})" if book.delta else f"{book.sampler_delta:.2g}"
+    total = f"total: epsilon = {'' if book.exact else 'FLOAT '}{book.epsilon:.6g}"
+    if book.delta or book.sampler_delta:
+        total += f", delta = {at}"
+    total += f" under {relation_name(book.relation)}"
+    if choice is None:
+        return [total]
+
+    one = f"epsilon = {epsilon:.6g}" if math.isfinite(epsilon) else by
+    how = "the dearer of fit and score" if choice.disjoint else "fit and score"
+    law = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
+    return [
+        f"lines are of one run of a candidate; it costs {how}: {one}",
+        f"choice: the best {choice.score} of a random number of runs, {law}, "
+        f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.law.mean:.4g}, "
+        f"of {choice.candidates} candidates; docs/privacy.md T1-T5",
+        total,
+    ]
+
+
+def _part_words(number: int, part: Ledger) -> str:
+    """One release of a sum in one line."""
+    words = f"release {number}: epsilon = {part.epsilon:.6g}"
+    if part.delta:
+        words += f", delta = {part.delta:g}"
+    if part.rows is not None:
+        words += f", rows = {part.rows}"
+    return words if part.key is None else f"{words}, {part.key} key"

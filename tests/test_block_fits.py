@@ -103,9 +103,8 @@ def rules(rows=700, **more):
 
 
 def clipped(rows=700, **more):
-    learner = greedy_tree.greedy_tree(
-        2, losses.as_family("gini"), losses.as_family(losses.log), False, ADD_REMOVE
-    )
+    families = losses.as_family("gini"), losses.as_family(losses.log)
+    learner = greedy_tree.greedy_tree(greedy_tree.Config(2, *families, False, ADD_REMOVE))
     numbers = weighting.MirrorNumbers(np.float32(1), np.float32(0.4))
     weights = {"weight_update": weighting.clipped_mirror(losses.log), "weighting": numbers}
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **weights, **more}, rows=rows)
@@ -219,9 +218,8 @@ def test_releases_by_bins_are_those_of_products(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_rounds_that_read_no_scores_share_the_passes_of_their_levels(tmp_path, monkeypatch):
     table, found = pair(tmp_path / "t", "two", 700, 700, 100)
-    learner = greedy_tree.greedy_tree(
-        2, losses.as_family("m_alpha"), losses.as_family("matsushita"), True, ADD_REMOVE
-    )
+    families = losses.as_family("m_alpha"), losses.as_family("matsushita")
+    learner = greedy_tree.greedy_tree(greedy_tree.Config(2, *families, True, ADD_REMOVE))
     recipe = recipes.custom(learner, epsilon=3.0, rounds=5, rows=700)
     assert recipe.independent
     small_passes(monkeypatch)

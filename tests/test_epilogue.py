@@ -15,7 +15,7 @@ from dpbt import boosting, recipes
 from dpbt.analysis import audit
 from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Partition
 from dpbt.data.domains import Boolean
-from dpbt.learners import score_line
+from dpbt.learners import oblivious_once
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import whole_rows
 from tests import reference_oblivious as reference
@@ -45,7 +45,7 @@ def counting_of(moved=1.0, site="scores"):
     """An epilogue that counts scores; a row is said to move `moved` of them."""
 
     def counting(draw, table, scores, budget, public):
-        counts = whole_rows(score_line.parts(table, scores))
+        counts = whole_rows(oblivious_once.parts(table, scores))
         draw(site, NOISE, counts, sensitivity=moved, moves=1, theorem="a row")
 
     return counting
@@ -214,7 +214,7 @@ def test_the_line_is_that_of_plain_loops_and_finds_the_truth(start):
     begin = start * np.log(2)
     share = 1 / (1 + np.exp(-(begin + 0.4 + 0.7 * (middles - begin))))
     counts = np.round(np.stack([1 - share, share], 1) * rows / 10).astype(np.int32)
-    of_counts = jax.jit(score_line.line)
+    of_counts = jax.jit(oblivious_once.line)
     for deviation in (0.0, 3.0, 3000.0):
         found = of_counts(jnp.asarray(counts), jnp.float32(deviation), jnp.float32(start))
         expected = reference.score_line(counts, deviation, start)

@@ -16,7 +16,7 @@ from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import (
     hypotheses,
-    oblivious_prologue,
+    oblivious_once,
     oblivious_splits,
     oblivious_tree,
 )
@@ -161,7 +161,7 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     kind = KIND._replace(relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
     bounds = (
-        oblivious_prologue.histogram_sensitivity(kind),
+        oblivious_once.histogram_sensitivity(kind),
         oblivious_tree.sum_sensitivity(kind),
         noise.bound(sensitivity.histograms(relation)),
     )
@@ -451,7 +451,7 @@ def test_the_histogram_of_a_number_is_read_before_the_rounds_alone():
     program = jax.make_jaxpr(dpbt.boost)(jax.random.key(0), table, recipe)
     scans = [eqn for eqn in program.eqns if eqn.primitive.name == "scan"]
     (rounds,) = (eqn for eqn in scans if eqn.params["length"] == recipe.capacity)
-    fit = f"128,{len(oblivious_prologue._SPREADS)}"
+    fit = f"128,{len(oblivious_once._SPREADS)}"
     assert fit in str(program)
     assert fit not in str(rounds.params["jaxpr"])
 

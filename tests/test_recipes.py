@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import optax
 import pytest
+from dpbt.recipes.published.greedy_tree import published_greedy_tree
 
 import dpbt
 from dpbt import losses, recipes, weighting
@@ -18,7 +19,6 @@ from dpbt.learners import (
 )
 from dpbt.privacy import mechanisms
 from dpbt.privacy.pricing import drawn
-from dpbt.recipes.published.greedy_tree import published_greedy_tree
 from tests.noise import multiplier
 from tests.tables import random_table
 

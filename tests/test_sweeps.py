@@ -243,9 +243,7 @@ def test_folders_are_not_mixed_up(tmp_path, idle):
 def forest(rows, rounds, selection):
     if selection == "forest":
         return recipes.random_forest(epsilon=1.0, rows=rows, rounds=rounds, depth=2)
-    if selection == "halfspace":
-        return recipes.halfspace_boost(epsilon=1.0, delta=1e-6, rows=rows, rounds=rounds)
-    return recipes.lazybb_rules(epsilon=1.0, rows=rows, rounds=rounds, selection=selection)
+    return recipes.halfspace_boost(epsilon=1.0, delta=1e-6, rows=rows, rounds=rounds)
 
 
 @pytest.mark.parametrize("selection", ["forest", "halfspace"])

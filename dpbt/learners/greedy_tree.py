@@ -1,8 +1,13 @@
 """Level-wise greedy trees with private splits and private leaves (Nock & Henecka, 2020, section 6).
 
-This is the tight calibration. Splits have the exponent eps / f(1, m) for all nodes of a level at
-once. Alpha follows from noisy errors, and leaf values from noisy class weights.
-`recipes.published.greedy_tree` has the paper's calibration.
+In the tight calibration splits have the exponent eps / f(1, m) for all nodes of a level at once.
+Alpha follows from noisy errors, and leaf values from noisy class weights.
+
+The paper's own calibration costs more for the same budget, and leaves unprotected what the ledger
+names. New code has no use for it: it is for comparison with the paper, and a recipe takes it with
+`calibration="published"` alone. Splits have the exponent eps / (2 max{3, 1 + f(1, m)}) with the
+node budgets of equation (17). The alpha of equation (16) is read off the data. Leveraged links have
+discrete Laplace noise.
 """
 
 import functools
@@ -13,24 +18,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import (
-    GRID,
-    AnyArray,
-    Array,
-    LossFamily,
-    ProperLoss,
-    Public,
-    Relation,
-    Release,
-    Tree,
-    WeakLearner,
-    relation_name,
-)
+from dpbt.common import types
+from dpbt.common.types import GRID, AnyArray, Array, LossFamily, Public, Release, Tree
 from dpbt.learners import trees
 from dpbt.learners.hypotheses import Bins
+from dpbt.learners.trees import Prepared
 from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
-from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.boundary import Draw
+from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers, rounded_down
 from dpbt.privacy.mechanisms import Scores
 
 TINY_PRIOR = 1e-6
@@ -123,7 +119,7 @@ def objective_alpha(noisy_errors: Array) -> Array:
     return jnp.minimum.accumulate(ratio)
 
 
-def noisy_objective(draw: boundary.Draw, config: "Config") -> Alpha:
+def noisy_objective(draw: Draw, config: "Config") -> Alpha:
     """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row."""
     noisy_errors: list[Array] = []
 
@@ -146,7 +142,7 @@ def noisy_objective(draw: boundary.Draw, config: "Config") -> Alpha:
     return alpha
 
 
-def split_scores(loss: ProperLoss, products: Array, totals: Array) -> Array:
+def split_scores(loss: types.ProperLoss, products: Array, totals: Array) -> Array:
     """f64[nodes, S]: minus the summed perspectives of the two children of every node and split.
 
     For use within `variates.double_precision`, with a loss whose alpha is float64.
@@ -196,22 +192,24 @@ class Config(NamedTuple):
         criterion: the family whose perspective scores splits.
         link: the family of the link and of the leverage.
         objective: take alpha from errors instead of `Settings.alpha`.
-        relation: the neighbouring relation of the ledger; None for both.
-        noise: the mechanism of errors and leaves.
+        relation: the neighbouring relation of the ledger; None for both, in the published
+            calibration.
+        noise: the mechanism of errors and leaves: `mechanisms.discrete_laplace`, or
+            `mechanisms.rounded_gaussian` for zCDP.
     """
 
     depth: int
     criterion: LossFamily
     link: LossFamily
     objective: bool
-    relation: Relation | None
-    noise: Mechanism
+    relation: types.Relation | None
+    noise: Mechanism = mechanisms.discrete_laplace
 
     @property
     def tag(self) -> str:
         """Every static part as text."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        under = "both" if self.relation is None else relation_name(self.relation)
+        under = "both" if self.relation is None else types.relation_name(self.relation)
         return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
 
 
@@ -225,7 +223,7 @@ class SplitPrice(NamedTuple):
         theorem: where the bound is proved.
     """
 
-    bound: Callable[[ProperLoss, AnyArray], Array]
+    bound: Callable[[types.ProperLoss, AnyArray], Array]
     moves: int
     each_node: bool
     theorem: str
@@ -242,8 +240,8 @@ class SplitPrice(NamedTuple):
 
 
 def grow(
-    draw: boundary.Draw,
-    table: trees.Prepared,
+    draw: Draw,
+    table: Prepared,
     weights: Array,
     params: Params,
     public: Public,
@@ -320,7 +318,7 @@ def gathered_splits(release: Release, depth: int) -> Array:
     return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])
 
 
-def price(relation: Relation) -> SplitPrice:
+def price(relation: types.Relation) -> SplitPrice:
     """All nodes of a level are paid for at once: their scores move one way, on disjoint rows."""
     moves = sensitivity.split_moves(relation)
     return SplitPrice(sensitivity.tight_split, moves, False, "docs/privacy.md 1-3")
@@ -333,12 +331,7 @@ def _leaf_sensitivity(config: Config) -> Numbers:
 
 
 def program(
-    config: Config,
-    draw: boundary.Draw,
-    table: trees.Prepared,
-    weights: Array,
-    params: Params,
-    public: Public,
+    config: Config, draw: Draw, table: Prepared, weights: Array, params: Params, public: Public
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
     assert config.relation is not None
@@ -382,14 +375,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
 
 
 @functools.cache
-def greedy_tree(
-    depth: int,
-    criterion: LossFamily,
-    link: LossFamily,
-    objective: bool,
-    relation: Relation,
-    noise: Mechanism = mechanisms.discrete_laplace,
-) -> WeakLearner:
+def greedy_tree(config: Config) -> types.WeakLearner:
     """The tight calibration: a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
 
     Guarantee, under `relation`. Each level of splits costs sensitivity / scale, by one-signed
@@ -397,25 +383,147 @@ def greedy_tree(
     Proofs are in `sensitivity`. Alpha follows from released errors or is public, so nothing else is
     read.
 
-    Args:
-        depth: D, at least 1.
-        criterion: the family whose perspective scores splits.
-        link: the family of the link and of the leverage.
-        objective: take alpha from noisy errors instead of `Settings.alpha`.
-        relation: the neighbouring relation of the ledger.
-        noise: the mechanism of errors and class weights: `mechanisms.discrete_laplace`, or
-            `mechanisms.rounded_gaussian` for zCDP.
     """
-    check_criterion(criterion)
-    config = Config(depth, criterion, link, objective, relation, noise)
-    usual = default_settings(link, depth)
+    check_criterion(config.criterion)
+    depth, errors = config.depth, 0.1 if config.objective and config.depth > 1 else None
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
-        fractions(0.5, 0.1 if objective and depth > 1 else None),
+        fractions(0.5, errors),
         trees.TREES,
-        relation,
-        params=functools.partial(params, usual),
+        config.relation,
+        params=functools.partial(params, default_settings(config.link, depth)),
         work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
         tag=f"greedy_tree({config.tag})",
+    )
+
+
+# The paper's calibration.
+
+
+ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
+
+PUBLISHED_PRICE = SplitPrice(
+    sensitivity.published_split, 2, True, "Nock & Henecka (2020), Thm 3, eq. (15), (17)"
+)
+"""Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
+
+
+def private_objective() -> Alpha:
+    """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
+
+    Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
+    root, alpha is 1 at the root and 0 below.
+    """
+    exact_errors: list[Array] = []
+
+    def alpha(level: int, totals: Array) -> Array:
+        exact_errors.append(errors(totals).astype(jnp.float32))
+        if level == 0:
+            return jnp.float32(1)
+        return exact_errors[-1] / jnp.maximum(exact_errors[0], 1)
+
+    return alpha
+
+
+def leaf_range(step: Numbers, clip: Numbers) -> np.ndarray:
+    """f64[...]: 2 a M^2, the range of a leveraged leaf value, for numbers rounded to float32."""
+    step, clip = np.asarray(step, np.float32), np.asarray(clip, np.float32)
+    return 2 * (step * clip**2).astype(np.float64)
+
+
+def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
+    """The grid of leaf values: a power of two, far finer than their range and their noise.
+
+    A step is at most 2^-12 of the range or of the noise's scale, whichever is smaller. But it is
+    coarse enough that the noise has a scale of at most 2^31 steps, and no value lies beyond 2^29
+    steps.
+    """
+    scale = widest / np.where(np.isfinite(epsilon), epsilon, 2.0**12)
+    step = np.minimum(widest, scale) * 2.0**-12
+    step = np.maximum(np.maximum(step, scale * 2.0**-31), widest * 2.0**-29)
+    return 2.0 ** np.floor(np.log2(step))
+
+
+def published_params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
+    """The learner's numbers: the grid of leaf values follows from their noise."""
+    del public
+    step, clip = rounded_down(settings.step), rounded_down(settings.clip)
+    multiplier = np.asarray(noise["leaf"], np.float64)
+    epsilon = ROUNDING / np.where(multiplier > 0, multiplier, np.nan)
+    leaf_step = _leaf_step(leaf_range(step, clip), np.nan_to_num(epsilon, nan=np.inf))
+    return Params(dict(noise), settings._replace(step=step, clip=clip), leaf_step)
+
+
+def _published_program(
+    config: Config, draw: Draw, table: Prepared, weights: Array, params: Params, public: Public
+) -> None:
+    """Draw splits level by level, and leveraged leaf values in steps of their grid."""
+    settings = params.settings
+
+    # Private splits; the leaves' class weights are exact here.
+    alpha_of = private_objective() if config.objective else None
+    totals = grow(draw, table, weights, params, public, config, alpha_of, PUBLISHED_PRICE)
+
+    # The link of each leaf's share, times the leverage of the tree.
+    counts = totals.astype(jnp.float32) * (public.cap / GRID)
+    share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
+    value = link_values(config.link, settings, share)
+    rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
+    leverage = settings.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
+
+    # Noise on values in steps of their grid. Rounding to it moves a value by one step more.
+    largest = settings.step * settings.clip**2
+    steps = jnp.round(jnp.clip(leverage * value, -largest, largest) / params.leaf_step)
+    draw(
+        "leaf",
+        config.noise,
+        steps.astype(jnp.int32),
+        sensitivity=jnp.floor(2 * largest / params.leaf_step) + 1,
+        moves=2**config.depth,
+        theorem="Nock & Henecka (2020), section 6, leaves",
+        count=2**config.depth,
+        releases="leveraged leaf values, each leaf paid for",
+        unit="step of the leaves' grid",
+    )
+
+
+def _published_hypothesis(config: Config, release: Release, params: Params, public: Public) -> Tree:
+    """The tree: noisy leaf values, clamped to their range again."""
+    del public
+    largest = params.settings.step * params.settings.clip**2
+    value = release["leaf"].astype(jnp.float32) * params.leaf_step
+    return Tree(gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
+
+
+@functools.cache
+def published_greedy_tree(config: Config) -> types.WeakLearner:
+    """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
+
+    Guarantee claimed by the paper, for neighbours that differ by one example, so under both
+    relations: node budgets add up over all nodes, and leaf budgets add up over all leaves. The
+    paper says how nodes share their budget, but not how leaves do. Every row moves beta_t, and with
+    it the value of every leaf. So the leaves' budgets must add up to the tree's. They are equal
+    here, as in the paper's forests (section 17.2).
+
+    The leverage is folded into the leaf before the noise, so the value is in [-a M^2, a M^2].
+    The Laplace scale is 2 a M^2 / epsilon of a leaf. After the noise the value is clamped to that
+    range again. The link is clamped to [-M, M] before the noise. The paper's description does that
+    afterwards, but then the scale would be too small for the claim. Values are put on a public grid
+    of steps `leaf_step`, to which the noise is drawn exactly. That enlarges the sensitivity of a
+    value by one step.
+
+    Args:
+        config: the static parts, with a relation of None and discrete Laplace noise.
+    """
+    check_criterion(config.criterion)
+    return boundary.weak_learner(
+        functools.partial(_published_program, config),
+        functools.partial(_published_hypothesis, config),
+        fractions(0.5, None),
+        trees.TREES,
+        None,
+        params=functools.partial(published_params, default_settings(config.link, config.depth)),
+        unprotected=(ALPHA_LEAK,) if config.objective else (),
+        tag=f"published_greedy_tree({config.tag})",
     )

@@ -240,19 +240,13 @@ def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *named: Any) -> 
     column, low, high = (np.asarray(field) for field in splits[:3])
     known, bin = predicates(domain), np.arange(MAX_BINS)
 
-    def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
+    def ask(tree: int, node: int) -> tuple[int, np.ndarray, str]:
         split = trees.split[tree, node]
         inside = (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
-        return int(column[split]), inside
+        return int(column[split]), inside, known[split].yes
 
-    def together(values: list[float]) -> str:
-        return f"together they add {sum(values):+.{words.DIGITS}f} to every row"
-
-    def asked(tree: int, node: int) -> str:
-        return known[trees.split[tree, node]].yes
-
-    heap = words.Heap(ask, asked, np.asarray(trees.leaf), f"add {{:+.{words.DIGITS}f}}")
-    return words.of_trees(heap, domain, words.SCORES, together)
+    says = f"add {{:+.{words.DIGITS}f}}"
+    return words.of_trees(np.asarray(trees.leaf), ask, domain, words.SCORES, says)
 
 
 def _nodes_of_trees(
@@ -453,19 +447,13 @@ def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *named: A
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)
     known = attributes(domain)
 
-    def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
-        asked = attribute[tree, node]
-        return int(column[asked]), position[asked] > threshold[tree, node]
+    def ask(tree: int, node: int) -> tuple[int, np.ndarray, str]:
+        asked, above = attribute[tree, node], float(threshold[tree, node])
+        return int(column[asked]), position[asked] > above, known[asked](above).yes
 
-    def in_words(tree: int, node: int) -> str:
-        return known[attribute[tree, node]](float(threshold[tree, node])).yes
-
-    def together(values: list[float]) -> str:
-        return "share of positive " + ", ".join(f"{value:.{words.DIGITS}f}" for value in values)
-
-    heap = words.Heap(ask, in_words, leaf, f"share of positive {{:.{words.DIGITS}f}}")
+    says = f"share of positive {{:.{words.DIGITS}f}}"
     head = "vote of each tree: positive if its share of positive is above 0.5"
-    return words.of_trees(heap, domain, head, together)
+    return words.of_trees(leaf, ask, domain, head, says)
 
 
 def _nodes_of_groups(

@@ -26,23 +26,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import types
 from dpbt.common.arithmetic import rounded
 from dpbt.common.public import without_values
-from dpbt.common.types import (
-    BINARY,
-    MAX_BINS,
-    NUMBER,
-    Array,
-    HypothesisClass,
-    Params,
-    Partition,
-    Public,
-    Relation,
-    Response,
-    Table,
-    dtype_and_rank,
-    relation_name,
-)
+from dpbt.common.types import Array
 from dpbt.data import splits
 from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
 from dpbt.privacy.mechanism import Mechanism
@@ -99,9 +86,9 @@ class Config(NamedTuple):
     marginals: bool
     scores: bool
     smoothing: float
-    relation: Relation
+    relation: types.Relation
     noise: Mechanism
-    response: Response = BINARY
+    response: types.Response = types.BINARY
     monotone: tuple[int, ...] = ()
     target_bins: int = 32
 
@@ -116,12 +103,12 @@ class Config(NamedTuple):
         bins = " ".join(f"{each.n_bins}{'o' if each.ordered else 'n'}" for each in self.attributes)
         once = f"{self.marginals}, {self.scores}"
         static = f"{self.depth}, {self.attributes_per_tree}, {once}, {self.smoothing!r}"
-        more = "" if self.response == BINARY else f", {self.response.words}"
-        if self.response == NUMBER:
+        more = "" if self.response == types.BINARY else f", {self.response.words}"
+        if self.response == types.NUMBER:
             more += f" in {self.target_bins} bins"
         if any(self.monotone):
             more += f", {self.monotone}"
-        return f"{bins}, {static}, {relation_name(self.relation)}, {self.noise.name}{more}"
+        return f"{bins}, {static}, {types.relation_name(self.relation)}, {self.noise.name}{more}"
 
     @property
     def deviation(self) -> float:
@@ -270,7 +257,7 @@ def draw(
     # Where two decks meet, a tree may have an attribute twice, which counts as one.
     first_slot = jnp.argmax(feature[:, None] == chosen[None], axis=1)
     share = _shares(right, first_slot, mass[chosen], max(attributes_per_tree))
-    return Asked(feature, jnp.pad(right, ((0, 0), (0, MAX_BINS - mass.shape[1]))), share)
+    return Asked(feature, jnp.pad(right, ((0, 0), (0, types.MAX_BINS - mass.shape[1]))), share)
 
 
 def _bin_orders(
@@ -350,7 +337,7 @@ class Rows(NamedTuple):
     __repr__ = without_values
 
 
-def prepare(table: Table) -> Rows:
+def prepare(table: types.Table) -> Rows:
     """The rows of a table, column by column."""
     return Rows(jnp.asarray(table.bins).T, table.target, table.present, table.weight)
 
@@ -450,7 +437,7 @@ def place(
     return rows._replace(leaf=leaves_of(attributes, tree, cells_of(attributes, rows)))
 
 
-def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
+def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
     """Refuse a table that does not hold bins of the columns of the recipe's domain.
 
     Of the table the check reads the dtype and rank of the bins, the number of features, and the
@@ -462,7 +449,7 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
     splits.check(table)
     if table.bins.dtype != jnp.uint8:
         raise ValueError(
-            f"oblivious trees read bins, uint8 of rank 2, got {dtype_and_rank(table.bins)}"
+            f"oblivious trees read bins, uint8 of rank 2, got {types.dtype_and_rank(table.bins)}"
         )
     if table.bins.shape[1] != len(attributes):
         raise ValueError(
@@ -491,9 +478,9 @@ def _predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows)
 
 def hypothesis_class(
     attributes: tuple[Attribute, ...],
-    structure: Callable[[Params, Public], tuple[ObliviousTree, Array]],
-    response: Response = BINARY,
-) -> HypothesisClass:
+    structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]],
+    response: types.Response = types.BINARY,
+) -> types.HypothesisClass:
     """Oblivious trees over the bins of a domain.
 
     Args:
@@ -502,13 +489,13 @@ def hypothesis_class(
         response: what is predicted.
     """
 
-    def example() -> Table:
+    def example() -> types.Table:
         features = len(attributes)
         asked = splits.of_bits(features)
         bins, target = jnp.zeros((1, features), jnp.uint8), jnp.zeros(1, response.dtype)
-        return Table(bins, target, jnp.zeros(1, bool), asked)
+        return types.Table(bins, target, jnp.zeros(1, bool), asked)
 
-    return HypothesisClass(
+    return types.HypothesisClass(
         example=example,
         check=functools.partial(_check_table, attributes),
         prepare=prepare,
@@ -516,7 +503,7 @@ def hypothesis_class(
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         response=response,
-        partition=Partition(
+        partition=types.Partition(
             structure, functools.partial(place, attributes), lambda found: found[0].feature
         ),
     )

@@ -10,15 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.common.types import (
-    ADD_REMOVE,
-    MAX_ROWS,
-    MAX_ROWS_IN_BLOCKS,
-    LossFamily,
-    ProperLoss,
-    Recipe,
-    Relation,
-)
+from dpbt.common import types
 from dpbt.common.validate import floats, positive, shown, whole, within
 from dpbt.learners import greedy_tree
 from dpbt.privacy import mechanisms
@@ -31,7 +23,6 @@ from dpbt.recipes.building import (
     is_single,
     no_published_delta,
 )
-from dpbt.recipes.published import greedy_tree as published
 from dpbt.weighting import MirrorNumbers, mirror
 
 Alpha = ArrayLike | Callable[[Any], Any]
@@ -49,18 +40,18 @@ def bdpe(
     rounds: ArrayLike = 5,
     depth: int = 3,
     calibration: str = "tight",
-    relation: str | Relation = ADD_REMOVE,
+    relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
     alpha: Alpha | None = None,
-    criterion: ProperLoss | LossFamily | str = "m_alpha",
-    loss: ProperLoss | LossFamily | str | None = None,
+    criterion: types.ProperLoss | types.LossFamily | str = "m_alpha",
+    loss: types.ProperLoss | types.LossFamily | str | None = None,
     beta_tree: ArrayLike = 0.5,
     error_fraction: ArrayLike = 0.1,
     clip: ArrayLike = 10.0,
     zeta: ArrayLike = 1e-4,
     pi: ArrayLike = 0.0,
     smoothing: ArrayLike = 1.0,
-) -> Recipe:
+) -> types.Recipe:
     """Boosted private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
@@ -127,7 +118,7 @@ def bdpe(
     """
     # Check the arguments.
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    most = MAX_ROWS if calibration == "published" else MAX_ROWS_IN_BLOCKS
+    most = types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS
     request = checked_request(*common, max_rows=most)
     no_published_delta(request)
     depth = whole("depth", depth, MAX_DEPTH)
@@ -139,16 +130,16 @@ def bdpe(
 
     # Put the parts together, and share the budget.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    if request.tight:
-        learner = greedy_tree.greedy_tree(depth, scored, link, objective, request.relation, noise)
-    else:
-        learner = published.published_greedy_tree(depth, scored, link, objective)
+    relation = request.relation if request.tight else None
+    config = greedy_tree.Config(depth, scored, link, objective, relation, noise)
+    learn, params = greedy_tree.greedy_tree, greedy_tree.params
+    if not request.tight:
+        learn, params = greedy_tree.published_greedy_tree, greedy_tree.published_params
     update, numbers = mirror(link, bounded=request.tight), MirrorNumbers(settings.link_alpha)
     counted = request.tight and objective and depth > 1
     fractions = greedy_tree.fractions(structure, errors if counted else None)
-    params = functools.partial((greedy_tree if request.tight else published).params, settings)
-    drafted = draft(request, learner, update, numbers, "bdpe", setting)
-    return build(request, drafted, fractions, params)
+    drafted = draft(request, learn(config), update, numbers, name="bdpe", setting=setting)
+    return build(request, drafted, fractions, functools.partial(params, settings))
 
 
 MAX_DEPTH = 12
@@ -156,9 +147,9 @@ MAX_DEPTH = 12
 
 def _families(
     alpha: Alpha | None,
-    criterion: ProperLoss | LossFamily | str,
-    loss: ProperLoss | LossFamily | str | None,
-) -> tuple[Alpha, LossFamily, LossFamily, str]:
+    criterion: types.ProperLoss | types.LossFamily | str,
+    loss: types.ProperLoss | types.LossFamily | str | None,
+) -> tuple[Alpha, types.LossFamily, types.LossFamily, str]:
     """(alpha, family of the criterion, family of the link, their name in tables), checked.
 
     Raises:
@@ -198,7 +189,7 @@ def _families(
 
 def _settings(
     request: Request,
-    link: LossFamily,
+    link: types.LossFamily,
     alpha: Alpha,
     depth: int,
     clip: ArrayLike,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,24 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.common.types import (
-    ADD_REMOVE,
-    BINARY,
-    MAX_ROWS_IN_BLOCKS,
-    NUMBER,
-    REPLACE_ONE,
-    Recipe,
-    Relation,
-    Response,
-)
+from dpbt.common import types
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import shown, whole, within
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target
-from dpbt.learners import oblivious_tree, score_line
-from dpbt.learners.oblivious_splits import Attribute
+from dpbt.learners.oblivious_once import SCORES_SITE, TARGET_SITE
+from dpbt.learners.oblivious_splits import Attribute, Config
+from dpbt.learners.oblivious_tree import Params, checked, oblivious_tree
 from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
@@ -71,9 +62,9 @@ def oblivious_boost(
     target: Target | None = None,
     monotone: Mapping[str, int] | None = None,
     seed: ArrayLike = 0,
-    relation: str | Relation = ADD_REMOVE,
+    relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
-) -> Recipe:
+) -> types.Recipe:
     """Boosted oblivious trees over public splits, with one noisy draw a tree.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under `relation`, with the lines of
@@ -129,9 +120,9 @@ def oblivious_boost(
     """
     # Check the arguments; numbers are in ranges that float32 holds.
     common = epsilon, delta, rows, rounds, "tight", relation, max_rows_per_user
-    request = checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
+    request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
     response = targets.response_of(target)
-    number = response == NUMBER
+    number = response == types.NUMBER
     step, limit = within("step", step, _POSITIVE), within("limit", limit, _POSITIVE)
     if curvature is None:
         curvature = 6 * step if number else 0.05
@@ -141,10 +132,10 @@ def oblivious_boost(
     # Share the budget.
     marginals = _share("marginals_fraction", marginals_fraction)
     scores = _share("scores_fraction", scores_fraction)
-    shares = {"sums": 1 - marginals - scores, "histogram": marginals, score_line.SITE: scores}
+    shares = {"sums": 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
     if number and not np.any(scores > 0):
-        shares[oblivious_tree.TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
-        shares["sums"] = shares["sums"] - shares[oblivious_tree.TARGET_SITE]
+        shares[TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
+        shares["sums"] = shares["sums"] - shares[TARGET_SITE]
     if np.any(shares["sums"] <= 0):
         raise ValueError(
             "marginals_fraction, target_fraction and scores_fraction must add up to less than 1, "
@@ -153,7 +144,7 @@ def oblivious_boost(
 
     # Put the parts together.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    config = oblivious_tree.Config(
+    config = Config(
         attributes_of(domain),
         depth,
         attributes_per_tree,
@@ -166,23 +157,22 @@ def oblivious_boost(
         _directions(domain, monotone),
         target_bins,
     )
-    config = oblivious_tree.checked(config)
+    config = checked(config)
     clip = within("clip", (0.5 if number else 0.3) if clip is None else clip, _POSITIVE)
     if not number:
         within("clip", clip, "(0, 1]")
-    if response == BINARY:
+    if response == types.BINARY:
         update, weighting = clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip)
     else:
         update = residuals(response, noise.price.norm)
         norm = 1 if number else 2 if noise.price.norm == "l1" else math.sqrt(2)
         weighting = ResidualNumbers(clip * norm)
-    learner = oblivious_tree.oblivious_tree(config)
-    words = "oblivious_boost", f"{config.depth} splits a tree"
-    drafted = draft(request, learner, update, weighting, *words, target)
+    words = {"name": "oblivious_boost", "setting": f"{config.depth} splits a tree"}
+    drafted = draft(request, oblivious_tree(config), update, weighting, target=target, **words)
     fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
     known = number or config.marginals  # how many rows a leaf has
-    numbers = {"step": step, "limit": limit, "curvature": curvature * known, "seed": seed}
-    return build(request, drafted, fractions, functools.partial(oblivious_tree.params, **numbers))
+    numbers = step, limit, curvature * known, seed
+    return build(request, drafted, fractions, lambda noise, _: Params(dict(noise), *numbers))
 
 
 _POSITIVE = "[1e-30, 1e30]"
@@ -242,9 +232,9 @@ def rule(
     rows: float,
     attributes: int,
     delta: float = 0.0,
-    relation: Relation = ADD_REMOVE,
+    relation: types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
-    response: Response = BINARY,
+    response: types.Response = types.BINARY,
 ) -> Rule:
     """The numbers of oblivious trees, from public quantities alone.
 
@@ -274,8 +264,8 @@ def rule(
         max_rows_per_user: k; the signal is k times smaller.
         response: what is predicted.
     """
-    moved = (2 if to_relation(relation) is REPLACE_ONE else 1) * max_rows_per_user
-    number = response == NUMBER
+    moved = (2 if to_relation(relation) is types.REPLACE_ONE else 1) * max_rows_per_user
+    number = response == types.NUMBER
     scores = 0.0 if number else _SCORES
     if np.isinf(epsilon):
         return Rule(1024, 0.1, 0.2, _MIXES, 0.1, scores, _TARGET[0], 64)
@@ -283,14 +273,14 @@ def rule(
     if delta > 0:
         signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
-        step = (0.3 if number else 1.3 if response == BINARY else 0.9) / math.sqrt(rounds)
+        step = (0.3 if number else 1.3 if response == types.BINARY else 0.9) / math.sqrt(rounds)
         histograms = math.sqrt(attributes) / signal < 0.016
     else:
         signal = rows * epsilon / moved
         rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
         if response.classes > 2:
             rounds = int(np.clip(round(rounds * (2 / response.classes) ** 0.42), 4, 128))
-        step = (0.5 if number else 1.6 if response == BINARY else 0.9) / math.sqrt(rounds)
+        step = (0.5 if number else 1.6 if response == types.BINARY else 0.9) / math.sqrt(rounds)
         histograms = attributes / signal < 0.008
 
     share = 0.1 if histograms else 0.0
@@ -319,9 +309,9 @@ def auto(
     target: Target | None = None,
     monotone: Mapping[str, int] | None = None,
     seed: ArrayLike = 0,
-    relation: str | Relation = ADD_REMOVE,
+    relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
-) -> Recipe:
+) -> types.Recipe:
     """The most accurate recipe known, with every number set from public quantities.
 
     Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released. `rule` has the
@@ -354,7 +344,7 @@ def auto(
     whole("max_rows_per_user", max_rows_per_user)
     response = targets.response_of(target)
     people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
-    numbers = epsilons(epsilon), checked_rows(rows, MAX_ROWS_IN_BLOCKS), deltas(delta)
+    numbers = epsilons(epsilon), checked_rows(rows, types.MAX_ROWS_IN_BLOCKS), deltas(delta)
     settings = np.broadcast(*numbers)
     chosen = [
         rule(float(e), float(m), len(domain), float(d), **people, response=response)

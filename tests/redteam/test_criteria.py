@@ -65,7 +65,7 @@ WAYS = {
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("way", WAYS)
 def test_criteria_without_a_sensitivity_are_refused(name, way):
-    with pytest.raises(ValueError, match="the perspective of own"):
+    with pytest.raises(ValueError, match="the perspective is not"):
         WAYS[way](own(BAD[name]))
 
 

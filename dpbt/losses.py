@@ -44,9 +44,6 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         alpha: a number in [0, 1], possibly traced. At 1 it is Matsushita's loss, at 0 the 0/1 loss.
     """
 
-    def bayes_risk(u: Numbers) -> Array:
-        return 2 * alpha * jnp.sqrt(u * (1 - u)) + 2 * (1 - alpha) * jnp.minimum(u, 1 - u)
-
     def link(u: Numbers) -> Array:
         curved = (2 * u - 1) / jnp.sqrt(jnp.maximum(u * (1 - u), 1e-30))
         return alpha * curved + 2 * (1 - alpha) * jnp.sign(2 * u - 1)
@@ -70,7 +67,7 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
 
     return ProperLoss(
         name="m_alpha",
-        bayes_risk=bayes_risk,
+        bayes_risk=lambda u: perspective(u, 1 - u),
         link=link,
         inverse_link=inverse_link,
         surrogate=surrogate,
@@ -150,21 +147,12 @@ def as_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFa
             no text or whose smoothness is an array.
     """
     found: Any = NAMED.get(loss, loss) if isinstance(loss, str) else loss
-    if isinstance(found, ProperLoss):
-        try:
-            return fixed(found)
-        except TypeError as error:  # the family is cached, so its fields must be hashable
-            raise ValueError(
-                f"{name} must have a text as its name and a plain number as its smoothness, got "
-                f"{shown(found.name)} and {type(found.smoothness).__name__}"
-            ) from error
-    member = None
-    with contextlib.suppress(TypeError):
-        member = found(np.float32(1))
-    if not isinstance(member, ProperLoss):
-        expected = f"one of {sorted(NAMED)}, a loss or a family of losses by alpha"
-        raise ValueError(f"{name} must be {expected}, got {shown(loss)}")
-    return found
+    with contextlib.suppress(TypeError):  # families are cached, so a loss must be hashable
+        family = fixed(found) if isinstance(found, ProperLoss) else found
+        if isinstance(family(np.float32(1)), ProperLoss):
+            return family
+    expected = f"one of {sorted(NAMED)}, a loss of plain fields or a family of losses by alpha"
+    raise ValueError(f"{name} must be {expected}, got {shown(loss)}")
 
 
 @functools.cache
@@ -247,8 +235,7 @@ def _on_grid(loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "floa
         values = function(*(jnp.asarray(grid, dtype) for grid in grids))
     if values is None or np.shape(values) != grids[0].shape:
         raise ValueError(
-            f"{name} of {loss.name} must be a function of {len(grids)} arrays that keeps their "
-            f"shape, got {shown(function)}"
+            f"{name} of {loss.name} must be a function that keeps shapes, got {shown(function)}"
         )
     return np.asarray(values)
 
@@ -343,10 +330,8 @@ def family_name(family: LossFamily) -> str:
     name = family(0.5).name
     if _is_own(family):
         return name
-    values = []
-    points = jnp.asarray(np.linspace(0.01, 0.99, 99), jnp.float32)
-    for alpha in _ALPHAS:
-        loss = family(alpha)
+    points, values = jnp.asarray(np.linspace(0.01, 0.99, 99), jnp.float32), []
+    for loss in map(family, _ALPHAS):
         values += np.asarray(loss.perspective(points, 1 - points)).tolist()
         if loss.inverse_link is not None:  # a loss that only scores splits may have none
             values += np.asarray(loss.inverse_link(points - 0.2)).tolist()

@@ -74,10 +74,18 @@ def default_settings(link: LossFamily, depth: int) -> Settings:
     return Settings((1.0,) * depth, 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), 1.0)
 
 
-def params(settings: Settings, noise: Mapping[str, Numbers], public: Public) -> Params:
-    """The learner's numbers."""
+def params(
+    config: "Config", settings: Settings, noise: Mapping[str, AnyArray], public: Public
+) -> Params:
+    """The learner's numbers; where they are published, their grid follows from their noise."""
     del public
-    return Params(dict(noise), settings)
+    if config.relation is not None:
+        return Params(dict(noise), settings)
+    step, clip = rounded_down(settings.step), rounded_down(settings.clip)
+    multiplier = np.asarray(noise["leaf"], np.float64)
+    epsilon = ROUNDING / np.where(multiplier > 0, multiplier, np.nan)
+    leaf_step = _leaf_step(leaf_range(step, clip), np.nan_to_num(epsilon, nan=np.inf))
+    return Params(dict(noise), settings._replace(step=step, clip=clip), leaf_step)
 
 
 def fractions(structure: Numbers, errors: Numbers | None) -> dict[str, Numbers]:
@@ -374,30 +382,6 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     return Tree(gathered_splits(release, config.depth), leaf)
 
 
-@functools.cache
-def greedy_tree(config: Config) -> types.WeakLearner:
-    """The tight calibration: a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
-
-    Guarantee, under `relation`. Each level of splits costs sensitivity / scale, by one-signed
-    scores and disjoint nodes. Each error costs that, too, and so do all class weights together.
-    Proofs are in `sensitivity`. Alpha follows from released errors or is public, so nothing else is
-    read.
-
-    """
-    check_criterion(config.criterion)
-    depth, errors = config.depth, 0.1 if config.objective and config.depth > 1 else None
-    return boundary.weak_learner(
-        functools.partial(program, config),
-        functools.partial(hypothesis, config),
-        fractions(0.5, errors),
-        trees.TREES,
-        config.relation,
-        params=functools.partial(params, default_settings(config.link, depth)),
-        work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
-        tag=f"greedy_tree({config.tag})",
-    )
-
-
 # The paper's calibration.
 
 
@@ -445,16 +429,6 @@ def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
     return 2.0 ** np.floor(np.log2(step))
 
 
-def published_params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
-    """The learner's numbers: the grid of leaf values follows from their noise."""
-    del public
-    step, clip = rounded_down(settings.step), rounded_down(settings.clip)
-    multiplier = np.asarray(noise["leaf"], np.float64)
-    epsilon = ROUNDING / np.where(multiplier > 0, multiplier, np.nan)
-    leaf_step = _leaf_step(leaf_range(step, clip), np.nan_to_num(epsilon, nan=np.inf))
-    return Params(dict(noise), settings._replace(step=step, clip=clip), leaf_step)
-
-
 def _published_program(
     config: Config, draw: Draw, table: Prepared, weights: Array, params: Params, public: Public
 ) -> None:
@@ -497,8 +471,17 @@ def _published_hypothesis(config: Config, release: Release, params: Params, publ
 
 
 @functools.cache
-def published_greedy_tree(config: Config) -> types.WeakLearner:
-    """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
+def greedy_tree(config: Config) -> types.WeakLearner:
+    """Greedy trees, in the paper's calibration where the configuration has no relation.
+
+    The tight calibration is a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
+
+    Guarantee, under `relation`. Each level of splits costs sensitivity / scale, by one-signed
+    scores and disjoint nodes. Each error costs that, too, and so do all class weights together.
+    Proofs are in `sensitivity`. Alpha follows from released errors or is public, so nothing else is
+    read.
+
+    The paper's calibration is a release of 2^D - 1 splits and 2^D leveraged leaf values.
 
     Guarantee claimed by the paper, for neighbours that differ by one example, so under both
     relations: node budgets add up over all nodes, and leaf budgets add up over all leaves. The
@@ -512,18 +495,18 @@ def published_greedy_tree(config: Config) -> types.WeakLearner:
     afterwards, but then the scale would be too small for the claim. Values are put on a public grid
     of steps `leaf_step`, to which the noise is drawn exactly. That enlarges the sensitivity of a
     value by one step.
-
-    Args:
-        config: the static parts, with a relation of None and discrete Laplace noise.
     """
     check_criterion(config.criterion)
+    published, depth = config.relation is None, config.depth
+    parts = (_published_program, _published_hypothesis) if published else (program, hypothesis)
+    errors = 0.1 if config.objective and depth > 1 and not published else None
     return boundary.weak_learner(
-        functools.partial(_published_program, config),
-        functools.partial(_published_hypothesis, config),
-        fractions(0.5, None),
+        *(functools.partial(part, config) for part in parts),
+        fractions(0.5, errors),
         trees.TREES,
-        None,
-        params=functools.partial(published_params, default_settings(config.link, config.depth)),
-        unprotected=(ALPHA_LEAK,) if config.objective else (),
-        tag=f"published_greedy_tree({config.tag})",
+        config.relation,
+        params=functools.partial(params, config, default_settings(config.link, depth)),
+        work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
+        unprotected=(ALPHA_LEAK,) if published and config.objective else (),
+        tag=f"{'published_' * published}greedy_tree({config.tag})",
     )

@@ -139,11 +139,6 @@ HALFSPACES = types.HypothesisClass(
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
 
 
-def _mass(public: Public) -> Numbers:
-    """Kappa m, by which a sum is divided to give a centre."""
-    return public.rows * public.weighting.density
-
-
 _UNIT = 2.0**14 * GRID
 """The longest row, in units of 2^-14 grid units."""
 
@@ -152,11 +147,6 @@ def _distance(config: Config, step: Numbers) -> Numbers:
     """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
     proved = sensitivity.center_step(step, config.features)
     return proved if config.tight else proved.clip(min=PUBLISHED_L2)
-
-
-def _density(public: Public) -> np.ndarray:
-    """f64[...]: the float32 kappa that the program runs with."""
-    return np.asarray(public.weighting.density, np.float32).astype(np.float64)
 
 
 def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Params:
@@ -174,14 +164,16 @@ def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Para
 
 def for_noise(config: Config, sigma: Numbers, public: Public) -> Params:
     """The numbers for noise of a given sigma on a centre; the ledger states its cost."""
-    in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * _density(public)
+    density = np.asarray(public.weighting.density, np.float32).astype(np.float64)
+    in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * density
     step = sensitivity.sum_step(public.rows, in_sum * _UNIT)
     return Params({"center": quotient_up(in_sum * ROUNDING, _distance(config, step))}, step)
 
 
 def steps_to_center(params: Params, public: Public, cap: Numbers = 1.0) -> Array:
     """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
-    return cap * params.step / (jnp.asarray(_mass(public)) * np.float32(_UNIT))
+    mass = jnp.asarray(public.rows * public.weighting.density)  # divides a sum to give a centre
+    return cap * params.step / (mass * np.float32(_UNIT))
 
 
 def program(
@@ -193,9 +185,7 @@ def program(
         ValueError: for a table with more features than the recipe is for.
     """
     if len(table.columns) > config.features:
-        raise ValueError(
-            f"the recipe is for at most {config.features} features, got {len(table.columns)}"
-        )
+        raise ValueError(f"at most {config.features} features, got {len(table.columns)}")
 
     del public
 

@@ -142,11 +142,6 @@ class Config(NamedTuple):
         """Whether the calibration is the tight one."""
         return self.calibration == "tight"
 
-    @property
-    def theorem(self) -> str:
-        """Where its sensitivities are proved."""
-        return "docs/privacy.md 9" if self.tight else "Asadi et al. (2022), Thm 4.4"
-
 
 def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
     """`sensitivity.improvement_range` and what rounding may add, in units of the weight cap.
@@ -265,6 +260,7 @@ def _tree_program(
     """Draw all pairs of leaf and split, and the labels of the leaves."""
     del params
     nodes, leaves = 2**config.depth - 1, 2**config.depth
+    theorem = "docs/privacy.md 9" if config.tight else "Asadi et al. (2022), Thm 4.4"
     by_class = trees.weights_by_class(table, weights)
     growth = _root(table, by_class, config.depth)
     for k in range(config.splits):
@@ -276,7 +272,7 @@ def _tree_program(
             sensitivity=_split_range(config, public, public.cap),
             at_most=_split_range(config, public),
             moves=1,
-            theorem=config.theorem,
+            theorem=theorem,
             releases=f"choice {k + 1} of a leaf and its split",
             unit=accounting.ROW,
         )
@@ -294,7 +290,7 @@ def _tree_program(
         mechanisms.behind_best(counts),
         sensitivity=GRID * sensitivity.LABEL_RANGE,
         moves=leaves,
-        theorem=config.theorem,
+        theorem=theorem,
         releases="labels, all leaves",
         unit=accounting.ROW_STEP,
     )

@@ -127,7 +127,8 @@ def fitted_target(config: Config, release: Release, params: Params) -> tuple[Arr
 
 def deviation(config: Config, moved: float, params: Params, site: str) -> Array:
     """f32[]: the standard deviation of the noise at a site, of a sensitivity."""
-    return rounded(np.float32(config.deviation * moved) * params.noise[site])
+    of_one = math.sqrt(2) if config.noise.price.norm == "l1" else 1.0
+    return rounded(np.float32(of_one * moved) * params.noise[site])
 
 
 def _of_one(config: Config, params: Params, site: str) -> Array:

@@ -111,11 +111,6 @@ class Config(NamedTuple):
         return f"{bins}, {static}, {types.relation_name(self.relation)}, {self.noise.name}{more}"
 
     @property
-    def deviation(self) -> float:
-        """The standard deviation of noise of scale 1."""
-        return math.sqrt(2) if self.noise.price.norm == "l1" else 1.0
-
-    @property
     def columns(self) -> int:
         """How many counts the histogram has for each bin: one for each class."""
         return max(self.response.classes, 1)
@@ -183,18 +178,12 @@ def _attributes_of_tree(
         return _inverse(_ranks(words))[position]
 
     attributes = jax.vmap(card)(words[:-1], cards % features).astype(jnp.int32)
-    return jnp.asarray(sizes, jnp.int32)[place], attributes, decks, _uniform(words[-1])
-
-
-def _uniform(words: Array) -> Array:
-    """f32[...] in [0, 1): what `jax.random.uniform` makes of these words."""
-    return (words >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)
-
-
-def _even(attributes: tuple[Attribute, ...], widest: int) -> Array:
-    """f32[F, C]: the same mass in each bin that an attribute has."""
-    bins = np.array([[attribute.n_bins] for attribute in attributes])
-    return jnp.asarray((np.arange(widest) < bins) / bins, jnp.float32)
+    return (
+        jnp.asarray(sizes, jnp.int32)[place],
+        attributes,
+        decks,
+        (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23),
+    )
 
 
 def draw(
@@ -215,9 +204,8 @@ def draw(
         tree: i32[], the number of the tree.
         mass: f32[F, MAX_BINS], the share of rows in each bin; it adds up to 1 for each feature.
     """
-    attributes_per_tree = tuple(
-        min(count, depth) for count in attributes_per_tree
-    )  # a level asks about one attribute
+    # A level asks about one attribute.
+    attributes_per_tree = tuple(min(count, depth) for count in attributes_per_tree)
     base = jax.random.key(seed, impl="threefry2x32")
     kinds = jnp.asarray([_DECK, _OFFSET, _ORDER], jnp.uint32)
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
@@ -237,7 +225,8 @@ def draw(
 
     # The order of the bins, and how much of the mixture is up to each of them.
     mass = mass[:, : max(attribute.n_bins for attribute in attributes)]
-    even = rounded(_EVEN * _even(attributes, mass.shape[1]))
+    known = np.array([[attribute.n_bins] for attribute in attributes])
+    even = rounded(_EVEN * jnp.asarray((np.arange(mass.shape[1]) < known) / known, jnp.float32))
     spread = rounded((1 - _EVEN) * mass) + even
     rank, order = _bin_orders(attributes, feature, jax.random.fold_in(orders_key, tree))
     asked_spread = spread[feature]
@@ -448,13 +437,10 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
     """
     splits.check(table)
     if table.bins.dtype != jnp.uint8:
-        raise ValueError(
-            f"oblivious trees read bins, uint8 of rank 2, got {types.dtype_and_rank(table.bins)}"
-        )
+        raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
     if table.bins.shape[1] != len(attributes):
         raise ValueError(
-            f"the recipe's domain has {len(attributes)} columns, "
-            "and the table has another number of them"
+            f"the recipe's domain has {len(attributes)} columns, and the table has not"
         )
 
     # A column has a bin for each of its splits, and at most one that no split knows.

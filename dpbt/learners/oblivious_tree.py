@@ -285,12 +285,9 @@ def _sums_of_a_row(config: Config) -> int:
 
 def default_fractions(config: Config) -> dict[str, float]:
     """A tenth of the budget for each of what is drawn once, and the rest for the trees."""
-    once = {
-        "histogram": config.marginals,
-        TARGET_SITE: config.response == NUMBER,
-        SCORES_SITE: config.scores,
-    }
-    drawn = [site for site, is_drawn in once.items() if is_drawn]
+    is_drawn = config.marginals, config.response == NUMBER, config.scores
+    sites = zip(("histogram", TARGET_SITE, SCORES_SITE), is_drawn, strict=True)
+    drawn = [site for site, drawn in sites if drawn]
     return {"sums": 1 - 0.1 * len(drawn), **dict.fromkeys(drawn, 0.1)}
 
 

@@ -90,10 +90,7 @@ def prepare(table: types.Table) -> Positions:
         ValueError: if the table allows some of its splits only.
     """
     if table.splits is not None and table.splits.allowed is not None:
-        raise ValueError(
-            "random trees ask for every attribute with the same probability; splits.allowed "
-            "must be None"
-        )
+        raise ValueError("random trees ask for every attribute alike: splits.allowed must be None")
     return Positions(splits.positions_of(table), table.target, table.present, table.weight)
 
 

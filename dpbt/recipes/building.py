@@ -56,8 +56,7 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
     if np.any(numbers != held):
         above = np.where(held < numbers, np.nextafter(held, np.float32(np.inf)), held)
         raise ValueError(
-            f"rows above {MAX_ROWS} must be numbers that float32 holds, and so must the table's "
-            f"capacity: use {shown(above.astype(int))} in place of {shown(rows)}"
+            f"rows of {shown(rows)} are not held in float32: use {shown(above.astype(int))}"
         )
     return numbers
 
@@ -71,8 +70,7 @@ def epsilons(epsilon: ArrayLike) -> np.ndarray:
     numbers = positive("epsilon", epsilon)
     if np.any(np.isfinite(numbers) & (numbers > MAX_EPSILON)):
         raise ValueError(
-            f"epsilon must be at most {MAX_EPSILON:g}, got {shown(epsilon)}: a larger one protects "
-            "nothing, and infinity says so"
+            f"epsilon must be at most {MAX_EPSILON:g} or infinite, got {shown(epsilon)}"
         )
     return numbers
 
@@ -376,23 +374,20 @@ def after_samplers(
         gap, tail = gap + of_draw[0] * times, tail + of_draw[1] * times
 
     # Refuse a request that they would cost too much of; without privacy there is nothing to pay.
-    private = np.isfinite(request.epsilon)
+    epsilon, private = request.epsilon, np.isfinite(request.epsilon)
     if np.any(private & (2 * gap > MAX_OF_EPSILON * request.epsilon)):
         raise ValueError(
-            f"epsilon is too small for so many draws, got {shown(request.epsilon)}: their finite "
-            f"bits cost more than {MAX_OF_EPSILON:g} of it; fewer rounds allow less"
+            f"epsilon is too small for the finite bits of so many draws, got {shown(epsilon)}"
         )
     accepted = np.where(request.approximate, MAX_OF_DELTA * request.delta, MAX_DELTA)
     if np.any(private & (tail > accepted)):
         raise ValueError(
-            f"epsilon is too large for so few draws, got {shown(request.epsilon)}: their finite "
-            f"bits could give a row away with a probability above {np.min(accepted):.2g}; more "
-            "rounds or a larger delta allow more"
+            f"epsilon is too large for the finite bits of so few draws, got {shown(epsilon)}"
         )
 
     delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
     return request._replace(
-        epsilon=np.where(private, request.epsilon - 2 * gap, request.epsilon),
+        epsilon=np.where(private, epsilon - 2 * gap, epsilon),
         delta=np.where(private, delta, request.delta),
     )
 
@@ -416,8 +411,7 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
     for site, most, scale in pricing.scales(recipe):
         if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
             raise ValueError(
-                f"with this epsilon the noise of {site!r} would have scale {np.max(scale):g}, and "
-                f"scales must be above 0, finite and at most {most:g}"
+                f"the noise of {site!r} would have scale {np.max(scale):g} of at most {most:g}"
             )
     return recipe
 

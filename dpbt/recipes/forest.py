@@ -11,14 +11,7 @@ from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.common.validate import flag, one_of, whole
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
-from dpbt.recipes.building import (
-    build,
-    checked_request,
-    draft,
-    either_accountant,
-    no_published_delta,
-    one_accountant,
-)
+from dpbt.recipes import building
 from dpbt.weighting import uniform
 
 _MAX_LEAVES = 2**30
@@ -96,9 +89,9 @@ def random_forest(
     # Check the arguments.
     one_of("variant", variant, ("random_forest", "rf_l", "rf_e"))
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
+    request = building.checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
 
-    no_published_delta(request)
+    building.no_published_delta(request)
     depth = whole("depth", depth, random_tree.MAX_DEPTH)
     flag("disjoint", disjoint)
     if disjoint and not request.tight:
@@ -107,10 +100,7 @@ def random_forest(
     # The number of parts of disjoint rows is that of trees, so it is static.
     parts = whole("rounds", request.rounds) if disjoint else 1
     if parts > _MAX_LEAVES >> depth:
-        raise ValueError(
-            f"disjoint trees have at most 2^30 leaves in all, got {parts} trees of 2^{depth}; use "
-            "fewer rounds or a smaller depth"
-        )
+        raise ValueError(f"disjoint trees have at most 2^30 leaves, got {parts} trees of 2^{depth}")
     if parts > 1:
         request = request._replace(rounds=np.ones_like(request.rounds))
 
@@ -129,8 +119,9 @@ def random_forest(
         negative=negative,
     )
     words = {"name": variant, "setting": "disjoint rows" if parts > 1 else "all rows"}
-    drafted = draft(request, random_tree.random_tree(config), uniform, (), **words)
-    return build(request, drafted, allow=either_accountant if labels else one_accountant)
+    drafted = building.draft(request, random_tree.random_tree(config), uniform, (), **words)
+    allow = building.either_accountant if labels else building.one_accountant
+    return building.build(request, drafted, allow=allow)
 
 
 rf_l = functools.partial(random_forest, variant="rf_l")

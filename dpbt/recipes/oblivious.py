@@ -138,8 +138,7 @@ def oblivious_boost(
         shares["sums"] = shares["sums"] - shares[TARGET_SITE]
     if np.any(shares["sums"] <= 0):
         raise ValueError(
-            "marginals_fraction, target_fraction and scores_fraction must add up to less than 1, "
-            f"got {shown(float(1 - np.min(shares['sums'])))}"
+            f"all fractions must add up to less than 1, got {1 - np.min(shares['sums']):g}"
         )
 
     # Put the parts together.
@@ -196,10 +195,7 @@ def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int
     if not isinstance(given, Mapping) or not all(
         name in ordered and direction in (-1, 0, 1) for name, direction in given.items()
     ):
-        raise ValueError(
-            f"monotone must map columns that have an order, of {ordered}, to 1 or -1, "
-            f"got {shown(monotone)}"
-        )
+        raise ValueError(f"monotone must map some of {ordered} to 1 or -1, got {shown(monotone)}")
     found = tuple(int(given.get(name, 0)) for name in domain)
     return found if any(found) else ()
 
@@ -355,9 +351,7 @@ def auto(
     static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}
     if len(static) > 1:
         raise ValueError(
-            "auto has histograms, or bins of the target, for some of these settings alone, so no "
-            "program serves them all; make a recipe for each, as [auto(epsilon=e, ...) for e in "
-            f"epsilon], got epsilon={shown(epsilon)}"
+            f"no program serves all of these settings: make a recipe for each of {shown(epsilon)}"
         )
     arrays = {
         name: np.reshape([getattr(each, name) for each in chosen], settings.shape)

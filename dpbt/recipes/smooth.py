@@ -18,15 +18,8 @@ from dpbt.common.validate import flag, floats, positive, shown, whole
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
-from dpbt.recipes.building import (
-    Request,
-    assemble,
-    build,
-    checked_request,
-    draft,
-    either_accountant,
-    is_single,
-)
+from dpbt.recipes import building
+from dpbt.recipes.building import Request, build, checked_request, either_accountant
 from dpbt.weighting import LazyNumbers, lazy_bregman, loss_rate
 
 MAX_DEPTH = 12
@@ -138,24 +131,16 @@ def lazybb_trees(
     request = checked_request(*common)
     splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
     if splits > 2**depth - 1:
-        raise ValueError(
-            f"a tree of depth D has at most 2^D - 1 splits, got depth={depth} and splits={splits}"
-        )
+        raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
     family = losses.as_family(criterion, "criterion")
-    if not is_single(family):
-        raise ValueError(
-            'criterion must be a single loss here, such as "gini", '
-            f"got the family {shown(criterion)}"
-        )
+    if not building.is_single(family):
+        raise ValueError(f"criterion must be a single loss here, got the family {shown(criterion)}")
     loss = family(1.0)
 
     # The shares of a round.
     labels = positive("leaf_fraction", leaf_fraction, below=1)
     if not request.tight and (loss is not losses.square or np.any(labels != 0.5)):
-        raise ValueError(
-            "the published calibration is of the Gini criterion and gives half of a round to the "
-            f"labels, got criterion={loss.name} and leaf_fraction={shown(leaf_fraction)}"
-        )
+        raise ValueError("the published calibration needs the Gini criterion and leaf_fraction=0.5")
     by_splits = functools.partial(_by_splits, split_fraction=(1 - labels) / splits)
     published = functools.partial(composed, draws=splits, labels=True)
 
@@ -178,9 +163,9 @@ def _vote(
     numbers = LazyNumbers(rounded_down(kappa), positive("learning_rate", rate, finite=True))
     if np.any(kappa * request.rows < 1):
         raise ValueError(
-            f"density times rows must be at least 1, got {shown(kappa)} times {shown(request.rows)}"
+            f"density times rows must be at least 1, got {shown(kappa * request.rows)}"
         )
-    return draft(request, learner, lazy_bregman(request.tight), numbers, **words)
+    return building.draft(request, learner, lazy_bregman(request.tight), numbers, **words)
 
 
 def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
@@ -283,14 +268,9 @@ def halfspace_boost(
             for both or neither of `epsilon` and `noise_scale`.
     """
     if (epsilon is None) == (noise_scale is None):
-        raise ValueError(
-            "give either epsilon or noise_scale, "
-            f"got epsilon={shown(epsilon)} and noise_scale={shown(noise_scale)}"
-        )
+        raise ValueError("give either epsilon or noise_scale")
     if np.any(floats("delta", delta) == 0):
-        raise ValueError(
-            f"delta must be in (0, 1), as Gaussian noise has no pure guarantee, got {shown(delta)}"
-        )
+        raise ValueError(f"delta must be in (0, 1) for Gaussian noise, got {shown(delta)}")
     given = 1.0 if epsilon is None else epsilon
     common = given, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
@@ -308,4 +288,4 @@ def halfspace_boost(
     sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
     public = drafted.public()._replace(rows=request.rows)
     params = halfspace.for_noise(config, sigma, public)
-    return assemble(drafted, params, np.isfinite(request.epsilon))
+    return building.assemble(drafted, params, np.isfinite(request.epsilon))

@@ -292,7 +292,12 @@ def scores_of_all_lower_intervals():
 
     def program(draw, rows, scores, budget, public):
         found = jnp.cumsum(whole_rows(oblivious_once.parts(rows, scores)), axis=0)
-        draw(oblivious_once.SCORES_SITE, mechanisms.discrete_laplace, found, **{**LEAF, "sensitivity": 1.0})
+        draw(
+            oblivious_once.SCORES_SITE,
+            mechanisms.discrete_laplace,
+            found,
+            **{**LEAF, "sensitivity": 1.0},
+        )
 
     recipe = oblivious(scores_fraction=0.5)
     old = recipe.learner.epilogue

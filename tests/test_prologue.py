@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes
+from dpbt import recipes
 from dpbt.analysis import audit
 from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue
 from dpbt.learners import trees
@@ -143,19 +143,6 @@ def test_noise_of_the_prologue_is_not_that_of_a_round():
     assert not np.any(np.all(same, axis=-1))  # false alarm: below 1e-35
 
 
-def test_replay_on_every_neighbour_gives_the_identical_model():
-    table, recipe = random_table(3, 14, 3), recipe_of()
-    model = dpbt.fit(jax.random.key(1), table, recipe)
-    near = audit.neighbours(table, ADD_REMOVE)
-
-    def rebuilt(present):
-        return dpbt.replay(model.transcript, table._replace(present=present), recipe).hypotheses
-
-    found = jax.jit(jax.vmap(rebuilt))(jnp.asarray([table.present, *near.present]))
-    for array, expected in zip(*map(jax.tree.leaves, (found, model.hypotheses)), strict=True):
-        np.testing.assert_array_equal(array, np.broadcast_to(expected, array.shape))
-
-
 @relations
 def test_exact_losses_are_within_the_ledger_and_attained(relation):
     """All neighbours out of the whole public domain, on a table where one side has one class."""
@@ -168,24 +155,6 @@ def test_exact_losses_are_within_the_ledger_and_attained(relation):
     for ratio in found.step_ratio.values():
         assert 0.99 <= ratio <= 1 + 2e-3
     assert sum(found.by_site.values()) == pytest.approx(sum(found.by_mechanism.values()))
-
-
-def test_the_loss_of_the_prologue_is_that_of_an_own_likelihood():
-    """|log p - log p'| of the released counts, in float64, from the table and without a row."""
-    table, recipe = random_table(5, 14, 2), recipe_of()
-    other = table._replace(present=table.present.at[0].set(False))
-    transcript = jax.jit(dpbt.boost)(jax.random.key(0), table, recipe).transcript
-    here, there = (
-        float(boosting.replay(transcript, one, recipe).log_prob["classes"])
-        for one in (table, other)
-    )
-    seen = np.asarray(transcript.prologue["classes"], np.float64)
-    distance = []
-    for one in (table, other):
-        label, present = np.asarray(one.target), np.asarray(one.present)
-        counts = [np.sum(present & ~label), np.sum(present & label)]
-        distance.append(np.abs(seen - counts).sum() / float(recipe.params.noise["classes"]))
-    assert here - there == pytest.approx(distance[1] - distance[0], abs=1e-4)
 
 
 def without_noise(draw, table, weights, budget, public):
@@ -220,13 +189,6 @@ def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
     assert found.step_ratio["classes"] == pytest.approx(2.0, rel=1e-3)
 
 
-def test_an_audit_searches_prologues_too():
-    ratio, _ = audit.search(
-        jax.random.key(0), recipe_of(), rows=8, splits=2, restarts=4, sweeps=5, sites=["classes"]
-    )
-    assert 0.99 <= ratio <= 1.002
-
-
 def test_the_intercept_reaches_every_score():
     table, recipe = random_table(7, 14, 3), recipe_of(epsilon=50.0)
     model = dpbt.fit(jax.random.key(2), table, recipe)
@@ -244,36 +206,6 @@ def test_the_intercept_reaches_every_score():
     boosted = jax.jit(dpbt.boost)(jax.random.key(2), table, recipe)
     np.testing.assert_allclose(boosted.scores, score, rtol=1e-6)
     np.testing.assert_array_equal(dpbt.predict(model, table), score > 0)
-
-
-@pytest.mark.slow
-def test_vmap_over_recipes_keys_and_masks_is_a_loop():
-    table = random_table(1, 14, 3)
-    several = recipe_of(epsilon=np.array([1.0, 20.0]), rounds=np.array([2, 3]))
-    keys = jax.random.split(jax.random.key(0), 2)
-    masks = jnp.stack([table.present, table.present.at[:5].set(False)])
-
-    def run(key, present, recipe):
-        return dpbt.boost(key, table._replace(present=present), recipe)
-
-    over = jax.vmap(jax.vmap(jax.vmap(run, (0, None, None)), (None, 0, None)), (None, None, 0))
-    found = jax.jit(over)(keys, masks, several)
-    assert found.scores.shape == (2, 2, 2, 14)
-    for place in np.ndindex(2, 2, 2):
-        g, p, k = place
-        alone = jax.jit(run)(keys[k], masks[p], recipes.setting(several, g))
-        same = jax.tree.map(lambda array, at=place: array[at], found.transcript)
-        jax.tree.map(np.testing.assert_array_equal, same, alone.transcript)
-        np.testing.assert_allclose(found.scores[place], alone.scores, atol=1e-6)
-
-
-def test_the_first_rounds_do_not_depend_on_how_many_follow():
-    table, several = random_table(1, 14, 3), recipe_of(rounds=[2, 5])
-    few, many = (recipes.setting(several, index) for index in (0, 1))
-    many = dataclasses.replace(many, params=few.params)
-    first, second = (dpbt.fit(jax.random.key(0), table, one).transcript for one in (few, many))
-    jax.tree.map(np.testing.assert_array_equal, first.prologue, second.prologue)
-    np.testing.assert_array_equal(first.rounds["leaf"][:2], second.rounds["leaf"][:2])
 
 
 def test_learners_that_differ_in_their_prologue_alone_do_not_share_noise():

@@ -12,7 +12,7 @@ import dpbt
 from dpbt import boosting, recipes, weighting
 from dpbt.analysis import audit
 from dpbt.common import types
-from dpbt.common.types import GRID, NUMBER, Weighted, one_of_classes
+from dpbt.common.types import GRID, NUMBER
 from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_once, oblivious_tree
@@ -26,9 +26,10 @@ ROWS, ROUNDS = 16, 2
 BOOST = jax.jit(dpbt.boost)
 TARGETS = {"classes": CLASSES, "number": RANGE}
 relations = pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-mostly_slow = pytest.mark.parametrize(
-    "relation", ["add_remove", pytest.param("replace_one", marks=pytest.mark.slow)]
+each_target = pytest.mark.parametrize(
+    "name", ["classes", pytest.param("number", marks=pytest.mark.slow)]
 )
+"""Compiled for one kind of target, and for the other by `make test-all`."""
 
 
 def columns_of(count, seed=0):
@@ -97,26 +98,6 @@ def plain_residuals(scores, labels, clip, norm):
     return np.array(found).T
 
 
-@pytest.mark.parametrize(("norm", "order"), [("l1", 1), ("l2", 2)])
-def test_residuals_of_classes_are_those_of_plain_loops(norm, order):
-    """And their norm over classes is at most the grid, for any scores."""
-    rng = np.random.default_rng(0)
-    scores = (rng.normal(0, 4, (3, 400)) * rng.choice([0.1, 1, 20], 400)).astype(np.float32)
-    labels = rng.integers(0, 3, 400).astype(np.uint8)
-    table = dpbt.Table(jnp.zeros((400, 1)), jnp.asarray(labels), jnp.ones(400, bool))
-    public = recipe_of(CLASSES).public()
-    by = weighting.residuals(one_of_classes(3), norm)
-    for clip in (0.2, 0.42, 1.3):
-        numbers = weighting.ResidualNumbers(np.float32(clip))
-        read = table, public._replace(weighting=numbers)
-        found = by.weigh(jnp.asarray(scores), jnp.float32(9), *read)
-        expected = plain_residuals(scores, labels, clip, order)
-        assert np.abs(np.asarray(found.weight) - expected).max() <= 1  # float32 beside a whole
-        assert np.mean(np.asarray(found.weight) != expected) < 0.01
-        assert np.linalg.norm(np.asarray(found.weight), order, axis=0).max() <= GRID
-        assert float(found.cap) == np.float32(clip)
-
-
 def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
     target = jnp.asarray([0.0, 0.5, 0.52, 1.0, jnp.nan, jnp.inf], jnp.float32)
     table = dpbt.Table(jnp.zeros((6, 1)), target, jnp.ones(6, bool))
@@ -128,15 +109,14 @@ def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
     np.testing.assert_array_equal(counted, [-GRID, 0, 17, GRID, 0, GRID])
 
 
-@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("name", TARGETS)
-def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
+@each_target
+def test_without_noise_the_sums_are_those_of_plain_loops(name):
     target = TARGETS[name]
-    own = {"sample_weight": np.linspace(0, 2, ROWS), "max_weight": 2.0} if weighted else {}
+    own = {"sample_weight": np.linspace(0, 2, ROWS), "max_weight": 2.0}
     table, recipe = table_of(target, **own), recipe_of(target, np.inf)
     boosted = BOOST(jax.random.key(0), table, recipe)
     transcript, trees = boosted.transcript, boosted.hypotheses
-    weight = np.linspace(0, 1, ROWS) if weighted else np.ones(ROWS)
+    weight = np.linspace(0, 1, ROWS)
     bins, labels = np.asarray(table.bins), np.asarray(table.target)
     histogram = np.asarray(transcript.prologue["histogram"])
 
@@ -167,7 +147,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name, weighted):
         leaf = 2 * leaf + right[bins[:, feature]]
     expected = np.array([[row[leaf == k].sum() for k in range(4)] for row in residual])
     drawn = np.asarray(transcript.rounds["sums"][0]).reshape(expected.shape)
-    assert np.abs(drawn - expected).max() <= (2 if weighted else 1)
+    assert np.abs(drawn - expected).max() <= 2
     assert trees.leaf.shape == (ROUNDS, *recipe.learner.hypotheses.response.axes, 4)
 
 
@@ -245,8 +225,20 @@ def opening(table, recipe):
     return BOOST(jax.random.key(0), table, still).transcript.prologue
 
 
-@mostly_slow
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "relation"),
+    [
+        ("number", "add_remove"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("classes", "add_remove"),
+                ("number", "replace_one"),
+                ("classes", "replace_one"),
+            )
+        ),
+    ],
+)
 def test_exact_losses_are_within_the_ledger(name, relation):
     """Against every row of the domain with every class, or with three numbers; rows have weights.
 
@@ -286,19 +278,13 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
         np.testing.assert_array_equal(make(jnp.asarray(found), jnp.asarray(direction)), found)
 
 
-@pytest.mark.parametrize("target", [pytest.param(None, marks=pytest.mark.slow), RANGE])
-def test_scores_keep_monotone_constraints(target):
+def test_scores_keep_monotone_constraints():
     """Everywhere in the domain, and through noise."""
     columns = columns_of(ROWS)
-    labels = columns["size"] < 0.5 if target is None else -40 * columns["size"]
-    table = dpbt.table(DOMAIN, columns, labels, target=target)
-    settings = {"rounds": 8, "depth": 4, "rows": ROWS, "monotone": {"size": 1, "on": -1}}
-    recipe = recipes.oblivious_boost(epsilon=2.0, domain=DOMAIN, target=target, **settings)
-    free = recipes.oblivious_boost(
-        epsilon=2.0, domain=DOMAIN, target=target, **{**settings, "monotone": None}
-    )
-    bins, _ = audit.whole_domain(DOMAIN, target=target)
-    bins = np.unique(bins, axis=0)
+    table = dpbt.table(DOMAIN, columns, -40 * columns["size"], target=RANGE)
+    recipe = recipe_of(RANGE, monotone={"size": 1, "on": -1}, rounds=8)
+    free = recipe_of(RANGE, rounds=8)
+    bins = np.unique(audit.whole_domain(DOMAIN, target=RANGE)[0], axis=0)
 
     def falls(recipe):
         """How far scores fall along `size`, and rise along `on`."""
@@ -311,7 +297,7 @@ def test_scores_keep_monotone_constraints(target):
 
 def test_constraints_that_cannot_be_kept_are_refused():
     for monotone in ({"weight": 1}, {"kind": 1}, {"size": 2}, [1, 0, 0]):
-        with pytest.raises(ValueError, match="monotone must map columns that have an order"):
+        with pytest.raises(ValueError, match="monotone must map some of"):
             recipe_of(RANGE, monotone=monotone)
     with pytest.raises(ValueError, match="several classes have one each"):
         recipe_of(CLASSES, monotone={"size": 1})
@@ -434,7 +420,7 @@ def test_targets_that_declare_nothing_are_refused():
 # Predictions.
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@each_target
 def test_predictions_are_classes_and_numbers_of_the_target(name):
     target = TARGETS[name]
     table, recipe = table_of(target), recipe_of(target, np.inf)
@@ -496,30 +482,11 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
     assert 1 / 256 <= width <= 0.5
 
 
-def test_a_re_weighter_of_longer_residuals_costs_no_more():
-    """The program drops rows whose residuals are longer than the grid."""
-    recipe = recipe_of(CLASSES, marginals_fraction=0.0, scores_fraction=0.0)
-
-    def weigh(score, bound, table, public):
-        own = recipe.weight_update.weigh(score, bound, table, public)
-        longer = jnp.arange(score.shape[1], dtype=jnp.int32) % 2 == 0
-        return Weighted(own.weight * jnp.where(longer, 1.4, 1.0)[None, :], own.cap)
-
-    longer = recipe.weight_update._replace(weigh=weigh, tag="longer")
-    unlike = dataclasses.replace(recipe, weight_update=longer)
-    table = table_of(CLASSES)
-    near = audit.neighbours(table, "add_remove", audit.whole_domain(DOMAIN, target=CLASSES))
-    near = near._replace(present=near.present[near.present.sum(axis=1) <= ROWS])
-    found = audit.audit(jax.random.key(0), near, unlike, transcripts=2, steps=True)
-    assert all(ratio <= 1 + 2e-3 for ratio in found.step_ratio.values())
-
-
 def test_targets_have_noise_of_their_own():
     """Two ranges, or two lists of classes, under one key; and so have constraints."""
     key, own_key = jax.random.key(0), jax.jit(boosting.own_key)
     made = [recipe_of(RANGE), recipe_of(Numeric(-10, 60)), recipe_of(RANGE, monotone={"on": 1})]
-    made += [recipe_of(RANGE, target_bins=16), recipe_of(CLASSES)]
-    made += [recipe_of(Nominal(names)) for names in (("red", "green", "b"), ("a", "b", "c", "d"))]
+    made += [recipe_of(CLASSES), recipe_of(Nominal(("red", "green", "b")))]
     keys = {tuple(jax.random.key_data(own_key(key, recipe)).tolist()) for recipe in made}
     assert len(keys) == len(made)
 
@@ -532,7 +499,7 @@ def test_finite_bits_are_paid_for_each_sum_that_a_row_moves():
         (line,) = dpbt.ledger(recipe).lines
         return line.moved
 
-    for count in (3, 10, 200):
+    for count in (3, 200):
         assert gap(Nominal(tuple(map(str, range(count))))) == min(count, GRID)
 
 

@@ -117,7 +117,7 @@ def test_a_perspective_in_float32_is_refused():
     )
     hidden = coarse._replace(perspective=lambda w1, w0: coarse.perspective(w1, w0).astype(w1.dtype))
     for bad in (coarse, hidden):
-        with pytest.raises(ValueError, match="the perspective of own"):
+        with pytest.raises(ValueError, match="the perspective is not"):
             losses.check_criterion(losses.fixed(bad))
     losses.check_criterion(losses.fixed(square._replace(name="own")))
 

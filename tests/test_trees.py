@@ -2,8 +2,6 @@
 shrinkage.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,30 +23,6 @@ def reference_products(splits, levels, node, nodes):
         for c in range(2):
             out[node[i], c] += int(levels[c, i]) * splits[i]
     return out
-
-
-METHODS = {
-    "product": trees.product_sums,
-    "segments": lambda columns, levels, node, every: trees.segment_sums(
-        columns, levels, node, len(every)
-    ),
-}
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_gives_the_products_of_a_loop(method):
-    """Alone, and in lanes of one vmap and of two."""
-    table = trees.prepare(random_table(1, 300, 5, absent=20))
-    level = jax.random.randint(jax.random.key(0), (2, 300), 1, GRID + 1)
-    levels = jax.vmap(trees.weights_by_class, (None, 0))(table, level)
-    nodes = jax.random.randint(jax.random.key(1), (3, 300), 0, 8).astype(trees.node_dtype(8))
-    every, splits = jnp.arange(8), np.asarray(table.asked.T, np.int64)
-    one = functools.partial(METHODS[method], table.asked)
-    lanes = jax.vmap(jax.vmap(one, (None, 0, None)), (0, None, None))(levels, nodes, every)
-    for i, j in np.ndindex(2, 3):
-        expected = reference_products(splits, levels[i], nodes[j], 8)
-        np.testing.assert_array_equal(lanes[i, j], expected)
-    np.testing.assert_array_equal(one(levels[1], nodes[2], every), expected)
 
 
 def of_many_bins(rows=700, bins=40, seed=3):
@@ -75,7 +49,7 @@ def by_bins(table):
     return prepared
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 32])
+@pytest.mark.parametrize("nodes", [1, 32])
 def test_sums_by_bin_are_the_products(nodes):
     splits = np.asarray(splits_of(of_many_bins()), np.int64)
     table = by_bins(of_many_bins())
@@ -99,7 +73,7 @@ def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
     assert not np.any(found)
 
 
-@pytest.mark.parametrize("depth", [1, 3, 5, 6])
+@pytest.mark.parametrize("depth", [3, 6])
 def test_rows_by_bins_go_where_their_splits_say(depth):
     """Shallow trees choose from the leaves up, and deep ones follow their routes."""
     columns, table = columns_of(of_many_bins()), by_bins(of_many_bins())
@@ -128,8 +102,8 @@ def test_many_rows_of_many_bins_are_summed_by_bin():
     assert not laid_out(trees.MANY_CELLS, most + 1)
 
 
-@pytest.mark.parametrize("nodes", [8, 2 * trees.SEGMENT_NODES])
-def test_products_of_right_siblings_are_enough(nodes):
+def test_products_of_right_siblings_are_enough():
+    nodes = 8
     table = trees.prepare(random_table(1, 300, 5, absent=20))
     levels = trees.weights_by_class(table, jnp.full(300, GRID))
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
@@ -147,24 +121,12 @@ def test_products_stay_exact_up_to_the_most_rows():
     np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
 
 
-def test_deep_routing_agrees_with_shallow():
-    """Above and below the number of nodes where the way of routing changes."""
-    columns = columns_of(random_table(1, 200, 6))
-    split = jax.random.randint(jax.random.key(0), (32,), -1, 6)
-    node = jax.random.randint(jax.random.key(1), (200,), 0, 32)
-    right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(node))]
-    np.testing.assert_array_equal(trees.descend(columns, node, split), 2 * np.asarray(node) + right)
-    half = node % 16
-    right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(half))]
-    np.testing.assert_array_equal(
-        trees.descend(columns, half, split[:16]), 2 * np.asarray(half) + right
-    )
-
-
-@pytest.mark.parametrize("calibration", ["tight", "published"])
+@pytest.mark.parametrize(
+    "calibration", ["tight", pytest.param("published", marks=pytest.mark.slow)]
+)
 def test_releases_do_not_depend_on_order_or_padding(small_table, calibration):
     """Integers are identical; the published leaves may round differently by program."""
-    recipe = recipes.bdpe(epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration)
+    recipe = recipes.bdpe(epsilon=20, rows=128, rounds=2, depth=2, calibration=calibration)
 
     def same(table):
         found = dpbt.fit(jax.random.key(5), table, recipe).releases
@@ -223,8 +185,3 @@ def test_what_is_stored_is_a_branch_of_its_own_and_the_same_numbers():
     np.testing.assert_array_equal(twice(0, weights), 2 * (np.arange(8) + 1))
     lanes = jax.vmap(twice, (None, 0))(number, jnp.stack([weights, -weights]))
     np.testing.assert_array_equal(lanes[1], 2 * (1 - np.arange(8)))
-
-    by_lane = jax.jit(jax.vmap(twice, (None, 0))).lower(number, weights[None])
-    assert "conditional(" in str(by_lane.compile().as_text())
-    constant = jax.jit(lambda weights: twice(np.int32(0), weights)).lower(weights)
-    assert "conditional(" not in str(constant.compile().as_text())

@@ -388,18 +388,13 @@ def _goes_right(
         bin: u8[N], of the feature.
     """
     sets = [attribute.n_bins for attribute in attributes if not attribute.ordered]
+    in_run = bin - run[0] < run[1]
     if not sets:
-        return _in_run(run, bin)
+        return in_run
     if len(sets) == len(attributes):
         return _in_set(right, bin, max(sets))
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    return jnp.where(ordered, _in_run(run, bin), _in_set(right, bin, max(sets)))
-
-
-def _in_run(run: _Run, bin: Array) -> Array:
-    """bool[N]: whether each bin is in a set without gaps."""
-    first, bins = run
-    return bin - first < bins
+    return jnp.where(ordered, in_run, _in_set(right, bin, max(sets)))
 
 
 _WORD = 32

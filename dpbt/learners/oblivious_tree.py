@@ -18,12 +18,11 @@ import numpy as np
 from dpbt.common import types
 from dpbt.common.arithmetic import rounded
 from dpbt.common.types import BINARY, GRID, MAX_BINS, NUMBER, AnyArray, Array, Public, Release
-from dpbt.common.validate import shown, whole, within
 from dpbt.learners import oblivious_once as once
 from dpbt.learners import oblivious_splits
 from dpbt.learners.hypotheses import ObliviousTree
 from dpbt.learners.oblivious_once import SCORES_SITE, TARGET_SITE, deviation
-from dpbt.learners.oblivious_splits import MAX_DEPTH, Config, Rows, hypothesis_class, leaves_in
+from dpbt.learners.oblivious_splits import Config, Rows, hypothesis_class, leaves_in
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Sensitivity
@@ -291,32 +290,6 @@ def default_fractions(config: Config) -> dict[str, float]:
     return {"sums": 1 - 0.1 * len(drawn), **dict.fromkeys(drawn, 0.1)}
 
 
-def checked(config: Config) -> Config:
-    """The static part of a tree, checked.
-
-    Raises:
-        ValueError: naming what is out of its range.
-    """
-    depth = whole("depth", config.depth, MAX_DEPTH)
-    counts = within(
-        "attributes_per_tree", config.attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True
-    )
-    smoothing = within("smoothing", config.smoothing, "[0, 1)")
-    if smoothing.ndim:
-        raise ValueError(f"smoothing must be one number, got {shown(config.smoothing)}")
-    if config.scores and config.response == NUMBER:
-        raise ValueError("scores by class need classes: a number has no scores_fraction")
-    if any(config.monotone) and config.response.axes:
-        raise ValueError("monotone constraints need one score, and several classes have one each")
-    bins = within("target_bins", config.target_bins, f"[2, {MAX_BINS}]", whole=True)
-    return config._replace(
-        depth=depth,
-        attributes_per_tree=tuple(map(int, counts.reshape(-1))),
-        smoothing=float(smoothing),
-        target_bins=int(bins),
-    )
-
-
 @functools.cache
 def oblivious_tree(config: Config) -> types.WeakLearner:
     """Oblivious trees over public splits, for boosting with clipped weights.
@@ -330,7 +303,7 @@ def oblivious_tree(config: Config) -> types.WeakLearner:
     are exactly sqrt(T) shift-GDP.
 
     Args:
-        config: the static parts, as `checked` makes them.
+        config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
     of_round = functools.partial(structure, config)
     opening = config.marginals or config.response == NUMBER

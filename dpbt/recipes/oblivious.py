@@ -18,8 +18,8 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target
 from dpbt.learners.oblivious_once import SCORES_SITE, TARGET_SITE
-from dpbt.learners.oblivious_splits import Attribute, Config
-from dpbt.learners.oblivious_tree import Params, checked, oblivious_tree
+from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
+from dpbt.learners.oblivious_tree import Params, oblivious_tree
 from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
@@ -143,20 +143,30 @@ def oblivious_boost(
 
     # Put the parts together.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
+    depth = whole("depth", depth, MAX_DEPTH)
+    counts = within("attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True)
+    smooth = within("smoothing", smoothing, "[0, 1)")
+    if smooth.ndim:
+        raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
+    if np.any(scores > 0) and number:
+        raise ValueError("scores by class need classes: a number has no scores_fraction")
+    directions = _directions(domain, monotone)
+    if directions and response.axes:
+        raise ValueError("monotone constraints need one score, and several classes have one each")
+    bins = within("target_bins", target_bins, f"[2, {types.MAX_BINS}]", whole=True)
     config = Config(
         attributes_of(domain),
         depth,
-        attributes_per_tree,
+        tuple(map(int, counts.reshape(-1))),
         bool(np.any(marginals > 0)),
         bool(np.any(scores > 0)),
-        smoothing,
+        float(smooth),
         request.relation,
         noise,
         response,
-        _directions(domain, monotone),
-        target_bins,
+        directions,
+        int(bins),
     )
-    config = checked(config)
     clip = within("clip", (0.5 if number else 0.3) if clip is None else clip, _POSITIVE)
     if not number:
         within("clip", clip, "(0, 1]")

@@ -19,7 +19,6 @@ from dpbt.learners import (
 from dpbt.privacy import mechanisms
 from dpbt.privacy.pricing import drawn
 from tests.noise import multiplier
-from tests.tables import random_table
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 
@@ -161,16 +160,12 @@ LAZY = {
 
 
 @pytest.mark.parametrize("name", EVERY_LEARNER)
-def test_every_learner_of_the_library_trains_at_once(name):
+def test_every_learner_of_the_library_has_fractions_of_its_own(name):
     """With arrays of settings, too: each number has an axis of settings."""
     weights = {"greedy": MIRROR, "published": MIRROR, "top-down": LAZY}.get(name, {})
     several = np.array([1.0, 4.0])
     many = recipes.custom(EVERY_LEARNER[name](), epsilon=several, rows=100, rounds=3, **weights)
-    recipe = recipes.setting(many, 1)
-    assert dpbt.ledger(recipe).epsilon == pytest.approx(4.0, rel=1e-5)
-    keys = jax.random.split(jax.random.key(0))
-    model = dpbt.fit(keys[0], random_table(0, 60, 3), recipe, keys[1])
-    assert np.asarray(dpbt.predict(model, random_table(0, 60, 3))).shape == (60,)
+    assert dpbt.ledger(recipes.setting(many, 1)).epsilon == pytest.approx(4.0, rel=1e-5)
 
 
 # Arguments that all recipes share, and criteria by name

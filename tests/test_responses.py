@@ -401,18 +401,9 @@ def test_a_table_of_another_declared_target_is_refused_before_a_fit():
 
 
 def test_targets_that_declare_nothing_are_refused():
-    for target, words in (
-        (Numeric(0, 1, cuts=(0.5,)), "low and high alone"),
-        (Numeric(1, 9, scale="log"), "low and high alone"),
-        (Numeric(0, 1, missing=True), "low and high alone"),
-        (Nominal(("a",)), "two classes or more"),
-        ("number", "must be domains.Nominal"),
-        (Boolean(), "must be domains.Nominal"),
-    ):
-        with pytest.raises(ValueError, match=words):
+    for target in ("number", Boolean()):
+        with pytest.raises(ValueError, match=r"must be domains\.Nominal"):
             recipe_of(target)
-        with pytest.raises(ValueError, match=words):
-            dpbt.table(DOMAIN, columns_of(4), [1, 2, 3, 4], target=target)
     with pytest.raises(ValueError, match="a number has no scores_fraction"):
         recipe_of(RANGE, scores_fraction=0.1)
 

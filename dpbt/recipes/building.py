@@ -56,7 +56,8 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
     if np.any(numbers != held):
         above = np.where(held < numbers, np.nextafter(held, np.float32(np.inf)), held)
         raise ValueError(
-            f"rows of {shown(rows)} are not held in float32: use {shown(above.astype(int))}"
+            f"rows must be numbers that float32 holds, and the table's capacity, too: "
+            f"use {shown(above.astype(int))} in place of {shown(rows)}"
         )
     return numbers
 
@@ -70,7 +71,7 @@ def epsilons(epsilon: ArrayLike) -> np.ndarray:
     numbers = positive("epsilon", epsilon)
     if np.any(np.isfinite(numbers) & (numbers > MAX_EPSILON)):
         raise ValueError(
-            f"epsilon must be at most {MAX_EPSILON:g} or infinite, got {shown(epsilon)}"
+            f"epsilon must be at most {MAX_EPSILON:g}, got {shown(epsilon)}: infinity is no privacy"
         )
     return numbers
 
@@ -166,7 +167,7 @@ def no_published_delta(request: Request) -> None:
         ValueError: for a delta above 0 with the published calibration.
     """
     if request.approximate and not request.tight:
-        raise ValueError(f"delta must be 0 with the published calibration, got {request.delta}")
+        raise ValueError("delta must be 0, as the published calibration has no other")
 
 
 # The budget as an allowance.
@@ -377,12 +378,15 @@ def after_samplers(
     epsilon, private = request.epsilon, np.isfinite(request.epsilon)
     if np.any(private & (2 * gap > MAX_OF_EPSILON * request.epsilon)):
         raise ValueError(
-            f"epsilon is too small for the finite bits of so many draws, got {shown(epsilon)}"
+            f"epsilon is too small for so many draws, got {shown(epsilon)}: their finite bits cost "
+            f"more than {MAX_OF_EPSILON:g} of it; fewer rounds allow less"
         )
     accepted = np.where(request.approximate, MAX_OF_DELTA * request.delta, MAX_DELTA)
     if np.any(private & (tail > accepted)):
         raise ValueError(
-            f"epsilon is too large for the finite bits of so few draws, got {shown(epsilon)}"
+            f"epsilon is too large for so few draws, got {shown(epsilon)}: their finite bits could "
+            f"give a row away with a probability above {np.min(accepted):.2g}; more rounds or a "
+            "larger delta allow more"
         )
 
     delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
@@ -411,7 +415,8 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
     for site, most, scale in pricing.scales(recipe):
         if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
             raise ValueError(
-                f"the noise of {site!r} would have scale {np.max(scale):g} of at most {most:g}"
+                f"with this epsilon the noise of {site!r} would have scale {np.max(scale):g}, and "
+                f"scales must be above 0 and at most {most:g}"
             )
     return recipe
 

@@ -205,7 +205,7 @@ def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int
     if not isinstance(given, Mapping) or not all(
         name in ordered and direction in (-1, 0, 1) for name, direction in given.items()
     ):
-        raise ValueError(f"monotone must map some of {ordered} to 1 or -1, got {shown(monotone)}")
+        raise ValueError(f"monotone must map columns that have an order, of {ordered}, to 1 or -1")
     found = tuple(int(given.get(name, 0)) for name in domain)
     return found if any(found) else ()
 

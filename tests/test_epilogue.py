@@ -125,31 +125,6 @@ def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
     assert of(left) != of(right)
 
 
-@pytest.mark.slow
-def test_scores_models_and_replays_agree():
-    """Scores of the run are those of the model, whose trees and intercept hold the line."""
-    table, recipe = random_table(7, 14, 3), recipe_of(epsilon=50.0, marginals_fraction=0.0)
-    model = dpbt.fit(jax.random.key(2), table, recipe)
-    boosted = jax.jit(dpbt.boost)(jax.random.key(2), table, recipe)
-    score = np.asarray(dpbt.decision_function(model, table))
-    np.testing.assert_allclose(boosted.scores, score, rtol=1e-5, atol=1e-6)
-    jax.tree.map(np.testing.assert_array_equal, boosted.hypotheses, model.hypotheses)
-
-    again = jax.jit(dpbt.replay)(model.transcript, table, recipe)
-    jax.tree.map(np.testing.assert_array_equal, again.hypotheses, model.hypotheses)
-    assert set(again.log_prob) == {"sums", "scores"}
-
-    noisy = model.transcript.epilogue["scores"]
-    deviation = np.sqrt(2) * float(recipe.params.noise["scores"])
-    slope, intercept = reference.score_line(np.asarray(noisy), deviation, 0.0)
-    assert float(model.intercept) == pytest.approx(intercept, rel=1e-4)
-    bare = with_epilogue(recipe, line=lambda release, budget, start: (jnp.float32(1), start))
-    raw = dpbt.replay(model.transcript, table, bare).hypotheses
-    np.testing.assert_allclose(model.hypotheses.leaf, slope * raw.leaf, rtol=1e-4)
-    words = dpbt.explain(model, DOMAIN)
-    assert words.startswith(f"every row starts with {intercept:+.4f}")
-
-
 def test_a_site_of_two_parts_is_refused_by_all_that_read_one():
     table, recipe = random_table(0, 14, 3), recipe_of()
     clash = with_epilogue(recipe, program=counting_of(site="sums"))

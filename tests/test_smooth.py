@@ -57,27 +57,6 @@ def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibratio
     agree(small_table, recipe, seed=5)
 
 
-@pytest.mark.slow
-def test_without_privacy_each_rule_is_nearly_the_best_under_the_exact_measure(banknote):
-    """In float64 without a grid: the chosen rule's error is within 0.01 of the least, round by
-    round.
-    """
-    recipe = recipes.lazybb_rules(
-        epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4
-    )
-    model = dpbt.fit(jax.random.key(0), banknote, recipe)
-    y, x = np.where(banknote.target, 1, -1), np.where(splits_of(banknote), 1, -1)
-    rules = np.concatenate([np.ones((1, len(y))), -np.ones((1, len(y))), np.repeat(x.T, 2, axis=0)])
-    rules[3::2] *= -1
-    margins = np.zeros(len(y))
-    for chosen in np.asarray(model.releases["rule"]):
-        measure = reference_smooth.capped_scaling(np.exp(-0.4 * margins), 0.35 * len(y))
-        errors = (measure * (rules != y)).sum(axis=1) / measure.sum()
-        assert errors[chosen] <= errors.min() + 0.01
-        margins += y * rules[chosen]
-    assert np.mean(np.asarray(dpbt.predict(model, banknote)) == banknote.target) > 0.9
-
-
 def test_rules_are_trees_in_words():
     label = jnp.array([True, True, False, False])
     table = of_splits(np.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, np.ones(4, bool))

@@ -85,23 +85,6 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
 
 
-def test_many_rows_of_many_bins_are_summed_by_bin():
-    """And few rows, or few splits for each feature, by products."""
-
-    table = jax.tree.map(jnp.asarray, of_many_bins(9))
-
-    def laid_out(rows, features):
-        bins = jax.ShapeDtypeStruct((rows, features), jnp.uint8)
-        asked = jax.eval_shape(trees.prepare, table._replace(bins=bins)).asked
-        return isinstance(asked, Bins)
-
-    most = len(table.splits.feature) // trees.SPLITS_OF_A_FEATURE
-    assert most > 3
-    assert laid_out(trees.MANY_CELLS, most)
-    assert not laid_out(trees.MANY_CELLS - 1, most)
-    assert not laid_out(trees.MANY_CELLS, most + 1)
-
-
 def test_products_of_right_siblings_are_enough():
     nodes = 8
     table = trees.prepare(random_table(1, 300, 5, absent=20))

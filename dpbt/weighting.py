@@ -131,22 +131,18 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
             return added(jnp.abs(residual))
         return jnp.sqrt(added(rounded(residual**2)))
 
-    def of_classes(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
+    def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
         del bound
         cap = jnp.asarray(public.weighting.clip, jnp.float32)
+        if not response.axes:
+            inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))
+            residual = jnp.clip((table.target - score) * inverse, -cap, cap)
+            return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
         factor = jnp.minimum(1 / jnp.maximum(size(residual), 1e-30), 1 / cap)
         return Weighted(jnp.trunc(rounded(residual * factor[None]) * GRID), cap)
 
-    def of_numbers(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
-        del bound
-        cap = jnp.asarray(public.weighting.clip, jnp.float32)
-        inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))
-        residual = jnp.clip((table.target - score) * inverse, -cap, cap)
-        return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)
-
-    weigh = of_classes if response.axes else of_numbers
     tag = f"residuals({response.words}, {norm})"
     return WeightUpdate(tag, False, weigh, ResidualNumbers, response)
 

@@ -109,12 +109,17 @@ def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
     np.testing.assert_array_equal(counted, [-GRID, 0, 17, GRID, 0, GRID])
 
 
+def exact(name):
+    """A table whose rows have weights, a recipe without noise, and its run."""
+    target = TARGETS[name]
+    table = table_of(target, sample_weight=np.linspace(0, 2, ROWS), max_weight=2.0)
+    recipe = recipe_of(target, np.inf)
+    return table, recipe, BOOST(jax.random.key(0), table, recipe)
+
+
 @each_target
 def test_without_noise_the_sums_are_those_of_plain_loops(name):
-    target = TARGETS[name]
-    own = {"sample_weight": np.linspace(0, 2, ROWS), "max_weight": 2.0}
-    table, recipe = table_of(target, **own), recipe_of(target, np.inf)
-    boosted = BOOST(jax.random.key(0), table, recipe)
+    table, recipe, boosted = exact(name)
     transcript, trees = boosted.transcript, boosted.hypotheses
     weight = np.linspace(0, 1, ROWS)
     bins, labels = np.asarray(table.bins), np.asarray(table.target)
@@ -225,20 +230,9 @@ def opening(table, recipe):
     return BOOST(jax.random.key(0), table, still).transcript.prologue
 
 
-@pytest.mark.parametrize(
-    ("name", "relation"),
-    [
-        ("number", "add_remove"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ("classes", "add_remove"),
-                ("number", "replace_one"),
-                ("classes", "replace_one"),
-            )
-        ),
-    ],
-)
+@pytest.mark.slow
+@relations
+@pytest.mark.parametrize("name", TARGETS)
 def test_exact_losses_are_within_the_ledger(name, relation):
     """Against every row of the domain with every class, or with three numbers; rows have weights.
 
@@ -278,6 +272,7 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
         np.testing.assert_array_equal(make(jnp.asarray(found), jnp.asarray(direction)), found)
 
 
+@pytest.mark.slow
 def test_scores_keep_monotone_constraints():
     """Everywhere in the domain, and through noise."""
     columns = columns_of(ROWS)
@@ -395,8 +390,6 @@ def test_a_table_of_another_declared_target_is_refused_before_a_fit():
         for table in (table_of(target), tables.take(table_of(target), np.arange(9))):
             with pytest.raises(ValueError, match="made with another target"):
                 dpbt.fit(key, table, recipe)
-    by_hand = table_of(RANGE)._replace(declared=None)
-    dpbt.fit(key, by_hand, recipe_of(RANGE))
     dpbt.fit(key, table_of(Numeric(-10, 30, bins=20)), recipe_of(RANGE))
 
 
@@ -413,9 +406,8 @@ def test_targets_that_declare_nothing_are_refused():
 
 @each_target
 def test_predictions_are_classes_and_numbers_of_the_target(name):
-    target = TARGETS[name]
-    table, recipe = table_of(target), recipe_of(target, np.inf)
-    model = dpbt.fit(jax.random.key(0), table, recipe)
+    table, recipe, boosted = exact(name)
+    model = boosted.model(table, recipe)
     scores = np.asarray(dpbt.decision_function(model, table))
     predicted = np.asarray(dpbt.predict(model, table))
     if name == "classes":
@@ -428,12 +420,7 @@ def test_predictions_are_classes_and_numbers_of_the_target(name):
         np.testing.assert_allclose(predicted, np.clip(40 * scores - 10, -10, 30), rtol=1e-5)
         with pytest.raises(ValueError, match="no probabilities"):
             dpbt.predict_proba(model, table)
-    np.testing.assert_allclose(scores, np.moveaxis(run_scores(model, table), 0, -1), atol=1e-5)
-
-
-def run_scores(model, table):
-    """The scores that the run itself ends with."""
-    return np.asarray(BOOST(jax.random.key(0), table, model.recipe).scores)
+    np.testing.assert_allclose(scores, np.moveaxis(np.asarray(boosted.scores), 0, -1), atol=1e-5)
 
 
 def test_scores_of_several_classes_are_made_true_by_one_slope():

@@ -74,6 +74,7 @@ MANY = 560
 """A fixed number of rows, above that of thresholds: each new shape compiles its programs."""
 
 
+@pytest.mark.slow
 @settings(max_examples=2)
 @given(st.lists(KINDS, min_size=3, max_size=5), st.data())
 def test_splits_of_bins_are_the_splits_of_raw_columns(kinds, drawn):

@@ -104,9 +104,8 @@ def test_products_stay_exact_up_to_the_most_rows():
     np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
 
 
-@pytest.mark.parametrize(
-    "calibration", ["tight", pytest.param("published", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_releases_do_not_depend_on_order_or_padding(small_table, calibration):
     """Integers are identical; the published leaves may round differently by program."""
     recipe = recipes.bdpe(epsilon=20, rows=128, rounds=2, depth=2, calibration=calibration)

@@ -498,10 +498,13 @@ def greedy_tree(config: Config) -> types.WeakLearner:
     """
     check_criterion(config.criterion)
     published, depth = config.relation is None, config.depth
-    parts = (_published_program, _published_hypothesis) if published else (program, hypothesis)
+    run, made = program, hypothesis
+    if published:
+        run, made = _published_program, _published_hypothesis
     errors = 0.1 if config.objective and depth > 1 and not published else None
     return boundary.weak_learner(
-        *(functools.partial(part, config) for part in parts),
+        functools.partial(run, config),
+        functools.partial(made, config),
         fractions(0.5, errors),
         trees.TREES,
         config.relation,

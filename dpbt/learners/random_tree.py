@@ -183,9 +183,8 @@ def program(
     parts, leaves = config.parts, config.leaves
 
     def uniform(site: str, places: int, end: Any, releases: str) -> Array:
-        unread, theorem = jnp.zeros((parts, places), end.dtype), "docs/privacy.md F1"
-        told = {"theorem": theorem, "scale": end, "releases": releases}
-        return draw(site, mechanisms.uniform, unread, **told)
+        unread, proof = jnp.zeros((parts, places), end.dtype), "docs/privacy.md F1"
+        return draw(site, mechanisms.uniform, unread, theorem=proof, scale=end, releases=releases)
 
     # Public structure: the attribute and the threshold of every inner node. Then public shares for
     # leaves without a usable weight.

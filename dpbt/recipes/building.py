@@ -230,9 +230,9 @@ def draft(
     """
     shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
     del shared["epsilon"]
-    parts = {"learner": learner, "weight_update": weight_update, "params": ()}
+    shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
     numbers, capacity = _single_precision(weighting), int(np.max(request.rounds))
-    return Recipe(weighting=numbers, capacity=capacity, **parts, **shared, **words)
+    return Recipe(weighting=numbers, capacity=capacity, **shared, **words)
 
 
 def _single_precision(numbers: Any) -> Any:

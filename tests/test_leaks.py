@@ -32,9 +32,9 @@ from dpbt.learners import (
     oblivious_tree,
     trees,
 )
-from dpbt.learners.greedy_tree import private_objective
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.sensitivity import whole_rows
+from dpbt.recipes.published import private_objective
 from dpbt.weighting import MirrorNumbers, mirror
 from tests.conftest import random_table
 from tests.noise import louder

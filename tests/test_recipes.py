@@ -18,6 +18,7 @@ from dpbt.learners import (
 )
 from dpbt.privacy import mechanisms
 from dpbt.privacy.pricing import drawn
+from dpbt.recipes import published
 from tests.noise import multiplier
 
 GOOD = {"epsilon": 1.0, "rows": 100}
@@ -121,15 +122,14 @@ def test_a_custom_recipe_has_the_budget_or_the_fractions_that_it_is_given():
     assert dpbt.ledger(recipe).epsilon == pytest.approx(0.5, rel=1e-4)
 
 
-def greedy(depth, link, objective, relation):
-    config = greedy_tree.Config(depth, losses.m_alpha, link, objective, relation)
-    return greedy_tree.greedy_tree(config)
+def greedy(depth, link, objective, room=greedy_tree):
+    return room.greedy_tree(greedy_tree.Config(depth, losses.m_alpha, link, objective, ADD_REMOVE))
 
 
 def test_a_loss_is_taken_as_its_family():
     assert weighting.mirror(losses.log) is weighting.mirror(losses.fixed(losses.log), True)
     recipe = recipes.custom(
-        greedy(2, losses.fixed(losses.log), False, ADD_REMOVE),
+        greedy(2, losses.fixed(losses.log), False),
         rows=100,
         rounds=2,
         params=recipes.bdpe(epsilon=1.0, rows=100, depth=2, alpha=0.5).params,
@@ -141,8 +141,8 @@ def test_a_loss_is_taken_as_its_family():
 
 
 EVERY_LEARNER = {
-    "greedy": lambda: greedy(2, losses.m_alpha, True, ADD_REMOVE),
-    "published": lambda: greedy(2, losses.m_alpha, True, None),
+    "greedy": lambda: greedy(2, losses.m_alpha, True),
+    "published": lambda: greedy(2, losses.m_alpha, True, published),
     "rule": lambda: lazybb.one_rule(ADD_REMOVE),
     "top-down": lambda: lazybb.top_down_tree(lazybb.Config(2, 2, losses.square, ADD_REMOVE)),
     "random": lambda: random_tree.random_tree(

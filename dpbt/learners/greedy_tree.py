@@ -1,13 +1,7 @@
 """Level-wise greedy trees with private splits and private leaves (Nock & Henecka, 2020, section 6).
 
-In the tight calibration splits have the exponent eps / f(1, m) for all nodes of a level at once.
-Alpha follows from noisy errors, and leaf values from noisy class weights.
-
-The paper's own calibration costs more for the same budget, and leaves unprotected what the ledger
-names. New code has no use for it: it is for comparison with the paper, and a recipe takes it with
-`calibration="published"` alone. Splits have the exponent eps / (2 max{3, 1 + f(1, m)}) with the
-node budgets of equation (17). The alpha of equation (16) is read off the data. Leveraged links have
-discrete Laplace noise.
+Splits have the exponent eps / f(1, m) for all nodes of a level at once. Alpha follows from noisy
+errors, and leaf values from noisy class weights. `recipes.published` has the paper's calibration.
 """
 
 import functools
@@ -26,7 +20,7 @@ from dpbt.learners.trees import Prepared
 from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers, rounded_down
+from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.privacy.mechanisms import Scores
 
 TINY_PRIOR = 1e-6
@@ -60,12 +54,10 @@ class Params(NamedTuple):
         noise: f32[], the noise multiplier of "split", "error" and "leaf". That of splits is 0 in
             the non-private mode, which takes the best split and leaves pure nodes alone.
         settings: numbers that are no noise.
-        leaf_step: f32[], a power of two: the public grid of leaf values, where they are published.
     """
 
     noise: Mapping[str, AnyArray]
     settings: Settings
-    leaf_step: Numbers = None
 
 
 def default_settings(link: LossFamily, depth: int) -> Settings:
@@ -74,18 +66,10 @@ def default_settings(link: LossFamily, depth: int) -> Settings:
     return Settings((1.0,) * depth, 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), 1.0)
 
 
-def params(
-    config: "Config", settings: Settings, noise: Mapping[str, AnyArray], public: Public
-) -> Params:
-    """The learner's numbers; where they are published, their grid follows from their noise."""
+def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
+    """The learner's numbers."""
     del public
-    if config.relation is not None:
-        return Params(dict(noise), settings)
-    step, clip = rounded_down(settings.step), rounded_down(settings.clip)
-    multiplier = np.asarray(noise["leaf"], np.float64)
-    epsilon = ROUNDING / np.where(multiplier > 0, multiplier, np.nan)
-    leaf_step = _leaf_step(leaf_range(step, clip), np.nan_to_num(epsilon, nan=np.inf))
-    return Params(dict(noise), settings._replace(step=step, clip=clip), leaf_step)
+    return Params(dict(noise), settings)
 
 
 def fractions(structure: Numbers, errors: Numbers | None) -> dict[str, Numbers]:
@@ -200,8 +184,7 @@ class Config(NamedTuple):
         criterion: the family whose perspective scores splits.
         link: the family of the link and of the leverage.
         objective: take alpha from errors instead of `Settings.alpha`.
-        relation: the neighbouring relation of the ledger; None for both, in the published
-            calibration.
+        relation: the neighbouring relation of the ledger.
         noise: the mechanism of errors and leaves: `mechanisms.discrete_laplace`, or
             `mechanisms.rounded_gaussian` for zCDP.
     """
@@ -210,14 +193,14 @@ class Config(NamedTuple):
     criterion: LossFamily
     link: LossFamily
     objective: bool
-    relation: types.Relation | None
+    relation: types.Relation
     noise: Mechanism = mechanisms.discrete_laplace
 
     @property
     def tag(self) -> str:
         """Every static part as text."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        under = "both" if self.relation is None else types.relation_name(self.relation)
+        under = types.relation_name(self.relation)
         return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
 
 
@@ -334,7 +317,6 @@ def price(relation: types.Relation) -> SplitPrice:
 
 def _leaf_sensitivity(config: Config) -> Numbers:
     """The sensitivity of the class weights of all leaves together, in grid units."""
-    assert config.relation is not None  # as a tight tree always has one
     return config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
 
 
@@ -342,7 +324,6 @@ def program(
     config: Config, draw: Draw, table: Prepared, weights: Array, params: Params, public: Public
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
-    assert config.relation is not None
     alpha_of = noisy_objective(draw, config) if config.objective else None
     leaves = grow(draw, table, weights, params, public, config, alpha_of, price(config.relation))
     draw(
@@ -382,134 +363,24 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     return Tree(gathered_splits(release, config.depth), leaf)
 
 
-# The paper's calibration.
-
-
-ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
-
-PUBLISHED_PRICE = SplitPrice(
-    sensitivity.published_split, 2, True, "Nock & Henecka (2020), Thm 3, eq. (15), (17)"
-)
-"""Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
-
-
-def private_objective() -> Alpha:
-    """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
-
-    Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
-    root, alpha is 1 at the root and 0 below.
-    """
-    exact_errors: list[Array] = []
-
-    def alpha(level: int, totals: Array) -> Array:
-        exact_errors.append(errors(totals).astype(jnp.float32))
-        if level == 0:
-            return jnp.float32(1)
-        return exact_errors[-1] / jnp.maximum(exact_errors[0], 1)
-
-    return alpha
-
-
-def leaf_range(step: Numbers, clip: Numbers) -> np.ndarray:
-    """f64[...]: 2 a M^2, the range of a leveraged leaf value, for numbers rounded to float32."""
-    step, clip = np.asarray(step, np.float32), np.asarray(clip, np.float32)
-    return 2 * (step * clip**2).astype(np.float64)
-
-
-def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
-    """The grid of leaf values: a power of two, far finer than their range and their noise.
-
-    A step is at most 2^-12 of the range or of the noise's scale, whichever is smaller. But it is
-    coarse enough that the noise has a scale of at most 2^31 steps, and no value lies beyond 2^29
-    steps.
-    """
-    scale = widest / np.where(np.isfinite(epsilon), epsilon, 2.0**12)
-    step = np.minimum(widest, scale) * 2.0**-12
-    step = np.maximum(np.maximum(step, scale * 2.0**-31), widest * 2.0**-29)
-    return 2.0 ** np.floor(np.log2(step))
-
-
-def _published_program(
-    config: Config, draw: Draw, table: Prepared, weights: Array, params: Params, public: Public
-) -> None:
-    """Draw splits level by level, and leveraged leaf values in steps of their grid."""
-    settings = params.settings
-
-    # Private splits; the leaves' class weights are exact here.
-    alpha_of = private_objective() if config.objective else None
-    totals = grow(draw, table, weights, params, public, config, alpha_of, PUBLISHED_PRICE)
-
-    # The link of each leaf's share, times the leverage of the tree.
-    counts = totals.astype(jnp.float32) * (public.cap / GRID)
-    share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
-    value = link_values(config.link, settings, share)
-    rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
-    leverage = settings.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
-
-    # Noise on values in steps of their grid. Rounding to it moves a value by one step more.
-    largest = settings.step * settings.clip**2
-    steps = jnp.round(jnp.clip(leverage * value, -largest, largest) / params.leaf_step)
-    draw(
-        "leaf",
-        config.noise,
-        steps.astype(jnp.int32),
-        sensitivity=jnp.floor(2 * largest / params.leaf_step) + 1,
-        moves=2**config.depth,
-        theorem="Nock & Henecka (2020), section 6, leaves",
-        count=2**config.depth,
-        releases="leveraged leaf values, each leaf paid for",
-        unit="step of the leaves' grid",
-    )
-
-
-def _published_hypothesis(config: Config, release: Release, params: Params, public: Public) -> Tree:
-    """The tree: noisy leaf values, clamped to their range again."""
-    del public
-    largest = params.settings.step * params.settings.clip**2
-    value = release["leaf"].astype(jnp.float32) * params.leaf_step
-    return Tree(gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
-
-
 @functools.cache
 def greedy_tree(config: Config) -> types.WeakLearner:
-    """Greedy trees, in the paper's calibration where the configuration has no relation.
-
-    The tight calibration is a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
+    """Greedy trees: a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
 
     Guarantee, under `relation`. Each level of splits costs sensitivity / scale, by one-signed
     scores and disjoint nodes. Each error costs that, too, and so do all class weights together.
     Proofs are in `sensitivity`. Alpha follows from released errors or is public, so nothing else is
     read.
-
-    The paper's calibration is a release of 2^D - 1 splits and 2^D leveraged leaf values.
-
-    Guarantee claimed by the paper, for neighbours that differ by one example, so under both
-    relations: node budgets add up over all nodes, and leaf budgets add up over all leaves. The
-    paper says how nodes share their budget, but not how leaves do. Every row moves beta_t, and with
-    it the value of every leaf. So the leaves' budgets must add up to the tree's. They are equal
-    here, as in the paper's forests (section 17.2).
-
-    The leverage is folded into the leaf before the noise, so the value is in [-a M^2, a M^2].
-    The Laplace scale is 2 a M^2 / epsilon of a leaf. After the noise the value is clamped to that
-    range again. The link is clamped to [-M, M] before the noise. The paper's description does that
-    afterwards, but then the scale would be too small for the claim. Values are put on a public grid
-    of steps `leaf_step`, to which the noise is drawn exactly. That enlarges the sensitivity of a
-    value by one step.
     """
     check_criterion(config.criterion)
-    published, depth = config.relation is None, config.depth
-    run, made = program, hypothesis
-    if published:
-        run, made = _published_program, _published_hypothesis
-    errors = 0.1 if config.objective and depth > 1 and not published else None
+    usual = default_settings(config.link, config.depth)
     return boundary.weak_learner(
-        functools.partial(run, config),
-        functools.partial(made, config),
-        fractions(0.5, errors),
+        functools.partial(program, config),
+        functools.partial(hypothesis, config),
+        fractions(0.5, 0.1 if config.objective and config.depth > 1 else None),
         trees.TREES,
         config.relation,
-        params=functools.partial(params, config, default_settings(config.link, depth)),
-        work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
-        unprotected=(ALPHA_LEAK,) if published and config.objective else (),
-        tag=f"{'published_' * published}greedy_tree({config.tag})",
+        params=functools.partial(params, usual),
+        work=functools.partial(trees.work, nodes=2 ** (config.depth - 1)),
+        tag=f"greedy_tree({config.tag})",
     )

@@ -15,7 +15,7 @@ from dpbt.common.validate import floats, positive, shown, whole, within
 from dpbt.learners import greedy_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
-from dpbt.recipes import building
+from dpbt.recipes import building, published
 from dpbt.recipes.building import Request, is_single
 from dpbt.weighting import MirrorNumbers, mirror
 
@@ -127,15 +127,14 @@ def bdpe(
 
     # Put the parts together, and share the budget.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    relation = request.relation if request.tight else None
-    config = greedy_tree.Config(depth, scored, link, objective, relation, noise)
-    learner = greedy_tree.greedy_tree(config)
+    config = greedy_tree.Config(depth, scored, link, objective, request.relation, noise)
+    tree = greedy_tree if request.tight else published
+    learner = tree.greedy_tree(config)
     update, numbers = mirror(link, bounded=request.tight), MirrorNumbers(settings.link_alpha)
     counted = request.tight and objective and depth > 1
     fractions = greedy_tree.fractions(structure, errors if counted else None)
     drafted = building.draft(request, learner, update, numbers, name="bdpe", setting=setting)
-    params = functools.partial(greedy_tree.params, config, settings)
-    return building.build(request, drafted, fractions, params)
+    return building.build(request, drafted, fractions, functools.partial(tree.params, settings))
 
 
 MAX_DEPTH = 12

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
+from dpbt.common import types
 from dpbt.common.types import GRID, AnyArray, Array, Public, Recipe, Release, Tree, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
-    ALPHA_LEAK,
-    PUBLISHED_PRICE,
     TINY_PRIOR,
     Config,
     Params,
@@ -26,11 +25,11 @@ from dpbt.learners.greedy_tree import (
     default_settings,
     gathered_splits,
     grow,
-    private_objective,
 )
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.mechanism import Allowance, quotient_up
 from dpbt.recipes import custom
+from dpbt.recipes.published import ALPHA_LEAK, PRICE, private_objective
 from dpbt.weighting import MirrorNumbers, mirror
 
 BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without noise"
@@ -73,7 +72,7 @@ def program(
     """Draw splits, then noisy leaf values, then beta_t of the noisy tree without noise."""
     alpha_of = private_objective() if config.objective else None
     numbers, settings = Params(budget.noise, budget.settings), budget.settings
-    totals = grow(draw, table, weights, numbers, public, config, alpha_of, PUBLISHED_PRICE)
+    totals = grow(draw, table, weights, numbers, public, config, alpha_of, PRICE)
 
     # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
     # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.
@@ -134,7 +133,9 @@ def learner(depth: int, objective: bool) -> WeakLearner:
     """
     noise, family = mechanisms.discrete_laplace, losses.m_alpha
     return boundary.weak_learner(
-        functools.partial(program, Config(depth, family, family, objective, None, noise)),
+        functools.partial(
+            program, Config(depth, family, family, objective, types.ADD_REMOVE, noise)
+        ),
         functools.partial(hypothesis, depth),
         {"split": 1.0},
         trees.TREES,

@@ -132,7 +132,6 @@ def learner(depth: int, objective: bool) -> WeakLearner:
         objective: take the criterion's alpha from the private errors, equation (16).
     """
     noise, family = mechanisms.discrete_laplace, losses.m_alpha
-    kind = Config(depth, family, family, objective, types.ADD_REMOVE, noise)
     return boundary.weak_learner(
         functools.partial(
             program, Config(depth, family, family, objective, types.ADD_REMOVE, noise)

@@ -109,9 +109,7 @@ SLOW = {
     "experiments/test_random_forests.py::test_private_errors_of_the_grid_are_those_of_the_library_on_average",
     "experiments/test_random_forests.py::test_the_least_bound_is_among_those_that_hold",
     "experiments/test_readings.py::test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree[objective]",
-    "test_recipes.py::test_every_learner_of_the_library_trains_at_once[published]",
     "test_shapes.py::test_a_fit_is_what_boost_learns_without_padding[disjoint]",
-    "test_top_down.py::test_same_trees_as_a_plain_loop_under_the_same_noise[log-tight]",
 }
 """Slow tests of which a like one, of another relation, noise or learner, is in the fast suite."""
 

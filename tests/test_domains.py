@@ -18,7 +18,6 @@ from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, en
 from dpbt.data.splits import splits_of
 from dpbt.learners.words import bins_in_words
 from dpbt.recipes.oblivious import attributes_of
-from tests.reference_domains import library_splits
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=4, missing=True),
@@ -96,6 +95,12 @@ HAND = [
         "< middle, < high",
     ),
 ]
+
+
+def library_splits(domain, columns):
+    """bool[N, S]: the splits of the library's table of these columns."""
+    labels = [True] * len(next(iter(columns.values())))
+    return np.asarray(splits_of(dpbt.table(domain, columns, labels, negative="0", positive="1")))
 
 
 @pytest.mark.parametrize("case", range(len(HAND)))

@@ -29,21 +29,12 @@ EVERY_RECIPE = {
     "forest": lambda **more: recipes.random_forest(
         rows=200, rounds=7, depth=4, negative="uniform", **more
     ),
-    "published": lambda **more: recipes.random_forest(
-        rows=200, rounds=7, depth=4, calibration="published", **more
-    ),
     "disjoint": lambda **more: recipes.random_forest(
         rows=200, rounds=7, depth=4, disjoint=True, **more
     ),
     "rf_e": lambda **more: recipes.rf_e(rows=200, rounds=7, depth=4, **more),
 }
-every_recipe = pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(make, id=name, marks=[pytest.mark.slow] if name == "published" else [])
-        for name, make in EVERY_RECIPE.items()
-    ],
-)
+every_recipe = pytest.mark.parametrize("make", EVERY_RECIPE.values(), ids=EVERY_RECIPE)
 BOOST = jax.jit(dpbt.boost)
 
 
@@ -94,9 +85,7 @@ def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
     return theta, counts
 
 
-@pytest.mark.parametrize(
-    ("name", "epsilon"), [("forest", 3.0), ("published", 3.0), ("disjoint", np.inf)]
-)
+@pytest.mark.parametrize(("name", "epsilon"), [("forest", 3.0), ("disjoint", np.inf)])
 def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     recipe = EVERY_RECIPE[name](epsilon=epsilon)
     key = jax.random.key(5)
@@ -205,14 +194,12 @@ def test_rounds_that_did_not_happen_have_no_vote(table):
 
 
 LEDGERS = [
-    (recipes.random_forest, {}, 1),
     (recipes.random_forest, {"calibration": "published"}, 1),
     (recipes.random_forest, {"disjoint": True}, 1 / 7),
     (recipes.random_forest, {"delta": 1e-6}, None),
     (recipes.rf_l, {"calibration": "published"}, 2**4),
     (recipes.rf_l, {}, 1),
     (recipes.rf_e, {"calibration": "published"}, 2 * 2**4),
-    (recipes.rf_e, {}, 1),
     (recipes.rf_e, {"disjoint": True}, 1 / 7),
     (recipes.rf_e, {"delta": 1e-6}, None),
 ]

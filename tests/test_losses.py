@@ -35,13 +35,6 @@ def test_smoothness_is_the_largest_second_derivative(loss):
     assert np.nanmax(second) == pytest.approx(float(loss.smoothness), rel=2e-2)
 
 
-def test_m_alpha_interpolates_and_takes_a_traced_alpha():
-    u = jnp.asarray(U[40:-40])
-    mixed = jax.jit(lambda alpha: losses.m_alpha(alpha).bayes_risk(u))(jnp.float32(0.3))
-    expected = 0.3 * losses.matsushita.bayes_risk(u) + 0.7 * losses.zero_one.bayes_risk(u)
-    np.testing.assert_allclose(mixed, expected, atol=1e-5)
-
-
 def test_flat_part_of_the_inverse_link():
     loss = losses.m_alpha(0.25)
     np.testing.assert_array_equal(loss.inverse_link(np.float32([-1.5, 0, 1.49])), 0.5)
@@ -153,12 +146,3 @@ def test_probabilities_are_those_of_float64(name, loss):
     found = np.asarray(probability_of(loss)(jnp.asarray(z)))
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.all((found >= 0) & (found <= 1))
-
-
-@pytest.mark.parametrize("alpha", [0.1, 1.0])
-def test_small_probabilities_stay_distinct(alpha):
-    z = -np.geomspace(1, 1e9, 200).astype(np.float32)[::-1]
-    found = np.asarray(probability_of(losses.m_alpha(alpha))(jnp.asarray(z)), np.float64)
-    assert np.all(np.diff(found) > 0)
-    exact = z.astype(np.float64)
-    np.testing.assert_allclose(found, 2 / (exact**2 + 4 - exact * np.hypot(2, exact)), rtol=1e-5)

@@ -9,8 +9,8 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
-from dpbt.common.types import GRID, REPLACE_ONE, UNSPLIT
-from dpbt.data.splits import of_splits, splits_of
+from dpbt.common.types import GRID, REPLACE_ONE
+from dpbt.data.splits import splits_of
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from experiments.common import smooth_bounds
@@ -57,23 +57,6 @@ def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibratio
     agree(small_table, recipe, seed=5)
 
 
-def test_rules_are_trees_in_words():
-    label = jnp.array([True, True, False, False])
-    table = of_splits(np.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, np.ones(4, bool))
-    recipe = recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1)
-    for target, split, leaf in (
-        (label, 0, [-1, 1]),
-        (~label, 0, [1, -1]),
-        (jnp.ones(4, bool), UNSPLIT, [1, 1]),
-    ):
-        model = dpbt.fit(jax.random.key(0), table._replace(target=target), recipe)
-        assert model.hypotheses.split.tolist() == [[split]]
-        assert model.hypotheses.leaf.tolist() == [leaf]
-    assert "add +1.0000" in dpbt.explain(model, dict.fromkeys("ab", dpbt.domains.Boolean()))
-    with pytest.raises(ValueError, match="vote without a link"):
-        dpbt.predict_proba(model, table)
-
-
 def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
     """eta = epsilon kappa n / (4 tau): in levels of the cap, scale = GRID kappa n / eta."""
     settings = {"epsilon": 0.7, "rows": 1000, "rounds": 20, "density": 0.3}
@@ -82,22 +65,6 @@ def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
     assert scales(published)["rule"] == pytest.approx(GRID * 0.3 * 1000 / eta, rel=1e-6)
     tight = recipes.lazybb_rules(**settings)
     assert scales(published)["rule"] == pytest.approx(2 * scales(tight)["rule"], rel=1e-6)
-
-
-@calibrations
-@pytest.mark.parametrize("make", [recipes.lazybb_rules, recipes.lazybb_trees])
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_the_ledger_adds_up_to_the_request(calibration, make, delta):
-    for epsilon, rounds, relation in ((0.05, 5, "add_remove"), (3.0, 39, "replace_one")):
-        settings = {"rounds": rounds, "calibration": calibration, "relation": relation}
-        recipe = make(epsilon=epsilon, rows=2000, delta=delta, **settings)
-        book = dpbt.ledger(recipe)
-        claim = book.epsilon
-        if calibration == "published" and delta > 0:
-            assert claim <= epsilon * (1 + 1e-6)
-            claim = min(book.epsilon_at(delta, "advanced"), book.pure_epsilon)
-        assert epsilon * (1 - 1e-5) <= claim <= epsilon * (1 + 1e-9)
-        assert relation in str(book)
 
 
 def test_splits_that_are_not_allowed_are_not_chosen(small_table):
@@ -164,7 +131,7 @@ def test_sums_of_rows_are_exact_integers(rows):
     np.testing.assert_array_equal(found, (signed @ whole) // int(step))
 
 
-@pytest.mark.parametrize("rows", [50, pytest.param(730_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rows", [140_000, pytest.param(730_000, marks=pytest.mark.slow)])
 def test_centres_of_neighbours_are_within_the_claim(rows):
     """A row at the cap flips its label, among rows of many directions; the distance is all but 2 /
     (kappa m).
@@ -222,22 +189,6 @@ def test_halfspace_costs(calibration):
     assert dpbt.ledger(by_budget).epsilon_at(1e-5, accountant) == pytest.approx(0.8, rel=1e-5)
 
 
-@pytest.mark.slow
-def test_halfspace_noise_shrinks_with_the_public_cap():
-    """One round: the cap is kappa, so the tight centre's noise has standard deviation kappa
-    sigma.
-    """
-    table = random_features(1, rows=50, splits=400)
-    found = {}
-    for calibration in ("tight", "published"):
-        recipe = recipes.halfspace_boost(
-            rows=50, noise_scale=3.0, rounds=1, density=0.25, features=400, calibration=calibration
-        )
-        found[calibration] = np.std(dpbt.fit(jax.random.key(0), table, recipe).hypotheses.normal)
-    assert found["tight"] == pytest.approx(0.75, rel=0.2)
-    assert found["published"] == pytest.approx(3.0, rel=0.2)
-
-
 def test_halfspace_refusals():
     features = random_features(0, rows=20, splits=2)
     recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
@@ -246,6 +197,10 @@ def test_halfspace_refusals():
     some = allowing(random_table(0, 20, 2), np.ones(2, bool))
     with pytest.raises(ValueError, match="allowed must be None"):
         dpbt.fit(jax.random.key(0), some, recipe)
+    rules = recipes.lazybb_rules(epsilon=1, rows=20, rounds=1)
+    bits = random_table(0, 20, 2)
+    with pytest.raises(ValueError, match="vote without a link"):
+        dpbt.predict_proba(dpbt.fit(jax.random.key(0), bits, rules), bits)
     wide = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)
     with pytest.raises(ValueError, match="at most 1 features"):
         dpbt.fit(jax.random.key(0), features, wide)

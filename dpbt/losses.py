@@ -14,6 +14,7 @@ import contextlib
 import functools
 import hashlib
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -43,9 +44,6 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         alpha: a number in [0, 1], possibly traced. At 1 it is Matsushita's loss, at 0 the 0/1 loss.
     """
 
-    def bayes_risk(u: Numbers) -> Array:
-        return 2 * alpha * jnp.sqrt(u * (1 - u)) + 2 * (1 - alpha) * jnp.minimum(u, 1 - u)
-
     def link(u: Numbers) -> Array:
         curved = (2 * u - 1) / jnp.sqrt(jnp.maximum(u * (1 - u), 1e-30))
         return alpha * curved + 2 * (1 - alpha) * jnp.sign(2 * u - 1)
@@ -69,7 +67,7 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
 
     return ProperLoss(
         name="m_alpha",
-        bayes_risk=bayes_risk,
+        bayes_risk=lambda u: perspective(u, 1 - u),
         link=link,
         inverse_link=inverse_link,
         surrogate=surrogate,
@@ -148,25 +146,13 @@ def as_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFa
         ValueError: for anything that is neither a loss nor a family, and for a loss whose name is
             no text or whose smoothness is an array.
     """
-    found = NAMED.get(loss, loss) if isinstance(loss, str) else loss
-    if isinstance(found, ProperLoss):
-        try:
-            return fixed(found)
-        except TypeError as error:  # the family is cached, so its fields must be hashable
-            raise ValueError(
-                f"{name} must have a text as its name and a plain number as its smoothness, got "
-                f"{shown(found.name)} and {type(found.smoothness).__name__}"
-            ) from error
-
-    family: Any = found
-    try:
-        member = family(np.float32(1))
-    except TypeError:
-        member = None
-    if not isinstance(member, ProperLoss):
-        expected = f"one of {sorted(NAMED)}, a loss or a family of losses by alpha"
-        raise ValueError(f"{name} must be {expected}, got {shown(loss)}")
-    return family
+    found: Any = NAMED.get(loss, loss) if isinstance(loss, str) else loss
+    with contextlib.suppress(TypeError):  # families are cached, so a loss must be hashable
+        family = fixed(found) if isinstance(found, ProperLoss) else found
+        if isinstance(family(np.float32(1)), ProperLoss):
+            return family
+    expected = f"one of {sorted(NAMED)}, a loss of plain fields or a family of losses by alpha"
+    raise ValueError(f"{name} must be {expected}, got {shown(loss)}")
 
 
 @functools.cache
@@ -191,8 +177,8 @@ _EXACT = 2.0**-42
 _SLACK = 2e-3
 """The float32 error that values and slopes on a grid may have."""
 
-_Row = tuple[str, Any, Any, Any]
-"""What must hold; values, and the least and the most that they may be."""
+Properties = Mapping[str, Any]
+"""In words what must hold -> whether it does, at each point of a grid."""
 
 
 @functools.cache
@@ -202,23 +188,12 @@ def check_criterion(family: LossFamily) -> None:
     Sensitivities of splits assume that a perspective f is 0 where one class has no weight,
     symmetric, homogeneous of degree one, non-decreasing in each weight and concave
     (`sensitivity.perspective_bound`). Splits are scored in float64, where this must hold up to
-    2^-42 of the weight. It must also be the perspective of the Bayes risk L, which is symmetric
-    with L(0) = L(1) = 0 and L(1/2) = 1. Each family is checked once. The tests check dpbt's own. A
-    grid cannot prove these properties; the author of a loss must.
+    2^-42 of the weight. A grid cannot prove these properties; the author of a loss must.
 
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
-    for alpha in () if _is_own(family) else _ALPHAS:
-        loss = family(alpha)
-        failed = failed_property(loss)
-        if failed:
-            raise ValueError(
-                f"the perspective of {loss.name} at alpha = {alpha:g} is not {failed}, so no "
-                "sensitivity is known for its splits; it must be (w1 + w0) L(w1 / (w1 + w0)) for a "
-                "symmetric concave Bayes risk L with L(0) = L(1) = 0"
-            )
-        _check_values(loss, alpha, [*_risk_rows(loss), _perspective_row(loss)])
+    _check(family, _of_perspective, ", so no sensitivity is known for its splits")
 
 
 @functools.cache
@@ -228,16 +203,25 @@ def check_loss(family: LossFamily) -> None:
     The link must be -L' for the Bayes risk L, and the inverse link must undo it where it increases.
     The surrogate F must have F'(z) = -inverse_link(-z) and F(0) = 1, and the smoothness must be the
     supremum of F''. A loss is not boosted where its smoothness is infinite, so nothing else is
-    checked there. Each family is checked once. The tests check dpbt's own.
+    checked there.
 
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
+    _check(family, _of_link, "")
+
+
+def _check(family: LossFamily, properties: Callable[[ProperLoss], Properties], why: str) -> None:
+    """Refuse a family with a member that lacks a property; the tests check dpbt's own.
+
+    Raises:
+        ValueError: naming the member and the property.
+    """
     for alpha in () if _is_own(family) else _ALPHAS:
         loss = family(alpha)
-        smoothness = positive(f"smoothness of {loss.name}", loss.smoothness)
-        if np.isfinite(smoothness).all():
-            _check_values(loss, alpha, [*_risk_rows(loss), *_link_rows(loss)])
+        for words, holds in properties(loss).items():
+            if not np.all(holds):
+                raise ValueError(f"the loss {loss.name} at alpha = {alpha:g}: {words}{why}")
 
 
 def _on_grid(loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "float32") -> np.ndarray:
@@ -251,14 +235,13 @@ def _on_grid(loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "floa
         values = function(*(jnp.asarray(grid, dtype) for grid in grids))
     if values is None or np.shape(values) != grids[0].shape:
         raise ValueError(
-            f"{name} of {loss.name} must be a function of {len(grids)} arrays that keeps their "
-            f"shape, got {shown(function)}"
+            f"{name} of {loss.name} must be a function that keeps shapes, got {shown(function)}"
         )
     return np.asarray(values)
 
 
-def failed_property(loss: ProperLoss) -> str | None:
-    """The first property that the perspective lacks, in words; None if it has all."""
+def _of_perspective(loss: ProperLoss) -> Properties:
+    """What the perspective must be."""
     perspective = functools.partial(_on_grid, loss, "perspective", dtype="float64")
 
     # The perspective on the grid, and the error that float64 may make there.
@@ -281,78 +264,57 @@ def failed_property(loss: ProperLoss) -> str | None:
             "non-decreasing in each weight": perspective(w1 + 1, w0) >= values - slack - _EXACT,
             "concave": middle >= chord,
         }
-    return next((words for words, holds in properties.items() if not np.all(holds)), None)
+    return {f"the perspective is not {words}": holds for words, holds in properties.items()}
 
 
-def _check_values(loss: ProperLoss, alpha: float, rows: list[_Row]) -> None:
-    """Refuse a loss with a value that is not in its range, up to the error of float32.
-
-    Raises:
-        ValueError: naming the loss, its alpha and what must hold.
-    """
-    for what, found, least, most in rows:
-        slack = _SLACK * (1 + np.abs(found))
-        if not np.all((found >= least - slack) & (found <= most + slack)):
-            raise ValueError(f"the loss {loss.name} at alpha = {alpha:g} is inconsistent: {what}")
+def _near(found: Any, least: Any, most: Any) -> Any:
+    """Whether each value is in its range, up to the error of float32."""
+    slack = _SLACK * (1 + np.abs(found))
+    return (found >= least - slack) & (found <= most + slack)
 
 
-def _risk_rows(loss: ProperLoss) -> list[_Row]:
-    """What the Bayes risk must be."""
-    risk = _on_grid(loss, "bayes_risk", _SHARES)
-    return [
-        ("bayes_risk must be 0 at u = 0 and at u = 1", risk[[0, -1]], 0, 0),
-        ("bayes_risk must be 1 at u = 1/2", risk[len(risk) // 2], 1, 1),
-        ("bayes_risk must be finite and symmetric around u = 1/2", risk, risk[::-1], risk[::-1]),
-    ]
-
-
-def _perspective_row(loss: ProperLoss) -> _Row:
-    """What the perspective must be for the Bayes risk."""
-    w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS[1:], indexing="ij"))
-    share = np.minimum(w1, w0) / (w1 + w0)  # the risk is symmetric, and 1 - u would lose digits
-    risk, words = _on_grid(loss, "bayes_risk", share), "(w1 + w0) bayes_risk(w1 / (w1 + w0))"
-    found = _on_grid(loss, "perspective", w1, w0) / (w1 + w0)
-    return f"perspective(w1, w0) must be {words}", found, risk, risk
-
-
-def _link_rows(loss: ProperLoss) -> list[_Row]:
-    """What the link, its inverse, the surrogate, the smoothness and the probability must be.
+def _of_link(loss: ProperLoss) -> Properties:
+    """What Bayes risk, link, inverse link, surrogate, smoothness and probability must be.
 
     L is concave and F is convex, so a slope over a step lies between the slopes at its ends; kinks
     are no errors.
     """
-    inside = _SHARES[1:-1]
-    link, risk = _on_grid(loss, "link", inside), _on_grid(loss, "bayes_risk", inside)
-    falls = -np.diff(risk) / np.diff(inside)
+    smoothness = positive(f"smoothness of {loss.name}", loss.smoothness)
+    if not np.isfinite(smoothness).all():
+        return {}
+    risk, inside = _on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]
+    link, falls = _on_grid(loss, "link", inside), -np.diff(risk[1:-1]) / np.diff(inside)
 
     # The inverse is compared where the link increases on both sides.
     rises = np.diff(link) > 1e-3
     certain = np.flatnonzero(rises[:-1] & rises[1:]) + 1
     undone = _on_grid(loss, "inverse_link", link[certain])
 
-    inverse, surrogate = (
-        _on_grid(loss, "inverse_link", _SCORES),
-        _on_grid(loss, "surrogate", _SCORES),
-    )
+    inverse, surrogate = (_on_grid(loss, name, _SCORES) for name in ("inverse_link", "surrogate"))
     step, slope = np.diff(_SCORES), -inverse[::-1]
-    slopes, start = np.diff(surrogate) / step, surrogate[len(surrogate) // 2]
+    slopes, middle = np.diff(surrogate) / step, len(surrogate) // 2
 
     # A peak as narrow as a step may be higher than the grid shows.
-    smoothness, steepest = float(loss.smoothness), float(np.max(np.diff(inverse) / step))
-    smooth = f"largest slope of inverse_link, about {steepest:.3g}, got {shown(loss.smoothness)}"
+    steepest = float(np.max(np.diff(inverse) / step))
     most = 2 * steepest if steepest * step[0] < 0.1 else np.inf
+    smooth = f"largest slope of inverse_link, about {steepest:.3g}, got {shown(loss.smoothness)}"
 
     stated = inverse if loss.probability is None else _on_grid(loss, "probability", _SCORES)
     highest = np.maximum.accumulate(np.maximum(stated, 0))
-    return [
-        ("link must be minus the slope of bayes_risk", falls, link[:-1], link[1:]),
-        ("inverse_link must undo link", undone, inside[certain], inside[certain]),
-        ("inverse_link must be in [0, 1]", inverse, 0, 1),
-        ("the slope of surrogate at z must be -inverse_link(-z)", slopes, slope[:-1], slope[1:]),
-        ("surrogate must be 1 at z = 0", start, 1, 1),
-        (f"smoothness must be the {smooth}", smoothness, 0.98 * steepest, most),
-        ("probability must be in [0, 1] and increase with the score", stated, highest, 1),
-    ]
+    ends, half = _near(risk[[0, -1]], 0, 0), _near(risk[len(risk) // 2], 1, 1)
+    return {
+        "bayes_risk must be 0 at the ends and 1 at u = 1/2": ends & half,
+        "bayes_risk must be finite and symmetric": _near(risk, risk[::-1], risk[::-1]),
+        "link must be minus the slope of bayes_risk": _near(falls, link[:-1], link[1:]),
+        "inverse_link must undo link": _near(undone, inside[certain], inside[certain]),
+        "inverse_link must be in [0, 1]": _near(inverse, 0, 1),
+        "the slope of surrogate at z must be -inverse_link(-z)": _near(
+            slopes, slope[:-1], slope[1:]
+        ),
+        "surrogate must be 1 at z = 0": _near(surrogate[middle], 1, 1),
+        f"smoothness must be the {smooth}": _near(smoothness, 0.98 * steepest, most),
+        "probability must be in [0, 1] and increase with the score": _near(stated, highest, 1),
+    }
 
 
 def _is_own(family: LossFamily) -> bool:
@@ -368,10 +330,8 @@ def family_name(family: LossFamily) -> str:
     name = family(0.5).name
     if _is_own(family):
         return name
-    values = []
-    points = jnp.asarray(np.linspace(0.01, 0.99, 99), jnp.float32)
-    for alpha in _ALPHAS:
-        loss = family(alpha)
+    points, values = jnp.asarray(np.linspace(0.01, 0.99, 99), jnp.float32), []
+    for loss in map(family, _ALPHAS):
         values += np.asarray(loss.perspective(points, 1 - points)).tolist()
         if loss.inverse_link is not None:  # a loss that only scores splits may have none
             values += np.asarray(loss.inverse_link(points - 0.2)).tolist()

@@ -6,20 +6,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dpbt.common import types
 from dpbt.common.arithmetic import added, rounded, softmax
-from dpbt.common.types import (
-    GRID,
-    AnyArray,
-    Array,
-    LossFamily,
-    Numbers,
-    Prepared,
-    ProperLoss,
-    Public,
-    Response,
-    Weighted,
-    WeightUpdate,
-)
+from dpbt.common.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
 from dpbt.common.types import uniform as uniform
 from dpbt.losses import as_family, check_loss, family_name
 
@@ -68,7 +57,7 @@ def on_grid(weight: Array, cap: Array) -> Weighted:
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
 
 
-def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> WeightUpdate:
+def mirror(loss: types.ProperLoss | types.LossFamily | str, bounded: bool = True) -> WeightUpdate:
     """W = inverse_link(-y H), the mirror update of Nock & Henecka (2020), equation (13).
 
     H is the row's score so far, and the first weights are inverse_link(0) = 1/2. The paper's step
@@ -91,7 +80,7 @@ def mirror(loss: ProperLoss | LossFamily | str, bounded: bool = True) -> WeightU
     return _mirror(as_family(loss), f"mirror({{}}, {tag})", bounded)
 
 
-def clipped_mirror(loss: ProperLoss | LossFamily | str) -> WeightUpdate:
+def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpdate:
     """W = min(inverse_link(-y H), c): the weights of `mirror`, clipped at `MirrorNumbers.clip`.
 
     Weights are measured in units of the smaller of c and the public bound of `mirror`, so a
@@ -105,10 +94,10 @@ def clipped_mirror(loss: ProperLoss | LossFamily | str) -> WeightUpdate:
 
 
 @functools.cache
-def _mirror(family: LossFamily, tag: str, bounded: bool) -> WeightUpdate:
+def _mirror(family: types.LossFamily, tag: str, bounded: bool) -> WeightUpdate:
     check_loss(family)
 
-    def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+    def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
         inverse_link = family(public.weighting.link_alpha).inverse_link
         weight = inverse_link(jnp.where(table.target, -score, score))
         cap = inverse_link(bound) if bounded else jnp.float32(1)
@@ -121,7 +110,7 @@ def _mirror(family: LossFamily, tag: str, bounded: bool) -> WeightUpdate:
 
 
 @functools.cache
-def residuals(response: Response, norm: str) -> WeightUpdate:
+def residuals(response: types.Response, norm: str) -> WeightUpdate:
     """The clipped residuals of several classes, or of a number. Each follows from its row alone.
 
     - Several classes: (y = k) - p_k for each class k, with p the softmax of the row's K scores. All
@@ -142,22 +131,18 @@ def residuals(response: Response, norm: str) -> WeightUpdate:
             return added(jnp.abs(residual))
         return jnp.sqrt(added(rounded(residual**2)))
 
-    def of_classes(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+    def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
         del bound
         cap = jnp.asarray(public.weighting.clip, jnp.float32)
+        if not response.axes:
+            inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))
+            residual = jnp.clip((table.target - score) * inverse, -cap, cap)
+            return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
         factor = jnp.minimum(1 / jnp.maximum(size(residual), 1e-30), 1 / cap)
         return Weighted(jnp.trunc(rounded(residual * factor[None]) * GRID), cap)
 
-    def of_numbers(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-        del bound
-        cap = jnp.asarray(public.weighting.clip, jnp.float32)
-        inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))
-        residual = jnp.clip((table.target - score) * inverse, -cap, cap)
-        return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)
-
-    weigh = of_classes if response.axes else of_numbers
     tag = f"residuals({response.words}, {norm})"
     return WeightUpdate(tag, False, weigh, ResidualNumbers, response)
 
@@ -248,7 +233,7 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
             none exceeds u. Sensitivities shrink by u, to kappa in the first round.
     """
 
-    def weigh(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+    def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
         density, rate = public.weighting
         signed = rate * jnp.where(table.target, score, -score)
         weight = jnp.exp(-jnp.clip(signed, -_SCORE_LIMIT, _SCORE_LIMIT))
@@ -263,7 +248,7 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
     return WeightUpdate(f"lazy_bregman({weight_cap})", True, weigh, LazyNumbers)
 
 
-def loss_rate(learning_rate: Numbers) -> Numbers:
+def loss_rate(learning_rate: types.Numbers) -> types.Numbers:
     """The rate on margins that equals a rate on Bun et al.'s losses: half of it.
 
     exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, which the projection

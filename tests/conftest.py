@@ -102,7 +102,6 @@ SLOW = {
     "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity[noise0-REPLACE_ONE]",
     "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity"
     "[noise1-ADD_OR_REMOVE_ONE]",
-    "test_recipes.py::test_every_learner_of_the_library_trains_at_once[published]",
     "test_top_down.py::test_same_trees_as_a_plain_loop_under_the_same_noise[log-tight]",
 }
 """Slow tests of which a like one, of another relation, noise or learner, is in the fast suite."""

@@ -206,7 +206,6 @@ ROWS = [
     _oblivious("oblivious-scores-gdp", ("scores",), **_SCORES),
     _rule("lazybb-rule", slow=False),
     _rule("lazybb-rule-zcdp"),
-    _rule("lazybb-rule-noisy-max", selection="noisy_max", attained=0.9),
     _rule("lazybb-rule-published"),
     _rule("lazybb-rule-published-delta"),
     _top_down("lazybb-tree"),

@@ -43,7 +43,6 @@ def _options() -> dict[str, tuple]:
         "oblivious": (recipes.oblivious_boost, {"rounds": 3, "depth": 2, "domain": DOMAIN}),
         "auto": (recipes.auto, {"domain": DOMAIN}),
         "rules": (recipes.lazybb_rules, {"rounds": 3}),
-        "noisy max": (recipes.lazybb_rules, {"rounds": 3, "selection": "noisy_max"}),
         "top down": (recipes.lazybb_trees, {"rounds": 3}),
         "halfspace": (recipes.halfspace_boost, {"rounds": 3, "features": 4}),
     }
@@ -55,9 +54,9 @@ def _options() -> dict[str, tuple]:
     ):
         found[name] = recipes.oblivious_boost, {**found["oblivious"][1], **more}
     found["classes shared"] = recipes.oblivious_boost, {**found["classes"][1], **shares}
-    for make in (recipes.random_forest, recipes.rf_l, recipes.rf_e):
+    for variant in ("random_forest", "rf_l", "rf_e"):
         for disjoint in (False, True):
-            name = make.__name__ + " disjoint" * disjoint
+            name, make = variant + " disjoint" * disjoint, getattr(recipes, variant)
             found[name] = make, {"rounds": 3, "depth": 3, "disjoint": disjoint}
     return found
 

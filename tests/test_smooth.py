@@ -9,26 +9,23 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
-from dpbt.common.types import GRID, REPLACE_ONE, UNSPLIT, Table
-from dpbt.data.splits import of_splits, splits_of
+from dpbt.common.types import GRID, REPLACE_ONE
+from dpbt.data.splits import splits_of
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.training import fit as training_fit
 from experiments.common import smooth_bounds
-from experiments.papers.bun_2020 import settings as bun_2020
 from tests import reference_smooth
 from tests.noise import scales
 from tests.tables import allowing, random_features, random_table
 
 calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
-selections = pytest.mark.parametrize("selection", ["exponential", "noisy_max"])
 
 
-def library_choice(key, recipe, mechanism):
+def library_choice(key, recipe):
     """The draw the library makes under this key, given the reference's errors."""
     keys = boosting.noise_keys(key, recipe).rounds
     scale = jnp.float32(scales(recipe)["rule"])
-    sample = jax.jit(mechanism.sample)
+    sample = jax.jit(mechanisms.exponential.sample)
 
     def choose(t, errors):
         scores = jnp.asarray(errors.min() - errors, jnp.float32)
@@ -40,7 +37,6 @@ def library_choice(key, recipe, mechanism):
 def agree(table, recipe, seed):
     key = jax.random.key(seed)
     model = dpbt.fit(key, table, recipe)
-    noise = mechanisms.noisy_max if "noisy_max" in recipe.setting else mechanisms.exponential
     chosen, margins = reference_smooth.lazybb(
         *(np.asarray(array) for array in (splits_of(table), table.target, table.present)),
         rounds=int(recipe.rounds),
@@ -48,7 +44,7 @@ def agree(table, recipe, seed):
         rate=float(recipe.weighting.learning_rate),
         rows=float(recipe.rows),
         bounded=recipe.calibration == "tight",
-        choose=library_choice(key, recipe, noise),
+        choose=library_choice(key, recipe),
     )
     np.testing.assert_array_equal(model.releases["rule"], chosen)
     score = np.asarray(dpbt.decision_function(model, table))
@@ -56,58 +52,9 @@ def agree(table, recipe, seed):
 
 
 @calibrations
-@selections
-def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration, selection):
-    recipe = recipes.lazybb_rules(
-        epsilon=40, rows=77, rounds=9, calibration=calibration, selection=selection
-    )
+def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration):
+    recipe = recipes.lazybb_rules(epsilon=40, rows=77, rounds=9, calibration=calibration)
     agree(small_table, recipe, seed=5)
-
-
-def test_without_privacy_each_rule_is_nearly_the_best_under_the_exact_measure(banknote):
-    """In float64 without a grid: the chosen rule's error is within 0.01 of the least, round by
-    round.
-    """
-    recipe = recipes.lazybb_rules(
-        epsilon=np.inf, rows=1372, rounds=15, density=0.35, learning_rate=0.4
-    )
-    model = dpbt.fit(jax.random.key(0), banknote, recipe)
-    y, x = np.where(banknote.target, 1, -1), np.where(splits_of(banknote), 1, -1)
-    rules = np.concatenate([np.ones((1, len(y))), -np.ones((1, len(y))), np.repeat(x.T, 2, axis=0)])
-    rules[3::2] *= -1
-    margins = np.zeros(len(y))
-    for chosen in np.asarray(model.releases["rule"]):
-        measure = reference_smooth.capped_scaling(np.exp(-0.4 * margins), 0.35 * len(y))
-        errors = (measure * (rules != y)).sum(axis=1) / measure.sum()
-        assert errors[chosen] <= errors.min() + 0.01
-        margins += y * rules[chosen]
-    assert np.mean(np.asarray(dpbt.predict(model, banknote)) == banknote.target) > 0.9
-
-
-def test_rules_are_trees_in_words():
-    label = jnp.array([True, True, False, False])
-    table = of_splits(np.array([[1, 0], [1, 1], [0, 0], [0, 1]], bool), label, np.ones(4, bool))
-    for flip, sign in ((False, 1), (True, -1)):
-        shown = table._replace(target=label ^ flip)
-        model = dpbt.fit(
-            jax.random.key(0), shown, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1)
-        )
-        assert model.hypotheses.split.tolist() == [[0]]
-        assert model.hypotheses.leaf.tolist() == [[-sign, sign]]
-        np.testing.assert_array_equal(dpbt.predict(model, shown), shown.target)
-    constant = table._replace(target=jnp.ones(4, bool))
-    model = dpbt.fit(
-        jax.random.key(0), constant, recipes.lazybb_rules(epsilon=np.inf, rows=4, rounds=1)
-    )
-    assert (model.hypotheses.split.tolist(), model.hypotheses.leaf.tolist()) == (
-        [[UNSPLIT]],
-        [[1, 1]],
-    )
-    assert "add +1.0000" in dpbt.explain(
-        model, {"a": dpbt.domains.Boolean(), "b": dpbt.domains.Boolean()}
-    )
-    with pytest.raises(ValueError, match="vote without a link"):
-        dpbt.predict_proba(model, table)
 
 
 def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
@@ -120,77 +67,10 @@ def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
     assert scales(published)["rule"] == pytest.approx(2 * scales(tight)["rule"], rel=1e-6)
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@calibrations
-@pytest.mark.parametrize("make", [recipes.lazybb_rules, recipes.lazybb_trees])
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_the_ledger_adds_up_to_the_request(relation, calibration, make, delta):
-    for epsilon, rounds in ((0.05, 5), (1.0, 39), (3.0, 99)):
-        settings = {"rounds": rounds, "calibration": calibration, "relation": relation}
-        recipe = make(epsilon=epsilon, rows=2000, delta=delta, **settings)
-        book = dpbt.ledger(recipe)
-        claim = book.epsilon
-        if calibration == "published" and delta > 0:
-            assert claim <= epsilon * (1 + 1e-6)
-            claim = min(book.epsilon_at(delta, "advanced"), book.pure_epsilon)
-        assert epsilon * (1 - 1e-5) <= claim <= epsilon * (1 + 1e-9)
-        assert relation in str(book)
-
-
-@selections
-def test_noisy_max_is_known_to_every_accountant(selection):
-    book = dpbt.ledger(
-        recipes.lazybb_rules(epsilon=1, rows=500, rounds=10, selection=selection, delta=1e-5)
-    )
-    for accountant in ("pure", "advanced", "zcdp", "gdp"):
-        assert 0 < book.epsilon_at(1e-5, accountant) < 3
-
-
-def test_one_program_serves_every_setting_and_vmap_is_a_loop(small_table):
-    def go(**changes):
-        given = {"epsilon": 1.0, "rows": 77, "rounds": 4, "relation": "add_remove", **changes}
-        recipe = recipes.lazybb_rules(**given)
-        return dpbt.fit(jax.random.key(1), small_table, recipe)
-
-    go()
-    before = training_fit._compiled._cache_size()
-    for changes in (
-        {"epsilon": np.inf},
-        {"density": 0.7},
-        {"learning_rate": 0.1},
-        {"rows": 90},
-        {"delta": 1e-5},
-    ):
-        go(**changes)
-    assert training_fit._compiled._cache_size() == before
-    recipe = recipes.lazybb_rules(epsilon=[1.0, 20.0], rows=77, rounds=4, density=[0.3, 0.6])
-
-    def rules_of(one):
-        return dpbt.boost(jax.random.key(1), small_table, one).transcript.rounds["rule"]
-
-    together = jax.jit(jax.vmap(rules_of))(recipe)
-    for g in range(2):
-        one = dpbt.fit(jax.random.key(1), small_table, recipes.setting(recipe, g))
-        np.testing.assert_array_equal(together[g], one.releases["rule"])
-
-
-def test_absent_rows_and_splits_that_are_not_allowed_do_not_matter(small_table):
-    recipe = recipes.lazybb_rules(epsilon=9, rows=77, rounds=5)
-    gone = ~small_table.present
-    moved = gone[:, None].astype(np.uint8)
-    other = small_table._replace(target=small_table.target ^ gone, bins=small_table.bins ^ moved)
-    first, second = (
-        dpbt.fit(jax.random.key(3), t, recipe).releases["rule"] for t in (small_table, other)
-    )
-    np.testing.assert_array_equal(first, second)
-    allowed = np.arange(7) < 3
-    for make in (recipes.lazybb_rules, recipes.lazybb_trees):
-        recipe = make(epsilon=0.1, rows=77, rounds=30)
-        model = dpbt.fit(jax.random.key(4), allowing(small_table, allowed), recipe)
-        assert int(model.hypotheses.split.max()) == 2
-    noisy = recipes.lazybb_rules(epsilon=1, rows=77, rounds=2, selection="noisy_max")
-    with pytest.raises(ValueError, match="cannot mask candidates"):
-        dpbt.fit(jax.random.key(0), allowing(small_table, allowed), noisy)
+def test_splits_that_are_not_allowed_are_not_chosen(small_table):
+    recipe = recipes.lazybb_rules(epsilon=0.1, rows=77, rounds=9)
+    model = dpbt.fit(jax.random.key(4), allowing(small_table, np.arange(7) < 3), recipe)
+    assert int(model.hypotheses.split.max()) == 2
 
 
 def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_refused():
@@ -229,7 +109,7 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     np.testing.assert_allclose(dpbt.decision_function(model, table), margins * y, atol=0.02)
 
 
-@pytest.mark.parametrize("rows", [1, 50, 2**17 + 3, 3 * 2**17])
+@pytest.mark.parametrize("rows", [50, 2**17 + 3])
 def test_sums_of_rows_are_exact_integers(rows):
     """Against int64, on rows that make int32 sums as large as they get."""
     rng = np.random.default_rng(rows)
@@ -251,7 +131,7 @@ def test_sums_of_rows_are_exact_integers(rows):
     np.testing.assert_array_equal(found, (signed @ whole) // int(step))
 
 
-@pytest.mark.parametrize("rows", [50, 730_000])
+@pytest.mark.parametrize("rows", [140_000, pytest.param(730_000, marks=pytest.mark.slow)])
 def test_centres_of_neighbours_are_within_the_claim(rows):
     """A row at the cap flips its label, among rows of many directions; the distance is all but 2 /
     (kappa m).
@@ -307,26 +187,6 @@ def test_halfspace_costs(calibration):
     )
     accountant = "gdp" if calibration == "tight" else "zcdp"  # the paper's own composition
     assert dpbt.ledger(by_budget).epsilon_at(1e-5, accountant) == pytest.approx(0.8, rel=1e-5)
-    for density in np.random.default_rng(0).uniform(0.05, 0.95, 20):
-        recipe = recipes.halfspace_boost(
-            rows=503, epsilon=0.8, delta=1e-5, density=density, calibration=calibration
-        )
-        assert dpbt.ledger(recipe).epsilon <= 0.8
-
-
-def test_halfspace_noise_shrinks_with_the_public_cap():
-    """One round: the cap is kappa, so the tight centre's noise has standard deviation kappa
-    sigma.
-    """
-    table = random_features(1, rows=50, splits=400)
-    found = {}
-    for calibration in ("tight", "published"):
-        recipe = recipes.halfspace_boost(
-            rows=50, noise_scale=3.0, rounds=1, density=0.25, features=400, calibration=calibration
-        )
-        found[calibration] = np.std(dpbt.fit(jax.random.key(0), table, recipe).hypotheses.normal)
-    assert found["tight"] == pytest.approx(0.75, rel=0.2)
-    assert found["published"] == pytest.approx(3.0, rel=0.2)
 
 
 def test_halfspace_refusals():
@@ -337,29 +197,13 @@ def test_halfspace_refusals():
     some = allowing(random_table(0, 20, 2), np.ones(2, bool))
     with pytest.raises(ValueError, match="allowed must be None"):
         dpbt.fit(jax.random.key(0), some, recipe)
+    rules = recipes.lazybb_rules(epsilon=1, rows=20, rounds=1)
+    bits = random_table(0, 20, 2)
+    with pytest.raises(ValueError, match="vote without a link"):
+        dpbt.predict_proba(dpbt.fit(jax.random.key(0), bits, rules), bits)
     wide = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)
     with pytest.raises(ValueError, match="at most 1 features"):
         dpbt.fit(jax.random.key(0), features, wide)
-
-
-@pytest.mark.slow
-def test_hs_stl_learns_a_halfspace_with_a_margin():
-    """Algorithm 5 as it is, on rows of margin 0.4: the error on fresh rows is below alpha."""
-    rng = np.random.default_rng(0)
-    features = rng.normal(0, 1, (6000, 3))
-    features /= np.linalg.norm(features, axis=1, keepdims=True)
-    features = features[np.abs(features[:, 0]) > 0.4].astype(np.float32)
-    label, rows = features[:, 0] > 0, 2000
-    settings = bun_2020.halfspace_settings(alpha=0.4, beta=0.1, tau=0.4)
-    noise, *others = settings
-    given = dict(zip(("rounds", "density", "learning_rate"), others, strict=True))
-    recipe = recipes.halfspace_boost(rows=rows, noise_scale=noise, **given)
-    assert recipe.capacity == settings.rounds == int(np.ceil(1024 * np.log(10) / 0.16))
-    table = Table(jnp.asarray(features[:rows]), jnp.asarray(label[:rows]), jnp.ones(rows, bool))
-    model = dpbt.fit(jax.random.key(0), table, recipe)
-    assert np.mean(np.asarray(dpbt.predict(model, features[rows:])) != label[rows:]) < 0.4
-    rho = dpbt.ledger(recipe).rho
-    assert bun_2020.halfspace_rows_for(settings, rho, 2) == pytest.approx(rows, abs=2)
 
 
 def test_calculators():

@@ -1,8 +1,4 @@
-"""Level statistics are exact and do not depend on order, method or padding; routing and
-shrinkage.
-"""
-
-import functools
+"""Level statistics are exact, rows go where splits say, and models refuse the rows of others."""
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +7,10 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import GRID, MAX_ROWS, UNSPLIT, Table, Tree
+from dpbt.common.types import GRID, MAX_ROWS, Tree
+from dpbt.data import domains, splits, tables
+from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import columns_of, splits_of
-from dpbt.data.tables import take
 from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import Bins
 from tests.conftest import random_table
@@ -25,30 +22,6 @@ def reference_products(splits, levels, node, nodes):
         for c in range(2):
             out[node[i], c] += int(levels[c, i]) * splits[i]
     return out
-
-
-METHODS = {
-    "product": trees.product_sums,
-    "segments": lambda columns, levels, node, every: trees.segment_sums(
-        columns, levels, node, len(every)
-    ),
-}
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_gives_the_products_of_a_loop(method):
-    """Alone, and in lanes of one vmap and of two."""
-    table = trees.prepare(random_table(1, 300, 5, absent=20))
-    level = jax.random.randint(jax.random.key(0), (2, 300), 1, GRID + 1)
-    levels = jax.vmap(trees.weights_by_class, (None, 0))(table, level)
-    nodes = jax.random.randint(jax.random.key(1), (3, 300), 0, 8).astype(trees.node_dtype(8))
-    every, splits = jnp.arange(8), np.asarray(table.asked.T, np.int64)
-    one = functools.partial(METHODS[method], table.asked)
-    lanes = jax.vmap(jax.vmap(one, (None, 0, None)), (0, None, None))(levels, nodes, every)
-    for i, j in np.ndindex(2, 3):
-        expected = reference_products(splits, levels[i], nodes[j], 8)
-        np.testing.assert_array_equal(lanes[i, j], expected)
-    np.testing.assert_array_equal(one(levels[1], nodes[2], every), expected)
 
 
 def of_many_bins(rows=700, bins=40, seed=3):
@@ -75,7 +48,7 @@ def by_bins(table):
     return prepared
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 32])
+@pytest.mark.parametrize("nodes", [1, 32])
 def test_sums_by_bin_are_the_products(nodes):
     splits = np.asarray(splits_of(of_many_bins()), np.int64)
     table = by_bins(of_many_bins())
@@ -99,7 +72,7 @@ def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
     assert not np.any(found)
 
 
-@pytest.mark.parametrize("depth", [1, 3, 5, 6])
+@pytest.mark.parametrize("depth", [3, 6])
 def test_rows_by_bins_go_where_their_splits_say(depth):
     """Shallow trees choose from the leaves up, and deep ones follow their routes."""
     columns, table = columns_of(of_many_bins()), by_bins(of_many_bins())
@@ -111,25 +84,8 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
 
 
-def test_many_rows_of_many_bins_are_summed_by_bin():
-    """And few rows, or few splits for each feature, by products."""
-
-    table = jax.tree.map(jnp.asarray, of_many_bins(9))
-
-    def laid_out(rows, features):
-        bins = jax.ShapeDtypeStruct((rows, features), jnp.uint8)
-        asked = jax.eval_shape(trees.prepare, table._replace(bins=bins)).asked
-        return isinstance(asked, Bins)
-
-    most = len(table.splits.feature) // trees.SPLITS_OF_A_FEATURE
-    assert most > 3
-    assert laid_out(trees.MANY_CELLS, most)
-    assert not laid_out(trees.MANY_CELLS - 1, most)
-    assert not laid_out(trees.MANY_CELLS, most + 1)
-
-
-@pytest.mark.parametrize("nodes", [8, 2 * trees.SEGMENT_NODES])
-def test_products_of_right_siblings_are_enough(nodes):
+def test_products_of_right_siblings_are_enough():
+    nodes = 8
     table = trees.prepare(random_table(1, 300, 5, absent=20))
     levels = trees.weights_by_class(table, jnp.full(300, GRID))
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
@@ -147,84 +103,121 @@ def test_products_stay_exact_up_to_the_most_rows():
     np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
 
 
-def test_deep_routing_agrees_with_shallow():
-    """Above and below the number of nodes where the way of routing changes."""
-    columns = columns_of(random_table(1, 200, 6))
-    split = jax.random.randint(jax.random.key(0), (32,), -1, 6)
-    node = jax.random.randint(jax.random.key(1), (200,), 0, 32)
-    right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(node))]
-    np.testing.assert_array_equal(trees.descend(columns, node, split), 2 * np.asarray(node) + right)
-    half = node % 16
-    right = [bool(split[n] >= 0 and columns[split[n], i]) for i, n in enumerate(np.asarray(half))]
-    np.testing.assert_array_equal(
-        trees.descend(columns, half, split[:16]), 2 * np.asarray(half) + right
-    )
+def library(domain, columns, codes=False):
+    """The table of raw columns, everybody present."""
+    labels = [True] * len(next(iter(columns.values())))
+    words = {"negative": "0", "positive": "1"}
+    return dpbt.table(domain, columns, labels, codes=codes, **words)
 
 
-@pytest.mark.parametrize("calibration", ["tight", "published"])
-def test_releases_do_not_depend_on_order_or_padding(small_table, calibration):
-    """Integers are identical; the published leaves may round differently by program."""
-    recipe = recipes.bdpe(epsilon=20, rows=128, rounds=4, depth=3, calibration=calibration)
-
-    def same(table):
-        found = dpbt.fit(jax.random.key(5), table, recipe).releases
-        for site in found:
-            exact = found[site].dtype == jnp.int32
-            np.testing.assert_allclose(found[site], expected[site], rtol=0 if exact else 1e-6)
-
-    expected = dpbt.fit(jax.random.key(5), small_table, recipe).releases
-    order = np.random.default_rng(0).permutation(small_table.target.shape[0])
-    same(take(small_table, order))
-    rng = np.random.default_rng(1)
-    padded = Table(
-        jnp.concatenate([small_table.bins, jnp.asarray(rng.integers(0, 256, (40, 7)), jnp.uint8)]),
-        jnp.concatenate([small_table.target, jnp.asarray(rng.random(40) < 0.5)]),
-        jnp.concatenate([small_table.present, jnp.zeros(40, bool)]),
-        small_table.splits,
-    )
-    same(padded)
+def test_values_that_no_split_knows_satisfy_nothing():
+    """Bins above the last of a column, in any row: no split, place 0, and no error."""
+    domain = {
+        "n": Numeric(0, 1, bins=3, missing=True),
+        "c": Nominal(("a", "b")),
+        "b": Boolean(missing=True),
+    }
+    asked = domains.splits(domain)
+    beyond = max(kind.n_bins for kind in domain.values())
+    bins = np.repeat(np.arange(beyond, 256, dtype=np.uint8)[:, None], 3, axis=1)
+    nobody = np.zeros(len(bins), bool)
+    table = dpbt.Table(jnp.asarray(bins), jnp.asarray(nobody), jnp.asarray(~nobody), asked)
+    assert not np.asarray(splits.splits_of(table)).any()
+    assert not np.asarray(splits.positions_of(table)).any()
+    dpbt.fit(jax.random.key(0), table, recipes.bdpe(epsilon=1, rows=300, rounds=1, depth=1))
 
 
-def test_routing_follows_heap_order_and_the_sentinel():
-    splits = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)], bool)
-    tree = Tree(jnp.int32([1, 0, UNSPLIT]), jnp.float32([1, 2, 3, 4]))
-    expected = [3 if row[1] else (2 if row[0] else 1) for row in splits]
-    np.testing.assert_array_equal(hypotheses.predict(tree, jnp.asarray(splits.T)), expected)
+def test_a_table_of_splits_gives_the_splits_back():
+    rng = np.random.default_rng(0)
+    bits, target, present = rng.random((30, 7)) < 0.5, rng.random(30) < 0.5, rng.random(30) < 0.9
+    table = splits.of_splits(bits, target, present)
+    np.testing.assert_array_equal(splits.splits_of(table), bits)
+    np.testing.assert_array_equal(splits.columns_of(table), bits.T)
+    np.testing.assert_array_equal(splits.positions_of(table), bits.astype(np.float32))
+    some = tables.take(table, rng.random(30) < 0.5)
+    assert some.splits is table.splits
+    for field, wrong, words in (
+        ("splits", bits.astype(np.uint8), "splits must be bool of rank 2, got uint8"),
+        ("target", target.tolist(), "target must be an array, got list"),
+        ("target", target.astype(str), "target must hold numbers or Booleans, got text"),
+        ("present", bits, "present must be bool of rank 1, got bool of rank 2"),
+    ):
+        fields = {"splits": bits, "target": target, "present": present, field: wrong}
+        with pytest.raises(ValueError, match=words):
+            splits.of_splits(**fields)
+    for rows in ([0.5], ["a"], [[0]]):
+        with pytest.raises(ValueError, match=r"rows must be bool\[N\] or whole numbers"):
+            tables.take(table, rows)
+    with pytest.raises(ValueError, match="no splits"):
+        splits.splits_of(table._replace(splits=None))
 
 
-def test_child_totals_and_unsplit_nodes():
-    products = jnp.int32([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])
-    totals = jnp.int32([[10, 10], [20, 20]])
-    got = trees.child_totals(products, totals, jnp.int32([1, UNSPLIT]))
-    np.testing.assert_array_equal(got, [[8, 6], [2, 4], [20, 20], [0, 0]])
+# Rows that a model does not read
 
 
-def test_shrinkage_limits():
-    counts = jnp.float32([[0, 0], [3, 1], [0, 0], [0, 0]])
-    tiny = trees.shrink_to_parents(counts, jnp.float32(1e-6))
-    np.testing.assert_allclose(tiny, [0.25, 0.25, 0.25, 0.25], atol=1e-5)
-    np.testing.assert_allclose(trees.shrink_to_parents(counts, jnp.float32(1e9)), 0.5, atol=1e-5)
-    root = (1 + 4 * 0.5) / (4 + 4)
-    left = (1 + 4 * root) / (4 + 4)
-    expected = [(0 + 4 * left) / 4, (1 + 4 * left) / 8, root, root]
-    np.testing.assert_allclose(trees.shrink_to_parents(counts, jnp.float32(4)), expected, rtol=1e-5)
-    with pytest.raises(ValueError, match="power of two"):
-        trees.shrink_to_parents(jnp.ones((3, 2)), jnp.float32(1))
+DOMAIN = {"n": Numeric(0, 1, bins=5), "c": Nominal(("a", "b", "c")), "b": Boolean()}
+RNG = np.random.default_rng(3)
+COLUMNS = {
+    "n": RNG.random(40),
+    "c": RNG.choice(["a", "b", "c", "d"], 40),
+    "b": RNG.random(40) < 0.5,
+}
+ROWS = {"epsilon": 1.0, "rows": 40, "rounds": 1}
+RECIPES = {
+    "boosted": recipes.bdpe(depth=1, criterion="gini", **ROWS),
+    "forest": recipes.random_forest(depth=2, **ROWS),
+    "halfspace": recipes.halfspace_boost(delta=1e-6, **ROWS),
+}
 
 
-def test_what_is_stored_is_a_branch_of_its_own_and_the_same_numbers():
-    """A branch ends what a compiler may fuse; with a constant number there is none."""
+def trained(kind, table):
+    return dpbt.fit(jax.random.key(0), table, RECIPES[kind], jax.random.key(2**31))
 
-    def twice(number, weights):
-        return trees.stored(number, lambda: weights + 1) * 2
 
-    weights, number = jnp.arange(8, dtype=jnp.int32), jnp.int32(3)
-    np.testing.assert_array_equal(jax.jit(twice)(number, weights), twice(0, weights))
-    np.testing.assert_array_equal(twice(0, weights), 2 * (np.arange(8) + 1))
-    lanes = jax.vmap(twice, (None, 0))(number, jnp.stack([weights, -weights]))
-    np.testing.assert_array_equal(lanes[1], 2 * (1 - np.arange(8)))
+def assert_reads(model, table, rows, wrong):
+    """The rows of its table alone, none of them too; other rows are refused in those words."""
+    for predict in (dpbt.decision_function, dpbt.predict, dpbt.predict_proba):
+        if predict is dpbt.predict_proba and model.recipe is RECIPES["halfspace"]:
+            continue
+        expected = np.asarray(predict(model, table))
+        np.testing.assert_array_equal(predict(model, rows), expected)
+        none = predict(model, rows[:0])
+        assert (none.shape, none.dtype) == (expected[:0].shape, expected.dtype)
+        for words, others in wrong.items():
+            for bad in others:
+                with pytest.raises(ValueError, match=words):
+                    pytest.fail(f"{predict.__name__} gave {predict(model, bad)}")
 
-    by_lane = jax.jit(jax.vmap(twice, (None, 0))).lower(number, weights[None])
-    assert "conditional(" in str(by_lane.compile().as_text())
-    constant = jax.jit(lambda weights: twice(np.int32(0), weights)).lower(weights)
-    assert "conditional(" not in str(constant.compile().as_text())
+
+def wider(rows):
+    """With a column less and with one more."""
+    return [rows[:, :-1], np.pad(rows, ((0, 0), (0, 1)))]
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param("boosted", marks=pytest.mark.slow), "forest", "halfspace"]
+)
+def test_a_model_of_bins_refuses_all_other_rows(kind):
+    table = library(DOMAIN, COLUMNS)
+    model, bins = trained(kind, table), np.asarray(table.bins)
+    assert (model.features, model.dtype) == (3, "uint8")
+    bits, numbers = splits.splits_of(table), domains.positions(DOMAIN, COLUMNS)
+    others = [bins > 0, bins.astype(np.int32), bins[0], np.asarray(bits), numbers]
+    asked = domains.splits({**DOMAIN, "n": Numeric(0, 1, bins=6)})
+    wrong = {
+        "3 features": [*wider(bins), bins.T],
+        "uint8 and rank 2": [*others, bins.astype(np.float32)],
+        "other splits": [table._replace(splits=asked)],
+    }
+    assert_reads(model, table, bins, wrong)
+
+
+@pytest.mark.parametrize("kind", ["forest", "halfspace"])
+def test_a_model_of_numbers_refuses_all_other_rows(kind):
+    words = {"negative": "0", "positive": "1"}
+    table = dpbt.table(DOMAIN, COLUMNS, COLUMNS["b"], exact=True, **words)
+    model, numbers = trained(kind, table), np.asarray(table.bins)
+    assert (model.features, model.dtype, model.splits) == (5, "float32", None)
+    others = [numbers > 0.5, library(DOMAIN, COLUMNS), numbers[:, 0]]
+    wrong = {"5 features": wider(numbers), "float32 and rank 2": others}
+    assert_reads(model, table, numbers, wrong)

@@ -91,13 +91,6 @@ def test_it_is_the_divergence_projection(rows, seed, density):
     assert np.abs(levels(weight, round(total * GRID)) - best * GRID).max() <= 2
 
 
-def test_everyone_is_at_the_cap_where_the_total_is_out_of_reach():
-    weight = np.array([0.0, 1.0, 5.0, 1e-30])
-    assert levels(weight, 4 * GRID).tolist() == [0, GRID, GRID, GRID]
-    assert levels(weight, 3 * GRID).tolist() == [0, GRID, GRID, GRID]
-    assert levels(weight, 0).tolist() == [0, 0, 0, 0]
-
-
 def test_losses_and_margins_are_one_measure():
     """Bun et al.'s 1 - |h - y| / 2 at rate lambda, and Asadi et al.'s y h at
     `loss_rate(lambda)`.
@@ -162,18 +155,3 @@ def test_slickness_is_attained_over_examples_and_not_over_positions():
     mass = 0.3 * 10 * GRID
     distance = np.abs(np.asarray(before.weight - after.weight)).sum() / 2 / mass
     assert distance == pytest.approx(1 / (0.3 * 10), rel=1e-3)
-
-
-@bounded
-def test_the_first_weights_are_uniform_and_the_public_cap_never_binds_in_a_full_table(cap):
-    rng = np.random.default_rng(0)
-    label, everyone = jnp.asarray(rng.random(300) < 0.3), jnp.ones(300, bool)
-    first = weights_of(jnp.zeros(300), label, everyone, given_numbers(300), 0, cap)
-    np.testing.assert_allclose(first.weight * first.cap / GRID, 0.35, atol=1 / GRID)
-    assert float(first.cap) == pytest.approx(0.35 if cap else 1.0)
-    score = jnp.asarray(rng.integers(-1, 2, 300), jnp.float32)
-    second = weights_of(score, label, everyone, given_numbers(300, rate=0.2), 1, cap)
-    y = np.where(label, 1, -1)
-    exact = reference_smooth.capped_scaling(np.exp(-0.2 * y * np.asarray(score)), 0.35 * 300)
-    np.testing.assert_allclose(second.weight * second.cap / GRID, exact, atol=1.1 / GRID)
-    assert exact.max() <= 0.35 * np.exp(2 * 0.2) + 1e-12

@@ -1,8 +1,7 @@
 """Level-wise greedy trees with private splits and private leaves (Nock & Henecka, 2020, section 6).
 
-This is the tight calibration. Splits have the exponent eps / f(1, m) for all nodes of a level at
-once. Alpha follows from noisy errors, and leaf values from noisy class weights.
-`recipes.published.greedy_tree` has the paper's calibration.
+Splits have the exponent eps / f(1, m) for all nodes of a level at once. Alpha follows from noisy
+errors, and leaf values from noisy class weights. `recipes.published` has the paper's calibration.
 """
 
 import functools
@@ -13,23 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import (
-    GRID,
-    AnyArray,
-    Array,
-    LossFamily,
-    ProperLoss,
-    Public,
-    Relation,
-    Release,
-    Tree,
-    WeakLearner,
-    relation_name,
-)
+from dpbt.common import types
+from dpbt.common.types import GRID, AnyArray, Array, LossFamily, Public, Release, Tree
 from dpbt.learners import trees
 from dpbt.learners.hypotheses import Bins
+from dpbt.learners.trees import Prepared
 from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
+from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.privacy.mechanisms import Scores
 
@@ -64,12 +54,10 @@ class Params(NamedTuple):
         noise: f32[], the noise multiplier of "split", "error" and "leaf". That of splits is 0 in
             the non-private mode, which takes the best split and leaves pure nodes alone.
         settings: numbers that are no noise.
-        leaf_step: f32[], a power of two: the public grid of leaf values, where they are published.
     """
 
     noise: Mapping[str, AnyArray]
     settings: Settings
-    leaf_step: Numbers = None
 
 
 def default_settings(link: LossFamily, depth: int) -> Settings:
@@ -78,7 +66,7 @@ def default_settings(link: LossFamily, depth: int) -> Settings:
     return Settings((1.0,) * depth, 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), 1.0)
 
 
-def params(settings: Settings, noise: Mapping[str, Numbers], public: Public) -> Params:
+def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
     """The learner's numbers."""
     del public
     return Params(dict(noise), settings)
@@ -123,7 +111,7 @@ def objective_alpha(noisy_errors: Array) -> Array:
     return jnp.minimum.accumulate(ratio)
 
 
-def noisy_objective(draw: boundary.Draw, config: "Config") -> Alpha:
+def noisy_objective(draw: Draw, config: "Config") -> Alpha:
     """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row."""
     noisy_errors: list[Array] = []
 
@@ -146,7 +134,7 @@ def noisy_objective(draw: boundary.Draw, config: "Config") -> Alpha:
     return alpha
 
 
-def split_scores(loss: ProperLoss, products: Array, totals: Array) -> Array:
+def split_scores(loss: types.ProperLoss, products: Array, totals: Array) -> Array:
     """f64[nodes, S]: minus the summed perspectives of the two children of every node and split.
 
     For use within `variates.double_precision`, with a loss whose alpha is float64.
@@ -196,22 +184,23 @@ class Config(NamedTuple):
         criterion: the family whose perspective scores splits.
         link: the family of the link and of the leverage.
         objective: take alpha from errors instead of `Settings.alpha`.
-        relation: the neighbouring relation of the ledger; None for both.
-        noise: the mechanism of errors and leaves.
+        relation: the neighbouring relation of the ledger.
+        noise: the mechanism of errors and leaves: `mechanisms.discrete_laplace`, or
+            `mechanisms.rounded_gaussian` for zCDP.
     """
 
     depth: int
     criterion: LossFamily
     link: LossFamily
     objective: bool
-    relation: Relation | None
-    noise: Mechanism
+    relation: types.Relation
+    noise: Mechanism = mechanisms.discrete_laplace
 
     @property
     def tag(self) -> str:
         """Every static part as text."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        under = "both" if self.relation is None else relation_name(self.relation)
+        under = types.relation_name(self.relation)
         return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
 
 
@@ -225,7 +214,7 @@ class SplitPrice(NamedTuple):
         theorem: where the bound is proved.
     """
 
-    bound: Callable[[ProperLoss, AnyArray], Array]
+    bound: Callable[[types.ProperLoss, AnyArray], Array]
     moves: int
     each_node: bool
     theorem: str
@@ -242,8 +231,8 @@ class SplitPrice(NamedTuple):
 
 
 def grow(
-    draw: boundary.Draw,
-    table: trees.Prepared,
+    draw: Draw,
+    table: Prepared,
     weights: Array,
     params: Params,
     public: Public,
@@ -320,7 +309,7 @@ def gathered_splits(release: Release, depth: int) -> Array:
     return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])
 
 
-def price(relation: Relation) -> SplitPrice:
+def price(relation: types.Relation) -> SplitPrice:
     """All nodes of a level are paid for at once: their scores move one way, on disjoint rows."""
     moves = sensitivity.split_moves(relation)
     return SplitPrice(sensitivity.tight_split, moves, False, "docs/privacy.md 1-3")
@@ -328,20 +317,13 @@ def price(relation: Relation) -> SplitPrice:
 
 def _leaf_sensitivity(config: Config) -> Numbers:
     """The sensitivity of the class weights of all leaves together, in grid units."""
-    assert config.relation is not None  # as a tight tree always has one
     return config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
 
 
 def program(
-    config: Config,
-    draw: boundary.Draw,
-    table: trees.Prepared,
-    weights: Array,
-    params: Params,
-    public: Public,
+    config: Config, draw: Draw, table: Prepared, weights: Array, params: Params, public: Public
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
-    assert config.relation is not None
     alpha_of = noisy_objective(draw, config) if config.objective else None
     leaves = grow(draw, table, weights, params, public, config, alpha_of, price(config.relation))
     draw(
@@ -382,40 +364,23 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
 
 
 @functools.cache
-def greedy_tree(
-    depth: int,
-    criterion: LossFamily,
-    link: LossFamily,
-    objective: bool,
-    relation: Relation,
-    noise: Mechanism = mechanisms.discrete_laplace,
-) -> WeakLearner:
-    """The tight calibration: a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
+def greedy_tree(config: Config) -> types.WeakLearner:
+    """Greedy trees: a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
 
     Guarantee, under `relation`. Each level of splits costs sensitivity / scale, by one-signed
     scores and disjoint nodes. Each error costs that, too, and so do all class weights together.
     Proofs are in `sensitivity`. Alpha follows from released errors or is public, so nothing else is
     read.
-
-    Args:
-        depth: D, at least 1.
-        criterion: the family whose perspective scores splits.
-        link: the family of the link and of the leverage.
-        objective: take alpha from noisy errors instead of `Settings.alpha`.
-        relation: the neighbouring relation of the ledger.
-        noise: the mechanism of errors and class weights: `mechanisms.discrete_laplace`, or
-            `mechanisms.rounded_gaussian` for zCDP.
     """
-    check_criterion(criterion)
-    config = Config(depth, criterion, link, objective, relation, noise)
-    usual = default_settings(link, depth)
+    check_criterion(config.criterion)
+    usual = default_settings(config.link, config.depth)
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
-        fractions(0.5, 0.1 if objective and depth > 1 else None),
+        fractions(0.5, 0.1 if config.objective and config.depth > 1 else None),
         trees.TREES,
-        relation,
+        config.relation,
         params=functools.partial(params, usual),
-        work=functools.partial(trees.work, nodes=2 ** (depth - 1)),
+        work=functools.partial(trees.work, nodes=2 ** (config.depth - 1)),
         tag=f"greedy_tree({config.tag})",
     )

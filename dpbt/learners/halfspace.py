@@ -10,23 +10,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import types
 from dpbt.common.public import without_values
-from dpbt.common.types import (
-    GRID,
-    AnyArray,
-    Array,
-    HypothesisClass,
-    Public,
-    Relation,
-    Release,
-    Table,
-    WeakLearner,
-    relation_name,
-)
+from dpbt.common.types import GRID, AnyArray, Array, Public, Table
 from dpbt.data import splits
 from dpbt.learners.hypotheses import HALFSPACES as HALFSPACE_KIND
 from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
+from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
 
 PUBLISHED_L2 = 4
@@ -76,14 +67,14 @@ class Config(NamedTuple):
     Attributes:
         relation: the neighbouring relation of the ledger.
         calibration: "tight" or "published".
-        normalized: divide each released centre by its length.
+        normalized: state z / |z| instead of the released z.
         features: a public bound on the number of features.
     """
 
-    relation: Relation
-    calibration: str
-    normalized: bool
-    features: int
+    relation: types.Relation
+    calibration: str = "tight"
+    normalized: bool = False
+    features: int = 256
 
     @property
     def tight(self) -> bool:
@@ -138,7 +129,7 @@ def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
         return jnp.floor(whole / variates.double(step)).astype(jnp.int32)
 
 
-HALFSPACES = HypothesisClass(
+HALFSPACES = types.HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
@@ -146,11 +137,6 @@ HALFSPACES = HypothesisClass(
     bound=lambda each: jnp.sqrt(jnp.sum(each.normal**2)) * (1 + 2.0**-20),
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
-
-
-def _mass(public: Public) -> Numbers:
-    """Kappa m, by which a sum is divided to give a centre."""
-    return public.rows * public.weighting.density
 
 
 _UNIT = 2.0**14 * GRID
@@ -161,11 +147,6 @@ def _distance(config: Config, step: Numbers) -> Numbers:
     """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
     proved = sensitivity.center_step(step, config.features)
     return proved if config.tight else proved.clip(min=PUBLISHED_L2)
-
-
-def _density(public: Public) -> np.ndarray:
-    """f64[...]: the float32 kappa that the program runs with."""
-    return np.asarray(public.weighting.density, np.float32).astype(np.float64)
 
 
 def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Params:
@@ -183,23 +164,20 @@ def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Para
 
 def for_noise(config: Config, sigma: Numbers, public: Public) -> Params:
     """The numbers for noise of a given sigma on a centre; the ledger states its cost."""
-    in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * _density(public)
+    density = np.asarray(public.weighting.density, np.float32).astype(np.float64)
+    in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * density
     step = sensitivity.sum_step(public.rows, in_sum * _UNIT)
     return Params({"center": quotient_up(in_sum * ROUNDING, _distance(config, step))}, step)
 
 
 def steps_to_center(params: Params, public: Public, cap: Numbers = 1.0) -> Array:
     """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
-    return cap * params.step / (jnp.asarray(_mass(public)) * np.float32(_UNIT))
+    mass = jnp.asarray(public.rows * public.weighting.density)  # divides a sum to give a centre
+    return cap * params.step / (mass * np.float32(_UNIT))
 
 
 def program(
-    config: Config,
-    draw: boundary.Draw,
-    table: Balls,
-    weights: Array,
-    params: Params,
-    public: Public,
+    config: Config, draw: Draw, table: Balls, weights: Array, params: Params, public: Public
 ) -> None:
     """Draw one vector: the weighted sum of signed rows, on a public grid.
 
@@ -207,9 +185,7 @@ def program(
         ValueError: for a table with more features than the recipe is for.
     """
     if len(table.columns) > config.features:
-        raise ValueError(
-            f"the recipe is for at most {config.features} features, got {len(table.columns)}"
-        )
+        raise ValueError(f"at most {config.features} features, got {len(table.columns)}")
 
     del public
 
@@ -231,7 +207,7 @@ def program(
     )
 
 
-def hypothesis(config: Config, release: Release, params: Params, public: Public) -> Halfspace:
+def hypothesis(config: Config, release: types.Release, params: Params, public: Public) -> Halfspace:
     """The released centre, or its direction."""
     center = release["center"].astype(jnp.float32) * steps_to_center(params, public, public.cap)
     if config.normalized:
@@ -241,9 +217,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
 
 
 @functools.cache
-def halfspace(
-    relation: Relation, calibration: str = "tight", normalized: bool = False, features: int = 256
-) -> WeakLearner:
+def halfspace(config: Config) -> types.WeakLearner:
     """The noisy centre: a release of the vector sum of mu(j) y_j x_j / (kappa m) + N(0, sigma^2 I).
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, or with weights of at most u that
@@ -262,16 +236,11 @@ def halfspace(
     the paper's Theorem 26. But z / |z| has advantage |z| / 2. That is at least tau / 2 for rows of
     margin tau, as |z| >= z . u >= tau.
 
-    Args:
-        relation: the neighbouring relation of the ledger.
-        calibration: "tight" or "published".
-        normalized: state z / |z| instead of the released z.
-        features: a public bound on d.
-
     Raises:
-        ValueError: when the program reads a table with more features.
+        ValueError: when the program reads a table with more features than `Config.features`.
     """
-    config = Config(relation, calibration, normalized, features)
+    relation, *more = config
+    static = ", ".join(map(str, more))
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
@@ -280,5 +249,5 @@ def halfspace(
         relation,
         params=functools.partial(params, config),
         coupled=True,
-        tag=f"halfspace({relation_name(relation)}, {calibration}, {normalized}, {features})",
+        tag=f"halfspace({types.relation_name(relation)}, {static})",
     )

@@ -4,7 +4,7 @@ Functions take arrays of NumPy or of JAX alike (`arithmetic.namespace`). JAX is 
 so a loaded model predicts without it. A new kind is one `Kind`, and one row of `KINDS`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +12,15 @@ import numpy as np
 from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
 from dpbt.common.public import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 from dpbt.data.domains import Domain, attributes, predicates
-from dpbt.data.targets import Target
 from dpbt.learners import words
 from dpbt.learners.graph import Graph, Value
 
 Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis: a NamedTuple of arrays."""
+
+
+Nodes = tuple[Value, Value | None]
+"""The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""
 
 
 class Rows(NamedTuple):
@@ -53,8 +56,7 @@ class Kind(NamedTuple):
         check: (hypotheses, how many features rows have, splits, axes of a score) -> None; raises
             ValueError for arrays that do not fit each other or the rows.
         explain: (hypotheses, splits, domain, target, names of several classes) -> the words.
-        nodes: (graph, hypotheses, rows in it, splits) -> the score of each row in an ONNX graph,
-            and the mean share of the positive class where hypotheses state shares.
+        nodes: (graph, hypotheses, rows in it, splits) -> `Nodes`.
     """
 
     name: str
@@ -64,12 +66,8 @@ class Kind(NamedTuple):
     arrays: tuple[tuple[str, str], ...] = ()
     make: Callable[..., Hypotheses] | None = None
     check: Callable[[Any, int, Splits | None, tuple[int, ...]], None] | None = None
-    explain: Callable[[Hypotheses, Splits, Domain, Target | None, Sequence | None], str] | None = (
-        None
-    )
-    nodes: (
-        Callable[[Graph, Hypotheses, Value, Splits | None], tuple[Value, Value | None]] | None
-    ) = None
+    explain: Callable[..., str] | None = None
+    nodes: Callable[[Graph, Hypotheses, Value, Splits | None], Nodes] | None = None
 
 
 class Of(NamedTuple):
@@ -144,26 +142,19 @@ def node_dtype(leaves: int) -> type[np.integer]:
     return np.int8 if leaves <= 128 else np.int32
 
 
-def satisfied(asked: Any, split: Any) -> Any:
+def satisfied(asked: Any, split: Any, rows: Any = slice(None)) -> Any:
     """bool[K, N]: which rows satisfy some splits.
 
     Args:
         asked: as `descend`.
         split: i32[K], at least 0.
+        rows: all rows, or i32[K], a row for each split; then the result is bool[K].
     """
-    if not isinstance(asked, Bins):
-        return asked[split].astype(bool)
-    bin, low, high = asked.bins[asked.feature[split]], asked.low[split], asked.high[split]
-    return (low[:, None] <= bin) & (bin <= high[:, None])
-
-
-def _own_satisfied(asked: Any, split: Any) -> Any:
-    """bool[N]: whether each row satisfies a split of its own, i32[N]."""
-    rows = namespace(split).arange(split.shape[0])
     if not isinstance(asked, Bins):
         return asked[split, rows].astype(bool)
     bin = asked.bins[asked.feature[split], rows]
-    return (asked.low[split] <= bin) & (bin <= asked.high[split])
+    low, high = (end[split].reshape(-1, *[1] * (bin.ndim - 1)) for end in asked[2:])
+    return (low <= bin) & (bin <= high)
 
 
 def descend(asked: Any, node: Any, split: Any) -> Any:
@@ -177,7 +168,8 @@ def descend(asked: Any, node: Any, split: Any) -> Any:
     xp = namespace(node, split)
     if split.shape[0] > ONE_HOT_NODES:
         of_row = split[node.astype(np.int32)]
-        right = _own_satisfied(asked, xp.maximum(of_row, 0)) & (of_row != UNSPLIT)
+        own = xp.maximum(of_row, 0), xp.arange(of_row.shape[0])
+        right = satisfied(asked, *own) & (of_row != UNSPLIT)
     else:
         moves = satisfied(asked, xp.maximum(split, 0)) & (split != UNSPLIT)[:, None]
         here = node[None, :] == xp.arange(split.shape[0], dtype=node.dtype)[:, None]
@@ -240,24 +232,16 @@ def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *named: Any) -> 
     column, low, high = (np.asarray(field) for field in splits[:3])
     known, bin = predicates(domain), np.arange(MAX_BINS)
 
-    def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
+    def ask(tree: int, node: int) -> tuple[int, np.ndarray, str]:
         split = trees.split[tree, node]
         inside = (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
-        return int(column[split]), inside
+        return int(column[split]), inside, known[split].yes
 
-    def together(values: list[float]) -> str:
-        return f"together they add {sum(values):+.{words.DIGITS}f} to every row"
-
-    def asked(tree: int, node: int) -> str:
-        return known[trees.split[tree, node]].yes
-
-    heap = words.Heap(ask, asked, np.asarray(trees.leaf), f"add {{:+.{words.DIGITS}f}}")
-    return words.of_trees(heap, domain, words.SCORES, together)
+    says = f"add {{:+.{words.DIGITS}f}}"
+    return words.of_trees(np.asarray(trees.leaf), ask, domain, words.SCORES, says)
 
 
-def _nodes_of_trees(
-    graph: Graph, trees: Tree, rows: Value, splits: Splits | None
-) -> tuple[Value, None]:
+def _nodes_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | None) -> Nodes:
     """The splits that trees use are looked up in tables of bins; the last is that of UNSPLIT."""
     assert splits is not None
     used, number = np.unique(trees.split, return_inverse=True)
@@ -319,16 +303,14 @@ def _predict_oblivious(tree: ObliviousTree, bins: Any) -> Any:
     return tree.leaf[..., fold(ask, start, (tree.feature, tree.right))]
 
 
-def _check_oblivious(
-    trees: ObliviousTree, features: int, splits: Splits | None, axes: tuple
-) -> None:
+def _check_oblivious(trees: ObliviousTree, width: int, splits: Splits | None, axes: tuple) -> None:
     if splits is None:
         raise ValueError("oblivious trees must read bins")
     count, levels = trees.feature.shape if trees.feature.ndim == 2 else (0, 0)
     right, leaf = (count, levels, MAX_BINS), (count, *axes, 2 ** min(levels, 32))
     if (trees.right.shape, trees.leaf.shape) != (right, leaf):
         raise ValueError("feature, right and leaf must be of the same trees and classes")
-    check_within("feature", trees.feature, 0, features)
+    check_within("feature", trees.feature, 0, width)
 
 
 def _explain_oblivious(trees: ObliviousTree, splits: Splits, domain: Domain, *named: Any) -> str:
@@ -345,7 +327,7 @@ def _explain_oblivious(trees: ObliviousTree, splits: Splits, domain: Domain, *na
 
 def _nodes_of_oblivious(
     graph: Graph, trees: ObliviousTree, rows: Value, splits: Splits | None
-) -> tuple[Value, None]:
+) -> Nodes:
     """A tree's answers are the bits of its leaf, the first of them the highest."""
     del splits
     feature, right, leaf = trees
@@ -453,24 +435,16 @@ def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *named: A
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)
     known = attributes(domain)
 
-    def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
-        asked = attribute[tree, node]
-        return int(column[asked]), position[asked] > threshold[tree, node]
+    def ask(tree: int, node: int) -> tuple[int, np.ndarray, str]:
+        asked, above = attribute[tree, node], float(threshold[tree, node])
+        return int(column[asked]), position[asked] > above, known[asked](above).yes
 
-    def in_words(tree: int, node: int) -> str:
-        return known[attribute[tree, node]](float(threshold[tree, node])).yes
-
-    def together(values: list[float]) -> str:
-        return "share of positive " + ", ".join(f"{value:.{words.DIGITS}f}" for value in values)
-
-    heap = words.Heap(ask, in_words, leaf, f"share of positive {{:.{words.DIGITS}f}}")
+    says = f"share of positive {{:.{words.DIGITS}f}}"
     head = "vote of each tree: positive if its share of positive is above 0.5"
-    return words.of_trees(heap, domain, head, together)
+    return words.of_trees(leaf, ask, domain, head, says)
 
 
-def _nodes_of_groups(
-    graph: Graph, groups: TreeGroup, rows: Value, splits: Splits | None
-) -> tuple[Value, Value]:
+def _nodes_of_groups(graph: Graph, groups: TreeGroup, rows: Value, splits: Splits | None) -> Nodes:
     positions = graph.positions(rows, splits)
     attribute = graph.constant(groups.attribute.reshape(-1), np.int64)
     threshold = graph.constant(groups.threshold.reshape(-1), np.float32)
@@ -551,16 +525,16 @@ def _predict_halfspace(halfspace: Halfspace, columns: Any) -> Any:
 
 
 def _check_halfspaces(
-    halfspaces: Halfspace, features: int, splits: Splits | None, axes: tuple
+    halfspaces: Halfspace, width: int, splits: Splits | None, axes: tuple
 ) -> None:
-    known = features if splits is None else len(splits.attribute)
+    known = width if splits is None else len(splits.attribute)
     if axes or halfspaces.normal.ndim != 2 or halfspaces.normal.shape[1] != known:
         raise ValueError("normal must have a number for each attribute")
 
 
 def _nodes_of_halfspaces(
     graph: Graph, halfspaces: Halfspace, rows: Value, splits: Splits | None
-) -> tuple[Value, None]:
+) -> Nodes:
     """In double precision, for rows of finite numbers."""
     double = graph.positions(rows, splits).cast("DOUBLE")
     length = graph.add("Sqrt", (double * double).sum(keep=True))

@@ -13,24 +13,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import (
-    GRID,
-    UNSPLIT,
-    AnyArray,
-    Array,
-    Noise,
-    ProperLoss,
-    Public,
-    Relation,
-    Release,
-    Tree,
-    WeakLearner,
-    relation_name,
-)
+from dpbt.common import types
+from dpbt.common.types import GRID, Array, Noise, ProperLoss, Public, Tree
 from dpbt.learners import trees
+from dpbt.learners.trees import Prepared
 from dpbt.losses import check_criterion, family_name, fixed
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
-from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.boundary import Draw
+from dpbt.privacy.mechanism import Numbers
 from dpbt.privacy.mechanisms import Scores
 
 # 1-rules.
@@ -40,7 +30,7 @@ PUBLISHED_RULE_RANGE = 4
 """The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `sensitivity.RULE_RANGE` is 2."""
 
 
-def error_weights(table: trees.Prepared, weights: Array) -> Array:
+def error_weights(table: Prepared, weights: Array) -> Array:
     """i32[2 S + 2]: the weight that each 1-rule gets wrong, in grid units; exact.
 
     The order is: constant +, constant -, then for each split the literal and its negation. So for
@@ -65,36 +55,19 @@ def rule(choice: Array) -> Tree:
     return Tree(split[None], sign * leaf)
 
 
-def rule_program(
-    mechanism: Mechanism,
-    tight: bool,
-    draw: boundary.Draw,
-    table: trees.Prepared,
-    weights: Array,
-    params: Noise,
-    public: Public,
+def _rule_program(
+    tight: bool, draw: Draw, table: Prepared, weights: Array, params: Noise, public: Public
 ) -> None:
-    """One selection among all rules, by their errors.
-
-    Raises:
-        ValueError: for noisy max on a table that allows some of its splits only.
-    """
+    """One selection among all rules, by their errors; rules of splits not allowed are masked."""
     del params, public
-
-    # Rules of splits that may not be chosen are masked.
     allowed = None
     if table.allowed is not None:
-        if mechanism is not mechanisms.exponential:
-            raise ValueError(
-                "noisy max cannot mask candidates; use the exponential mechanism where "
-                "splits.allowed is given"
-            )
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
 
     # Errors move by the range times a grid unit.
     draw(
         "rule",
-        mechanism,
+        mechanisms.exponential,
         boundary.Total(error_weights(table, weights), _minus_errors, (allowed,)),
         sensitivity=GRID * (sensitivity.RULE_RANGE if tight else PUBLISHED_RULE_RANGE),
         moves=1,
@@ -111,35 +84,31 @@ def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
 
 
 @functools.cache
-def one_rule(
-    relation: Relation, calibration: str = "tight", mechanism: Mechanism = mechanisms.exponential
-) -> WeakLearner:
+def one_rule(relation: types.Relation, calibration: str = "tight") -> types.WeakLearner:
     """DP-1R: a release of one index into the signed literals and the two constants.
 
     Guarantee, under `relation`, with `weighting.lazy_bregman` or with weights that depend on
-    their own row alone. Errors move by at most GRID grid units. So the exponential mechanism and
-    return-noisy-max with Laplace noise are both (2 GRID / scale)-DP, and the former is
-    (2 GRID / scale)^2 / 8-zCDP. Proofs are in `sensitivity`. In the papers' terms the scale is
-    GRID kappa n / eta, so this is 2 eta / (kappa n). The published calibration's ledger has the
-    paper's 4 eta / (kappa n), which is true and twice what is needed.
+    their own row alone. Errors move by at most GRID grid units. So the exponential mechanism
+    (weighted, Definition 2.12) is (2 GRID / scale)-DP and (2 GRID / scale)^2 / 8-zCDP. Proofs are
+    in `sensitivity`. In the papers' terms the scale is GRID kappa n / eta, so this is
+    2 eta / (kappa n). The published calibration's ledger has the paper's 4 eta / (kappa n), which
+    is true and twice what is needed.
 
     Errors are exact integers.
 
     Args:
         relation: the neighbouring relation of the ledger.
         calibration: "tight" or "published", what the ledger claims for a scale.
-        mechanism: `mechanisms.exponential` (weighted exponential mechanism, Definition 2.12) or
-            `mechanisms.noisy_max` (weighted return-noisy-max, Theorem 2.14).
     """
     return boundary.weak_learner(
-        functools.partial(rule_program, mechanism, calibration == "tight"),
+        functools.partial(_rule_program, calibration == "tight"),
         lambda release, params, public: rule(release["rule"]),
         {"rule": 1.0},
         trees.TREES,
         relation,
         coupled=True,
         work=functools.partial(trees.work, nodes=1),
-        tag=f"one_rule({relation_name(relation)}, {calibration}, {mechanism.name})",
+        tag=f"one_rule({types.relation_name(relation)}, {calibration}, exponential)",
     )
 
 
@@ -150,13 +119,14 @@ PUBLISHED_SPLIT_RANGE = 8
 """Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""
 
 
-class TopDown(NamedTuple):
+class Config(NamedTuple):
     """The static parts of a top-down tree.
 
     Attributes:
         splits: t, the number of internal nodes, at most 2^D - 1.
         depth: D, the depth cap.
-        criterion: G, the loss whose perspective scores splits.
+        criterion: G, the loss whose perspective scores splits: `losses.square` (Gini),
+            `losses.log` (entropy), `losses.matsushita`.
         relation: the neighbouring relation of the ledger.
         calibration: "tight" or "published".
     """
@@ -164,18 +134,13 @@ class TopDown(NamedTuple):
     splits: int
     depth: int
     criterion: ProperLoss
-    relation: Relation
-    calibration: str
+    relation: types.Relation
+    calibration: str = "tight"
 
     @property
     def tight(self) -> bool:
         """Whether the calibration is the tight one."""
         return self.calibration == "tight"
-
-    @property
-    def theorem(self) -> str:
-        """Where its sensitivities are proved."""
-        return "docs/privacy.md 9" if self.tight else "Asadi et al. (2022), Thm 4.4"
 
 
 def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
@@ -225,13 +190,13 @@ class _Growth(NamedTuple):
     is_leaf: Array
 
 
-def _mask_products(table: trees.Prepared, by_class: Array, mask: Array) -> Array:
+def _mask_products(table: Prepared, by_class: Array, mask: Array) -> Array:
     """i32[2, S]: `trees.node_products` of the rows of a mask bool[N]."""
     root = jnp.zeros(table.target.shape[0], jnp.int32)
     return trees.node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
 
 
-def _root(table: trees.Prepared, by_class: Array, depth: int) -> _Growth:
+def _root(table: Prepared, by_class: Array, depth: int) -> _Growth:
     """A tree whose only leaf is the root."""
     nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
     root = _mask_products(table, by_class, table.present)
@@ -243,7 +208,7 @@ def _root(table: trees.Prepared, by_class: Array, depth: int) -> _Growth:
     )
 
 
-def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) -> Scores:
+def _scores(criterion: ProperLoss, growth: _Growth, allowed: types.AnyArray | None) -> Scores:
     """The scores [S * nodes] of all pairs, at index split * nodes + node.
 
     A pair is forbidden if its node is not a leaf above the depth cap, or if its split is not
@@ -259,7 +224,7 @@ def _scores(criterion: ProperLoss, growth: _Growth, allowed: AnyArray | None) ->
 
 
 def _split_leaf(
-    table: trees.Prepared, by_class: Array, growth: _Growth, node: Array, split: Array, last: bool
+    table: Prepared, by_class: Array, growth: _Growth, node: Array, split: Array, last: bool
 ) -> _Growth:
     """The tree with one leaf split; the last split needs no products of its children."""
     left, right = 2 * node + 1, 2 * node + 2
@@ -280,7 +245,7 @@ def _split_leaf(
     return growth._replace(products=products.at[right].set(below, mode="drop"))
 
 
-def _split_range(config: TopDown, public: Public, cap: Numbers = 1.0) -> Numbers:
+def _split_range(config: Config, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
     mass = sensitivity.total_mass(public.rows, public.weighting.density, cap)
     proved = tight_range(config.criterion, mass)
@@ -289,17 +254,13 @@ def _split_range(config: TopDown, public: Public, cap: Numbers = 1.0) -> Numbers
     return jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
 
 
-def tree_program(
-    config: TopDown,
-    draw: boundary.Draw,
-    table: trees.Prepared,
-    weights: Array,
-    params: Noise,
-    public: Public,
+def _tree_program(
+    config: Config, draw: Draw, table: Prepared, weights: Array, params: Noise, public: Public
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
     del params
     nodes, leaves = 2**config.depth - 1, 2**config.depth
+    theorem = "docs/privacy.md 9" if config.tight else "Asadi et al. (2022), Thm 4.4"
     by_class = trees.weights_by_class(table, weights)
     growth = _root(table, by_class, config.depth)
     for k in range(config.splits):
@@ -311,7 +272,7 @@ def tree_program(
             sensitivity=_split_range(config, public, public.cap),
             at_most=_split_range(config, public),
             moves=1,
-            theorem=config.theorem,
+            theorem=theorem,
             releases=f"choice {k + 1} of a leaf and its split",
             unit=accounting.ROW,
         )
@@ -329,17 +290,17 @@ def tree_program(
         mechanisms.behind_best(counts),
         sensitivity=GRID * sensitivity.LABEL_RANGE,
         moves=leaves,
-        theorem=config.theorem,
+        theorem=theorem,
         releases="labels, all leaves",
         unit=accounting.ROW_STEP,
     )
 
 
-def tree_hypothesis(config: TopDown, release: Release, params: Noise, public: Public) -> Tree:
+def tree_hypothesis(config: Config, release: types.Release, params: Noise, public: Public) -> Tree:
     """The tree, with leaves of +-1; nodes that no selection chose are not split."""
     del params, public
     nodes = 2**config.depth - 1
-    split = jnp.full(nodes, UNSPLIT, jnp.int32)
+    split = jnp.full(nodes, types.UNSPLIT, jnp.int32)
     for k in range(config.splits):
         choice = release[f"split_{k}"]
         split = split.at[choice % nodes].set(choice // nodes)
@@ -352,9 +313,7 @@ def fractions(leaves: Numbers) -> dict[str, Numbers]:
 
 
 @functools.cache
-def top_down_tree(
-    splits: int, depth: int, criterion: ProperLoss, relation: Relation, calibration: str = "tight"
-) -> WeakLearner:
+def top_down_tree(config: Config) -> types.WeakLearner:
     """DP-TopDown: a release of t pairs of leaf and split, and of 2^D labels.
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, whose total weight it assumes.
@@ -365,18 +324,12 @@ def top_down_tree(
     drawn by return-noisy-max, where the tight one has the exponential mechanism, which has less
     noise at the same cost. Its weights are not measured in units of a public cap below 1.
 
-    Args:
-        splits: t, the number of internal nodes, at most 2^D - 1.
-        depth: D, the depth cap.
-        criterion: G: `losses.square` (Gini), `losses.log` (entropy), `losses.matsushita`.
-        relation: the neighbouring relation of the ledger.
-        calibration: "tight" or "published".
     """
+    splits, depth, criterion, relation, calibration = config
     check_criterion(fixed(criterion))
-    config = TopDown(splits, depth, criterion, relation, calibration)
-    static = f"{splits}, {depth}, {family_name(fixed(criterion))}, {relation_name(relation)}"
+    static = f"{splits}, {depth}, {family_name(fixed(criterion))}, {types.relation_name(relation)}"
     return boundary.weak_learner(
-        functools.partial(tree_program, config),
+        functools.partial(_tree_program, config),
         functools.partial(tree_hypothesis, config),
         fractions(0.5),
         trees.TREES,

@@ -26,23 +26,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import types
 from dpbt.common.arithmetic import rounded
 from dpbt.common.public import without_values
-from dpbt.common.types import (
-    BINARY,
-    MAX_BINS,
-    NUMBER,
-    Array,
-    HypothesisClass,
-    Params,
-    Partition,
-    Public,
-    Relation,
-    Response,
-    Table,
-    dtype_and_rank,
-    relation_name,
-)
+from dpbt.common.types import Array
 from dpbt.data import splits
 from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
 from dpbt.privacy.mechanism import Mechanism
@@ -99,9 +86,9 @@ class Config(NamedTuple):
     marginals: bool
     scores: bool
     smoothing: float
-    relation: Relation
+    relation: types.Relation
     noise: Mechanism
-    response: Response = BINARY
+    response: types.Response = types.BINARY
     monotone: tuple[int, ...] = ()
     target_bins: int = 32
 
@@ -116,17 +103,12 @@ class Config(NamedTuple):
         bins = " ".join(f"{each.n_bins}{'o' if each.ordered else 'n'}" for each in self.attributes)
         once = f"{self.marginals}, {self.scores}"
         static = f"{self.depth}, {self.attributes_per_tree}, {once}, {self.smoothing!r}"
-        more = "" if self.response == BINARY else f", {self.response.words}"
-        if self.response == NUMBER:
+        more = "" if self.response == types.BINARY else f", {self.response.words}"
+        if self.response == types.NUMBER:
             more += f" in {self.target_bins} bins"
         if any(self.monotone):
             more += f", {self.monotone}"
-        return f"{bins}, {static}, {relation_name(self.relation)}, {self.noise.name}{more}"
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of noise of scale 1."""
-        return math.sqrt(2) if self.noise.price.norm == "l1" else 1.0
+        return f"{bins}, {static}, {types.relation_name(self.relation)}, {self.noise.name}{more}"
 
     @property
     def columns(self) -> int:
@@ -196,18 +178,12 @@ def _attributes_of_tree(
         return _inverse(_ranks(words))[position]
 
     attributes = jax.vmap(card)(words[:-1], cards % features).astype(jnp.int32)
-    return jnp.asarray(sizes, jnp.int32)[place], attributes, decks, _uniform(words[-1])
-
-
-def _uniform(words: Array) -> Array:
-    """f32[...] in [0, 1): what `jax.random.uniform` makes of these words."""
-    return (words >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)
-
-
-def _even(attributes: tuple[Attribute, ...], widest: int) -> Array:
-    """f32[F, C]: the same mass in each bin that an attribute has."""
-    bins = np.array([[attribute.n_bins] for attribute in attributes])
-    return jnp.asarray((np.arange(widest) < bins) / bins, jnp.float32)
+    return (
+        jnp.asarray(sizes, jnp.int32)[place],
+        attributes,
+        decks,
+        (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23),
+    )
 
 
 def draw(
@@ -228,9 +204,8 @@ def draw(
         tree: i32[], the number of the tree.
         mass: f32[F, MAX_BINS], the share of rows in each bin; it adds up to 1 for each feature.
     """
-    attributes_per_tree = tuple(
-        min(count, depth) for count in attributes_per_tree
-    )  # a level asks about one attribute
+    # A level asks about one attribute.
+    attributes_per_tree = tuple(min(count, depth) for count in attributes_per_tree)
     base = jax.random.key(seed, impl="threefry2x32")
     kinds = jnp.asarray([_DECK, _OFFSET, _ORDER], jnp.uint32)
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
@@ -250,7 +225,8 @@ def draw(
 
     # The order of the bins, and how much of the mixture is up to each of them.
     mass = mass[:, : max(attribute.n_bins for attribute in attributes)]
-    even = rounded(_EVEN * _even(attributes, mass.shape[1]))
+    known = np.array([[attribute.n_bins] for attribute in attributes])
+    even = rounded(_EVEN * jnp.asarray((np.arange(mass.shape[1]) < known) / known, jnp.float32))
     spread = rounded((1 - _EVEN) * mass) + even
     rank, order = _bin_orders(attributes, feature, jax.random.fold_in(orders_key, tree))
     asked_spread = spread[feature]
@@ -270,7 +246,7 @@ def draw(
     # Where two decks meet, a tree may have an attribute twice, which counts as one.
     first_slot = jnp.argmax(feature[:, None] == chosen[None], axis=1)
     share = _shares(right, first_slot, mass[chosen], max(attributes_per_tree))
-    return Asked(feature, jnp.pad(right, ((0, 0), (0, MAX_BINS - mass.shape[1]))), share)
+    return Asked(feature, jnp.pad(right, ((0, 0), (0, types.MAX_BINS - mass.shape[1]))), share)
 
 
 def _bin_orders(
@@ -350,7 +326,7 @@ class Rows(NamedTuple):
     __repr__ = without_values
 
 
-def prepare(table: Table) -> Rows:
+def prepare(table: types.Table) -> Rows:
     """The rows of a table, column by column."""
     return Rows(jnp.asarray(table.bins).T, table.target, table.present, table.weight)
 
@@ -412,18 +388,13 @@ def _goes_right(
         bin: u8[N], of the feature.
     """
     sets = [attribute.n_bins for attribute in attributes if not attribute.ordered]
+    in_run = bin - run[0] < run[1]
     if not sets:
-        return _in_run(run, bin)
+        return in_run
     if len(sets) == len(attributes):
         return _in_set(right, bin, max(sets))
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    return jnp.where(ordered, _in_run(run, bin), _in_set(right, bin, max(sets)))
-
-
-def _in_run(run: _Run, bin: Array) -> Array:
-    """bool[N]: whether each bin is in a set without gaps."""
-    first, bins = run
-    return bin - first < bins
+    return jnp.where(ordered, in_run, _in_set(right, bin, max(sets)))
 
 
 _WORD = 32
@@ -450,7 +421,7 @@ def place(
     return rows._replace(leaf=leaves_of(attributes, tree, cells_of(attributes, rows)))
 
 
-def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
+def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
     """Refuse a table that does not hold bins of the columns of the recipe's domain.
 
     Of the table the check reads the dtype and rank of the bins, the number of features, and the
@@ -461,13 +432,10 @@ def _check_table(attributes: tuple[Attribute, ...], table: Table) -> None:
     """
     splits.check(table)
     if table.bins.dtype != jnp.uint8:
-        raise ValueError(
-            f"oblivious trees read bins, uint8 of rank 2, got {dtype_and_rank(table.bins)}"
-        )
+        raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
     if table.bins.shape[1] != len(attributes):
         raise ValueError(
-            f"the recipe's domain has {len(attributes)} columns, "
-            "and the table has another number of them"
+            f"the recipe's domain has {len(attributes)} columns, and the table has not"
         )
 
     # A column has a bin for each of its splits, and at most one that no split knows.
@@ -491,9 +459,9 @@ def _predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows)
 
 def hypothesis_class(
     attributes: tuple[Attribute, ...],
-    structure: Callable[[Params, Public], tuple[ObliviousTree, Array]],
-    response: Response = BINARY,
-) -> HypothesisClass:
+    structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]],
+    response: types.Response = types.BINARY,
+) -> types.HypothesisClass:
     """Oblivious trees over the bins of a domain.
 
     Args:
@@ -502,13 +470,13 @@ def hypothesis_class(
         response: what is predicted.
     """
 
-    def example() -> Table:
+    def example() -> types.Table:
         features = len(attributes)
         asked = splits.of_bits(features)
         bins, target = jnp.zeros((1, features), jnp.uint8), jnp.zeros(1, response.dtype)
-        return Table(bins, target, jnp.zeros(1, bool), asked)
+        return types.Table(bins, target, jnp.zeros(1, bool), asked)
 
-    return HypothesisClass(
+    return types.HypothesisClass(
         example=example,
         check=functools.partial(_check_table, attributes),
         prepare=prepare,
@@ -516,7 +484,7 @@ def hypothesis_class(
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         response=response,
-        partition=Partition(
+        partition=types.Partition(
             structure, functools.partial(place, attributes), lambda found: found[0].feature
         ),
     )

@@ -15,33 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import types
 from dpbt.common.arithmetic import rounded
-from dpbt.common.types import (
-    BINARY,
-    GRID,
-    MAX_BINS,
-    NUMBER,
-    AnyArray,
-    Array,
-    Public,
-    Release,
-    WeakLearner,
-)
-from dpbt.common.validate import shown, whole, wholes, within
-from dpbt.learners import oblivious_splits, score_line
+from dpbt.common.types import BINARY, GRID, MAX_BINS, NUMBER, AnyArray, Array, Public, Release
+from dpbt.learners import oblivious_once as once
+from dpbt.learners import oblivious_splits
 from dpbt.learners.hypotheses import ObliviousTree
-from dpbt.learners.oblivious_prologue import (
-    TARGET_SITE,
-    class_totals,
-    deviation,
-    fitted_target,
-    histogram_sensitivity,
-    known_bins,
-    prologue,
-)
-from dpbt.learners.oblivious_splits import MAX_DEPTH, Config, Rows, hypothesis_class, leaves_in
+from dpbt.learners.oblivious_once import SCORES_SITE, TARGET_SITE, deviation
+from dpbt.learners.oblivious_splits import Config, Rows, hypothesis_class, leaves_in
 from dpbt.privacy import boundary
-from dpbt.privacy.mechanism import Numbers, Sensitivity
+from dpbt.privacy.boundary import Draw
+from dpbt.privacy.mechanism import Sensitivity
 from dpbt.privacy.sensitivity import moved_rows
 
 
@@ -52,30 +36,17 @@ class Params(NamedTuple):
         noise: f32[], the noise multiplier of "sums", and of "histogram", "target" and "scores"
             where they are drawn.
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats, or in
-            spreads of a number.
+            spreads of a number. Or a tuple with that of each round.
         limit: f32[], v: no leaf moves a score by more, in nats or in spreads.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
         seed: f32[], a whole number below 2^24 from which the public splits follow.
     """
 
     noise: Mapping[str, AnyArray]
-    step: AnyArray
-    limit: AnyArray
-    curvature: AnyArray
-    seed: AnyArray
-
-
-def params(
-    noise: Mapping[str, Numbers],
-    public: Public,
-    step: Numbers = 0.2,
-    limit: Numbers = 0.6,
-    curvature: Numbers = 0.0,
-    seed: Numbers = 0.0,
-) -> Params:
-    """The learner's numbers."""
-    del public
-    return Params(dict(noise), step, limit, curvature, seed)
+    step: AnyArray | tuple[AnyArray, ...] = 0.2
+    limit: AnyArray = 0.6
+    curvature: AnyArray = 0.0
+    seed: AnyArray = 0.0
 
 
 def sum_sensitivity(config: Config) -> float:
@@ -101,19 +72,19 @@ def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Arra
 
     Uniform over the bins of a feature without histograms.
     """
-    known = known_bins(config)
+    known = once.known_bins(config)
     uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if not config.marginals:
         rows = jnp.asarray(public.rows, jnp.float32)
         if public.seen is not None:
             rows = public.seen
         elif config.response == NUMBER:
-            rows = fitted_target(config, public.prologue, params)[2]
+            rows = once.fitted_target(config, public.prologue, params)[2]
         return uniform, rows
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
-    moved = histogram_sensitivity(config) * math.sqrt(config.columns)
+    moved = once.histogram_sensitivity(config) * math.sqrt(config.columns)
     noise = deviation(config, moved, params, "histogram")
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
@@ -121,7 +92,7 @@ def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Arra
     measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
     mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
     if public.seen is None or config.response == NUMBER:
-        return mass, jnp.sum(class_totals(config, histogram))
+        return mass, jnp.sum(once.class_totals(config, histogram))
     return mass, public.seen
 
 
@@ -130,14 +101,8 @@ def structure(config: Config, params: Params, public: Public) -> tuple[Oblivious
     mass, rows = _masses(config, params, public)
     mass = jnp.pad(mass, ((0, 0), (0, MAX_BINS - config.widest)))
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
-    asked = oblivious_splits.draw(
-        config.attributes,
-        config.depth,
-        config.attributes_per_tree,
-        seed,
-        jnp.asarray(public.round),
-        mass,
-    )
+    static = config.attributes, config.depth, config.attributes_per_tree
+    asked = oblivious_splits.draw(*static, seed, jnp.asarray(public.round), mass)
     leaves = jnp.zeros((*config.response.axes, 2**config.depth), jnp.float32)
     return ObliviousTree(asked.feature, asked.right, leaves), rounded(rows * asked.share)
 
@@ -177,12 +142,7 @@ def _leaf_sums(leaves: int) -> Callable[[Array, Array], Array]:
 
 
 def program(
-    config: Config,
-    draw: boundary.Draw,
-    rows: Rows,
-    weights: Array,
-    params: Params,
-    public: Public,
+    config: Config, draw: Draw, rows: Rows, weights: Array, params: Params, public: Public
 ) -> None:
     """One draw: for each leaf the sums of residuals over its rows, in grid units, exact integers.
 
@@ -195,6 +155,7 @@ def program(
         total = jax.lax.map(lambda residual: sums(residual, leaf), residuals)
     else:
         total = sums(residuals, leaf)
+    what = "signed weights" if config.response == BINARY else "residuals"
     draw(
         "sums",
         config.noise,
@@ -202,9 +163,7 @@ def program(
         sensitivity=sum_sensitivity(config),
         moves=moved_rows(config.relation) * _sums_of_a_row(config),
         theorem="docs/privacy.md O2",
-        releases="signed weights, all leaves"
-        if config.response == BINARY
-        else "residuals, all leaves",
+        releases=f"{what}, all leaves",
     )
 
 
@@ -269,7 +228,10 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
 
     expected = rounded((near @ rows) * params.curvature / 3)
     denominator = jnp.broadcast_to(jnp.maximum(noise + expected, 1.0), signal.shape)
-    found = jnp.clip(params.step * signal / denominator, -params.limit, params.limit)
+    step = params.step
+    if isinstance(step, tuple):
+        step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
+    found = jnp.clip(step * signal / denominator, -params.limit, params.limit)
     if response == NUMBER:
         return rounded((found * public.unit).astype(jnp.float32))
     return rounded((found / math.log(2.0) * np.float32(share)).astype(jnp.float32))
@@ -325,46 +287,14 @@ def _sums_of_a_row(config: Config) -> int:
 
 def default_fractions(config: Config) -> dict[str, float]:
     """A tenth of the budget for each of what is drawn once, and the rest for the trees."""
-    once = {
-        "histogram": config.marginals,
-        TARGET_SITE: config.response == NUMBER,
-        score_line.SITE: config.scores,
-    }
-    drawn = [site for site, is_drawn in once.items() if is_drawn]
+    is_drawn = config.marginals, config.response == NUMBER, config.scores
+    sites = zip(("histogram", TARGET_SITE, SCORES_SITE), is_drawn, strict=True)
+    drawn = [site for site, drawn in sites if drawn]
     return {"sums": 1 - 0.1 * len(drawn), **dict.fromkeys(drawn, 0.1)}
 
 
-def checked(config: Config) -> Config:
-    """The static part of a tree, checked.
-
-    Raises:
-        ValueError: naming what is out of its range.
-    """
-    depth = whole("depth", config.depth, MAX_DEPTH)
-    counts = wholes("attributes_per_tree", config.attributes_per_tree).reshape(-1)
-    if counts.max() > MAX_DEPTH:
-        raise ValueError(
-            f"attributes_per_tree must be one or more numbers in 1..{MAX_DEPTH}, "
-            f"got {shown(config.attributes_per_tree)}"
-        )
-    smoothing = within("smoothing", config.smoothing, "[0, 1)")
-    if smoothing.ndim:
-        raise ValueError(f"smoothing must be one number, got {shown(config.smoothing)}")
-    if config.scores and config.response == NUMBER:
-        raise ValueError("scores by class need classes: a number has no scores_fraction")
-    if any(config.monotone) and config.response.axes:
-        raise ValueError("monotone constraints need one score, and several classes have one each")
-    bins = within("target_bins", config.target_bins, f"[2, {MAX_BINS}]", whole=True)
-    return config._replace(
-        depth=depth,
-        attributes_per_tree=tuple(counts.tolist()),
-        smoothing=float(smoothing),
-        target_bins=int(bins),
-    )
-
-
 @functools.cache
-def oblivious_tree(config: Config) -> WeakLearner:
+def oblivious_tree(config: Config) -> types.WeakLearner:
     """Oblivious trees over public splits, for boosting with clipped weights.
 
     Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
@@ -376,20 +306,18 @@ def oblivious_tree(config: Config) -> WeakLearner:
     are exactly sqrt(T) shift-GDP.
 
     Args:
-        config: the static parts, as `checked` makes them.
+        config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
     of_round = functools.partial(structure, config)
-    hypotheses = hypothesis_class(config.attributes, of_round, config.response)
+    opening = config.marginals or config.response == NUMBER
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
         default_fractions(config),
-        hypotheses,
+        hypothesis_class(config.attributes, of_round, config.response),
         config.relation,
-        prologue=prologue(config) if config.marginals or config.response == NUMBER else None,
-        epilogue=score_line.epilogue(config.relation, config.noise, config.response)
-        if config.scores
-        else None,
-        params=params,
+        prologue=once.prologue(config) if opening else None,
+        epilogue=once.epilogue(config) if config.scores else None,
+        params=lambda noise, public: Params(dict(noise)),
         tag=f"oblivious_tree({config.tag})",
     )

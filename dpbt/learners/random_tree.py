@@ -13,29 +13,20 @@ a label drawn by the exponential mechanism (RF-E of Nock & Henecka, 2020, sectio
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import types
 from dpbt.common.public import without_values
-from dpbt.common.types import (
-    GRID,
-    Array,
-    HypothesisClass,
-    Noise,
-    Public,
-    Relation,
-    Release,
-    Table,
-    WeakLearner,
-    relation_name,
-)
+from dpbt.common.types import GRID, Array, Noise, Public
 from dpbt.data import splits
 from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import Of, TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
+from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Mechanism, Numbers
 
 MAX_DEPTH = 20
@@ -54,16 +45,16 @@ class Config(NamedTuple):
         noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or
             `exponential` for labels.
         parts: P. Above 1, each row is given to one of the P trees.
-        per_leaf: the ledger adds up leaves in sequence (published) instead of in parallel.
+        per_leaf: the ledger adds up leaves in sequence (published) instead of in parallel (tight).
         negative: "zero" or "uniform", see `shares`.
     """
 
     depth: int
-    relation: Relation
+    relation: types.Relation
     noise: Mechanism
-    parts: int
-    per_leaf: bool
-    negative: str
+    parts: int = 1
+    per_leaf: bool = False
+    negative: str = "zero"
 
     @property
     def labels(self) -> bool:
@@ -92,17 +83,14 @@ class Positions(NamedTuple):
     __repr__ = without_values
 
 
-def prepare(table: Table) -> Positions:
+def prepare(table: types.Table) -> Positions:
     """The table's rows as positions.
 
     Raises:
         ValueError: if the table allows some of its splits only.
     """
     if table.splits is not None and table.splits.allowed is not None:
-        raise ValueError(
-            "random trees ask for every attribute with the same probability; splits.allowed "
-            "must be None"
-        )
+        raise ValueError("random trees ask for every attribute alike: splits.allowed must be None")
     return Positions(splits.positions_of(table), table.target, table.present, table.weight)
 
 
@@ -165,7 +153,7 @@ def shares(weights: Array, fallback: Array, negative: str) -> Array:
     return jnp.where(usable, noisy[..., 1] / jnp.where(usable, total, 1), fallback)
 
 
-TREE_GROUPS = HypothesisClass(
+TREE_GROUPS = types.HypothesisClass(
     example=splits.example,
     check=splits.check,
     prepare=prepare,
@@ -187,45 +175,24 @@ def _leaf_sensitivity(config: Config) -> Numbers:
 
 
 def program(
-    config: Config,
-    draw: boundary.Draw,
-    table: Positions,
-    weights: Array,
-    params: Noise,
-    public: Public,
+    config: Config, draw: Draw, table: Positions, weights: Array, params: Noise, public: Public
 ) -> None:
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
     del params, public
     rows, attributes = table.position.shape
     parts, leaves = config.parts, config.leaves
-    drawn = functools.partial(draw, theorem="docs/privacy.md F1")
 
-    # Public structure: the attribute and the threshold of every inner node.
-    unread = jnp.zeros((parts, leaves - 1), jnp.int32)
-    attribute = drawn(
-        "attribute",
-        mechanisms.uniform,
-        unread,
-        scale=jnp.int32(attributes),
-        releases="attributes of inner nodes",
-    )
-    threshold = drawn(
-        "threshold",
-        mechanisms.uniform,
-        unread.astype(jnp.float32),
-        scale=np.float32(1),
-        releases="thresholds of inner nodes",
-    )
+    def uniform(site: str, places: int, end: Any, releases: str) -> Array:
+        unread, proof = jnp.zeros((parts, places), end.dtype), "docs/privacy.md F1"
+        return draw(site, mechanisms.uniform, unread, theorem=proof, scale=end, releases=releases)
 
-    # Public shares for leaves without a usable weight.
+    # Public structure: the attribute and the threshold of every inner node. Then public shares for
+    # leaves without a usable weight.
+    end = np.float32(1)
+    attribute = uniform("attribute", leaves - 1, jnp.int32(attributes), "attributes of inner nodes")
+    threshold = uniform("threshold", leaves - 1, end, "thresholds of inner nodes")
     if not config.labels:
-        drawn(
-            "fallback",
-            mechanisms.uniform,
-            jnp.zeros((parts, leaves), jnp.float32),
-            scale=np.float32(1),
-            releases="shares stated by leaves without a usable weight",
-        )
+        uniform("fallback", leaves, end, "shares stated by leaves without a usable weight")
 
     # The tree that each place of the table belongs to.
     tree = jnp.zeros(rows, jnp.int32)
@@ -261,7 +228,7 @@ def program(
     )
 
 
-def hypothesis(config: Config, release: Release, params: Noise, public: Public) -> TreeGroup:
+def hypothesis(config: Config, release: types.Release, params: Noise, public: Public) -> TreeGroup:
     """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
     del params, public
     leaf = release["leaf"]
@@ -273,14 +240,7 @@ def hypothesis(config: Config, release: Release, params: Noise, public: Public) 
 
 
 @functools.cache
-def random_tree(
-    depth: int,
-    relation: Relation,
-    noise: Mechanism,
-    parts: int = 1,
-    per_leaf: bool = False,
-    negative: str = "zero",
-) -> WeakLearner:
+def random_tree(config: Config) -> types.WeakLearner:
     """Groups of `parts` trees with a structure drawn from public randomness and private leaves.
 
     Guarantee, under `relation`, for all leaves of all trees of the group together. With noise on
@@ -311,18 +271,11 @@ def random_tree(
 
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
     budget evenly among leaves. The noise is that of `budget` either way.
-
-    Args:
-        depth: D, in 1..20.
-        relation: the neighbouring relation of the ledger.
-        noise: `mechanisms.discrete_laplace` or `rounded_gaussian` on class weights, or
-            `exponential` for labels.
-        parts: P. Above 1, each row is given to one of the P trees.
-        per_leaf: the ledger adds up leaves in sequence (published) instead of in parallel (tight).
-        negative: "zero" or "uniform", see `shares`.
     """
-    config = Config(depth, relation, noise, parts, per_leaf, negative)
-    static = f"{depth}, {relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
+    depth, relation, noise, parts, per_leaf, negative = config
+    static = (
+        f"{depth}, {types.relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
+    )
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),

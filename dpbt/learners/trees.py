@@ -19,18 +19,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dpbt.common import types
 from dpbt.common.public import without_values
-from dpbt.common.types import (
-    GRID,
-    MAX_BINS,
-    UNSPLIT,
-    AnyArray,
-    Array,
-    HypothesisClass,
-    ProperLoss,
-    Table,
-    dtype_and_rank,
-)
+from dpbt.common.types import Array
 from dpbt.data import splits
 from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import ONE_HOT_NODES, Bins, Of, depth
@@ -38,18 +29,6 @@ from dpbt.learners.hypotheses import descend as descend
 from dpbt.learners.hypotheses import node_dtype as node_dtype
 from dpbt.learners.hypotheses import satisfied as satisfied
 from dpbt.privacy import variates
-
-SEGMENT_NODES = 128
-"""From this many right siblings on, sums by segment beat products on CPUs.
-
-Milliseconds by product / by segment, measured on 2 cores with eight-bit matrix units:
-
-| right siblings            | 8        | 64       | 256       | 1024     |
-|---------------------------|----------|----------|-----------|----------|
-| 16 trees on 1372 x 36     | .3 / .6  | .6 / .5  | 3 / .6    | 12 / 1   |
-| 8 trees on 5473 x 90      | .4 / 4   | 1 / 4    | 3 / 3     | 27 / 5   |
-| one tree on 16384 x 160   | .6 / 1.4 | .7 / 1.6 | 2.5 / 1.4 | 11 / 1.3 |
-"""
 
 MANY_CELLS, SPLITS_OF_A_FEATURE = 2**14, 16
 """From so many rows and splits for each feature on, sums by bin beat products on CPUs.
@@ -78,13 +57,13 @@ class Prepared(NamedTuple):
     asked: Array | Bins
     target: Array
     present: Array
-    allowed: AnyArray | None = None
+    allowed: types.AnyArray | None = None
     weight: Array | None = None
 
     __repr__ = without_values
 
 
-def prepare(table: Table) -> Prepared:
+def prepare(table: types.Table) -> Prepared:
     """The splits of the table's rows, as `node_products` and `descend` read them."""
     asked, (rows, features) = table.splits, table.bins.shape
     assert asked is not None  # as `check` says
@@ -106,14 +85,14 @@ def work(table: Prepared, nodes: int) -> tuple[int, int]:
     if not isinstance(table.asked, Bins):
         return 6 * table.asked.shape[0] + 2 * nodes + asked_at_once + _ROW_BYTES, 0
     features = table.asked.bins.shape[0]
-    return features + asked_at_once + _ROW_BYTES, 4 * 3 * features * 2 * nodes * MAX_BINS
+    return features + asked_at_once + _ROW_BYTES, 4 * 3 * features * 2 * nodes * types.MAX_BINS
 
 
 _ROW_BYTES = 40
 """What a row takes for its node, its weight and its place, with room for copies."""
 
 
-def stored(number: AnyArray, compute: Callable[[], Array]) -> Array:
+def stored(number: types.AnyArray, compute: Callable[[], Array]) -> Array:
     """What `compute` returns, stored in memory.
 
     It is a branch on a number that compilers cannot know, so they cannot work the array out anew
@@ -155,25 +134,17 @@ def _segments(by_class: Array, node: Array) -> tuple[Array, Array]:
     return segment, jnp.max(by_class, axis=0).astype(jnp.int32)
 
 
-def segment_sums(columns: Array, by_class: Array, node: Array, nodes: int) -> Array:
-    """i32[nodes, 2, S]: `node_products` of a level, by adding each row to its node and class."""
-    segment, weight = _segments(by_class, node)
-    total = jnp.zeros((2 * nodes, columns.shape[0]), jnp.int32)
-    found = total.at[segment].add(weight[:, None] * columns.T.astype(jnp.int32))
-    return found.reshape(nodes, 2, -1)
-
-
 def bin_sums(bins: Bins, by_class: Array, node: Array, nodes: int) -> Array:
     """i32[nodes, 2, S]: `node_products` of a level, from the weight of the rows in each bin."""
     segment, weight = _segments(by_class, node)
 
     def of_feature(bin: Array) -> Array:
-        sums = jnp.zeros(2 * nodes * MAX_BINS, jnp.int32)
-        place = MAX_BINS * segment + bin.astype(jnp.int32)
+        sums = jnp.zeros(2 * nodes * types.MAX_BINS, jnp.int32)
+        place = types.MAX_BINS * segment + bin.astype(jnp.int32)
         return sums.at[place].add(weight, mode="promise_in_bounds")
 
     # The weight of the rows below each bin, for each feature, node and class.
-    sums = jax.lax.map(of_feature, bins.bins).reshape(-1, 2 * nodes, MAX_BINS)
+    sums = jax.lax.map(of_feature, bins.bins).reshape(-1, 2 * nodes, types.MAX_BINS)
     below = jnp.pad(jnp.cumsum(sums, axis=-1), ((0, 0), (0, 0), (1, 0)))
 
     # The bins of a split are below its end, and not below its start.
@@ -197,17 +168,11 @@ def node_products(
     Returns:
         i32[nodes, 2, S], in units of the grid; exact.
     """
-    import chex  # here, as its import would be a tenth of a first fit of other trees
-
-    rows = table.present.shape[0]
-    chex.assert_shape((by_class, node), [(2, rows), (rows,)])
     if isinstance(table.asked, Bins):
         return bin_sums(table.asked, by_class, node, nodes)
     every = jnp.arange(nodes, dtype=jnp.int32)
     if parent is None:
         return product_sums(table.asked, by_class, node, every)
-    if nodes // 2 >= SEGMENT_NODES:
-        return segment_sums(table.asked, by_class, node, nodes)
     right = product_sums(table.asked, by_class, node, every[1::2])
     return jnp.stack([parent - right, right], axis=1).reshape(nodes, 2, -1)
 
@@ -217,7 +182,7 @@ def node_totals(by_class: Array) -> Array:
     return jnp.sum(by_class, axis=-1, dtype=jnp.int32)[None]
 
 
-def perspectives(loss: ProperLoss, counts: Array) -> Array:
+def perspectives(loss: types.ProperLoss, counts: Array) -> Array:
     """f64[nodes, ...]: the perspective of exact class weights, in units of the weight bound.
 
     For use within `variates.double_precision`, with a loss whose alpha is float64.
@@ -226,7 +191,7 @@ def perspectives(loss: ProperLoss, counts: Array) -> Array:
         loss: the criterion.
         counts: i32[nodes, 2, ...], class weights in grid units.
     """
-    weight = variates.double(counts) / GRID
+    weight = variates.double(counts) / types.GRID
     return loss.perspective(weight[:, 1], weight[:, 0])
 
 
@@ -252,11 +217,11 @@ def child_totals(products: Array, totals: Array, split: Array) -> Array:
         split: i32[nodes].
     """
     chosen = jnp.take_along_axis(products, jnp.maximum(split, 0)[:, None, None], axis=2)[..., 0]
-    right = jnp.where(split[:, None] == UNSPLIT, 0, chosen)
+    right = jnp.where(split[:, None] == types.UNSPLIT, 0, chosen)
     return jnp.stack([totals - right, right], axis=1).reshape(-1, 2)
 
 
-def check(table: Table) -> None:
+def check(table: types.Table) -> None:
     """Refuse a table that trees cannot read.
 
     Raises:
@@ -264,10 +229,12 @@ def check(table: Table) -> None:
     """
     splits.check(table)
     if table.bins.dtype != jnp.uint8:
-        raise ValueError(f"trees ask splits of uint8 table.bins, got {dtype_and_rank(table.bins)}")
+        raise ValueError(
+            f"trees ask splits of uint8 table.bins, got {types.dtype_and_rank(table.bins)}"
+        )
 
 
-TREES = HypothesisClass(
+TREES = types.HypothesisClass(
     example=splits.example,
     check=check,
     prepare=prepare,

@@ -1,7 +1,8 @@
 """Hypotheses in words, by a public domain. All of it is post-processing."""
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,25 +16,10 @@ DIGITS = 4
 SCORES = "score of a row: the sum of what the trees add; positive above 0"
 
 
-class Heap(NamedTuple):
-    """Complete trees in heap order, for a reader.
-
-    Attributes:
-        ask: (tree, node) -> the column that a node reads, and bool[MAX_BINS], its bins that go
-            right.
-        words: (tree, node) -> what the node asks. A node of which no bin goes right has none.
-        leaf: f[k, 2^D], what leaves say.
-        says: what a leaf says, a format of its number.
-    """
-
-    ask: Callable[[int, int], tuple[int, np.ndarray]]
-    words: Callable[[int, int], str]
-    leaf: np.ndarray
-    says: str
-
-
-Branch = float | list[str]
-"""What a leaf says, or the lines of a node and of all below it."""
+Ask = Callable[[int, int], tuple[int, np.ndarray, str]]
+"""(tree, node) -> the column that a node reads, bool[MAX_BINS], its bins that go right, and the
+words of what it asks. A node of which no bin goes right asks nothing.
+"""
 
 
 def bins_in_words(kind: Column, chosen: np.ndarray) -> str:
@@ -58,43 +44,38 @@ def bins_in_words(kind: Column, chosen: np.ndarray) -> str:
             return f"in {{{', '.join(picked[: kind.n_bins])}}}"
 
 
-def of_trees(heap: Heap, domain: Domain, head: str, of_all: Callable[[list[float]], str]) -> str:
+def of_trees(leaf: np.ndarray, ask: Ask, domain: Domain, head: str, says: str) -> str:
     """The rules of each tree.
 
-    Only branches that a row can reach are shown. Branches that say the same are shown as one leaf,
-    and trees of one leaf only as a number of trees.
+    Only branches that a row can reach are shown. Branches that say the same are shown as one leaf.
 
     Args:
-        heap: the trees.
+        leaf: f[k, 2^D], what the leaves of complete trees in heap order say.
+        ask: what their nodes ask.
         domain: of the bins.
         head: the first line.
-        of_all: leaves of the trees of one leaf -> what these trees say together.
+        says: what a leaf says, a format of its number.
     """
     every_bin = tuple(frozenset(range(column.n_bins)) for column in domain.values())
-    lines, alike = [head], []
-    for tree in range(len(heap.leaf)):
-        branch = _branch(heap, tree, 0, every_bin)
-        if isinstance(branch, list):
-            lines += [f"tree {tree + 1}", *_indented(heap, branch)]
-        else:
-            alike.append(branch)
-    if alike:
-        left_out = f"left out: {len(alike)} of {len(heap.leaf)} trees, which split no rows"
-        lines.append(f"{left_out}; {of_all(alike)}")
+    lines = [head]
+    for tree, leaves in enumerate(leaf):
+        of_tree = [says.format(round(float(value), DIGITS) + 0.0) for value in leaves]  # no -0
+        rules = _branch(of_tree, functools.partial(ask, tree), 0, every_bin)
+        lines += [f"tree {tree + 1}", *_indented(rules)]
     return "\n".join(lines)
 
 
-def _branch(heap: Heap, tree: int, node: int, possible: tuple[frozenset[int], ...]) -> Branch:
-    """The branch of a node; `possible` are the bins of each feature that its rows may have."""
-    inner = heap.leaf.shape[1] - 1
-    if node >= inner:
-        return round(float(heap.leaf[tree, node - inner]), DIGITS) + 0.0  # no sign of zero
-
-    feature, right = heap.ask(tree, node)
+def _branch(
+    leaves: list[str], ask: Callable[..., Any], node: int, possible: tuple[frozenset[int], ...]
+) -> list[str]:
+    """The lines of a node; `possible` are the bins of each feature that its rows may have."""
+    if node >= len(leaves) - 1:
+        return [leaves[node - len(leaves) + 1]]
+    feature, right, words = ask(node)
     goes_right, here = frozenset(np.flatnonzero(right).tolist()), possible[feature]
 
-    def below(child: int, bins: frozenset[int]) -> Branch:
-        return _branch(heap, tree, child, (*possible[:feature], bins, *possible[feature + 1 :]))
+    def below(child: int, bins: frozenset[int]) -> list[str]:
+        return _branch(leaves, ask, child, (*possible[:feature], bins, *possible[feature + 1 :]))
 
     if not here & goes_right:  # also where a node asks nothing
         return below(2 * node + 1, here)
@@ -103,12 +84,10 @@ def _branch(heap: Heap, tree: int, node: int, possible: tuple[frozenset[int], ..
     yes, no = below(2 * node + 2, here & goes_right), below(2 * node + 1, here - goes_right)
     if yes == no:
         return yes
-    asked = f"if {heap.words(tree, node)}:"
-    return [asked, *_indented(heap, yes), "else:", *_indented(heap, no)]
+    return [f"if {words}:", *_indented(yes), "else:", *_indented(no)]
 
 
-def _indented(heap: Heap, branch: Branch) -> list[str]:
-    lines = branch if isinstance(branch, list) else [heap.says.format(branch)]
+def _indented(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 

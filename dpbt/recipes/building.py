@@ -16,24 +16,10 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common import validate
-from dpbt.common.types import (
-    ADD_REMOVE,
-    MAX_ROWS,
-    MAX_ROWS_IN_BLOCKS,
-    LossFamily,
-    Params,
-    ProperLoss,
-    Public,
-    Recipe,
-    Relation,
-    WeakLearner,
-    Weighting,
-    WeightUpdate,
-)
+from dpbt.common import types, validate
+from dpbt.common.types import MAX_ROWS, Params, Recipe, WeakLearner
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import floats, one_of, positive, shown, whole, wholes, within
-from dpbt.data.targets import Target
 from dpbt.losses import as_family, check_loss
 from dpbt.privacy import accounting, boundary, pricing
 from dpbt.privacy.mechanism import ROUNDING, Allowance
@@ -66,13 +52,12 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
             does not hold, with the next one that it does.
     """
     numbers = within("rows", rows, f"[1, {most}]", whole=True)
-    uneven = numbers[numbers != numbers.astype(np.float32)]
-    if uneven.size:
-        held = np.float32(uneven[0])
-        above = held if held > uneven[0] else np.nextafter(held, np.float32(np.inf))
+    held = numbers.astype(np.float32)
+    if np.any(numbers != held):
+        above = np.where(held < numbers, np.nextafter(held, np.float32(np.inf)), held)
         raise ValueError(
-            f"rows above {MAX_ROWS} must be numbers that float32 holds: use {int(above)} "
-            f"in place of {int(uneven[0])}, and a table of this capacity"
+            f"rows must be numbers that float32 holds, and the table's capacity, too: "
+            f"use {shown(above.astype(int))} in place of {shown(rows)}"
         )
     return numbers
 
@@ -86,8 +71,7 @@ def epsilons(epsilon: ArrayLike) -> np.ndarray:
     numbers = positive("epsilon", epsilon)
     if np.any(np.isfinite(numbers) & (numbers > MAX_EPSILON)):
         raise ValueError(
-            f"epsilon must be at most {MAX_EPSILON:g}, got {shown(epsilon)}: a larger one protects "
-            "nothing, and infinity says so"
+            f"epsilon must be at most {MAX_EPSILON:g}, got {shown(epsilon)}: infinity is no privacy"
         )
     return numbers
 
@@ -104,7 +88,7 @@ def deltas(delta: ArrayLike) -> np.ndarray:
     return numbers
 
 
-def is_single(family: LossFamily) -> bool:
+def is_single(family: types.LossFamily) -> bool:
     """Whether all members of a family are one loss, so that alpha has no meaning."""
     return family(0.25) is family(0.75)
 
@@ -127,7 +111,7 @@ class Request(NamedTuple):
     rows: np.ndarray
     rounds: np.ndarray
     calibration: str
-    relation: Relation
+    relation: types.Relation
     max_rows_per_user: int
 
     @property
@@ -146,31 +130,18 @@ class Request(NamedTuple):
         return np.broadcast_shapes(*map(np.shape, self[:4]))
 
 
-def checked_request(
-    epsilon: ArrayLike,
-    delta: ArrayLike,
-    rows: ArrayLike,
-    rounds: ArrayLike,
-    calibration: str,
-    relation: str | Relation,
-    max_rows_per_user: int,
-    max_rows: int = MAX_ROWS,
-) -> Request:
+def checked_request(*given: Any, max_rows: int = MAX_ROWS) -> Request:
     """Check the arguments that all recipes share.
 
     Args:
-        epsilon: above 0.
-        delta: 0 for every setting, or in (0, 1) for every setting.
-        rows: whole numbers in 1..max_rows.
-        rounds: integers of at least 1.
-        calibration: "tight" or "published".
-        relation: "add_remove" or "replace_one".
-        max_rows_per_user: an integer of at least 1.
+        given: epsilon, delta, rows, rounds, calibration, relation and max_rows_per_user, in their
+            order.
         max_rows: as `checked_rows`.
 
     Raises:
-        ValueError: for a value outside these ranges, naming the argument and what was given.
+        ValueError: for a value outside its range, naming the argument and what was given.
     """
+    epsilon, delta, rows, rounds, calibration, relation, people = given
     one_of("calibration", calibration, ("tight", "published"))
     request = Request(
         epsilons(epsilon),
@@ -179,7 +150,7 @@ def checked_request(
         wholes("rounds", rounds),
         calibration,
         to_relation(relation),
-        whole("max_rows_per_user", max_rows_per_user),
+        whole("max_rows_per_user", people),
     )
     try:
         _ = request.shape
@@ -196,10 +167,7 @@ def no_published_delta(request: Request) -> None:
         ValueError: for a delta above 0 with the published calibration.
     """
     if request.approximate and not request.tight:
-        raise ValueError(
-            "delta must be 0, as the published calibration has no (epsilon, delta) guarantee, "
-            f"got {shown(request.delta)}"
-        )
+        raise ValueError("delta must be 0, as the published calibration has no other")
 
 
 # The budget as an allowance.
@@ -234,9 +202,8 @@ def for_people(allowance: Allowance, max_rows_per_user: int) -> Allowance:
     square, so noise becomes `max_rows_per_user` times larger, and the epsilon of a selection
     smaller.
     """
-    return Allowance(
-        allowance.epsilon / max_rows_per_user, allowance.rho / float(max_rows_per_user) ** 2
-    )
+    epsilon = allowance.epsilon / max_rows_per_user
+    return Allowance(epsilon, allowance.rho / float(max_rows_per_user) ** 2)
 
 
 # From a request to a recipe.
@@ -245,11 +212,9 @@ def for_people(allowance: Allowance, max_rows_per_user: int) -> Allowance:
 def draft(
     request: Request,
     learner: WeakLearner,
-    weight_update: WeightUpdate,
-    weighting: Weighting,
-    name: str,
-    setting: str,
-    target: Target | None = None,
+    weight_update: types.WeightUpdate,
+    weighting: types.Weighting,
+    **words: Any,
 ) -> Recipe:
     """A recipe without the numbers of its learner.
 
@@ -258,29 +223,16 @@ def draft(
         learner: the weak learner.
         weight_update: the weight update.
         weighting: the numbers of the weight update.
-        name: the name of the algorithm.
-        setting: a word for its options, for tables.
-        target: the declared classes or range; None for two classes.
+        words: name, setting, and the target where it is declared, as `Recipe` has them.
 
     Raises:
         ValueError: as `Recipe`.
     """
-    return Recipe(
-        params=(),
-        weighting=_single_precision(weighting),
-        rows=request.rows.astype(np.float32),
-        delta=request.delta,
-        relation=request.relation,
-        max_rows_per_user=request.max_rows_per_user,
-        target=target,
-        rounds=request.rounds,
-        learner=learner,
-        weight_update=weight_update,
-        capacity=int(np.max(request.rounds)),
-        name=name,
-        calibration=request.calibration,
-        setting=setting,
-    )
+    shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
+    del shared["epsilon"]
+    shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
+    numbers, capacity = _single_precision(weighting), int(np.max(request.rounds))
+    return Recipe(weighting=numbers, capacity=capacity, **shared, **words)
 
 
 def _single_precision(numbers: Any) -> Any:
@@ -304,7 +256,7 @@ def build(
     request: Request,
     drafted: Recipe,
     fractions: Mapping[str, Any] | None = None,
-    params: Callable[[Mapping[str, Any], Public], Params] | None = None,
+    params: Callable[[Mapping[str, Any], types.Public], Params] | None = None,
     allow: Callable[[Request], Allowance] = one_accountant,
 ) -> Recipe:
     """Build a recipe: pay for finite bits out of the request, and share the rest among the draws.
@@ -366,14 +318,12 @@ def _draws(recipe: Recipe, fractions: Mapping[str, Any]) -> list[PaidDraw]:
     """
     single = jax.tree.map(lambda leaf: leaf.flat[0], recipe)
     rounds = np.asarray(recipe.rounds, np.float64)
-    found = [
-        PaidDraw(
-            ask, boundary.group_of(ask.site, fractions), rounds if part == "rounds" else np.ones(())
-        )
-        for part in recipe.learner.parts
-        for ask in pricing.sites(single, part)
-        if ask.mechanism.price.reads_rows and not ask.own_scale
-    ]
+    found = []
+    for part in recipe.learner.parts:
+        times = rounds if part == "rounds" else np.ones(())
+        for ask in pricing.sites(single, part):
+            if ask.mechanism.price.reads_rows and not ask.own_scale:
+                found.append(PaidDraw(ask, boundary.group_of(ask.site, fractions), times))
     if unused := sorted(set(fractions) - {each.group for each in found}):
         raise ValueError(f"{recipe.learner.tag} draws nothing at {unused}, which have fractions")
     return found
@@ -425,25 +375,23 @@ def after_samplers(
         gap, tail = gap + of_draw[0] * times, tail + of_draw[1] * times
 
     # Refuse a request that they would cost too much of; without privacy there is nothing to pay.
-    private = np.isfinite(request.epsilon)
+    epsilon, private = request.epsilon, np.isfinite(request.epsilon)
     if np.any(private & (2 * gap > MAX_OF_EPSILON * request.epsilon)):
         raise ValueError(
-            f"epsilon is too small with these arguments, got {shown(request.epsilon)}: what the "
-            f"finite bits of so many draws cost is more than {MAX_OF_EPSILON:g} of it; fewer "
-            "rounds allow less"
+            f"epsilon is too small for so many draws, got {shown(epsilon)}: their finite bits cost "
+            f"more than {MAX_OF_EPSILON:g} of it; fewer rounds allow less"
         )
     accepted = np.where(request.approximate, MAX_OF_DELTA * request.delta, MAX_DELTA)
     if np.any(private & (tail > accepted)):
         raise ValueError(
-            f"epsilon is too large with these arguments, got {shown(request.epsilon)}: there is so "
-            "little noise that its finite random bits could give a row away with a probability "
-            f"above {np.min(accepted):.2g}, the most that delta = {np.min(request.delta):g} takes; "
-            "more rounds or a larger delta allow more"
+            f"epsilon is too large for so few draws, got {shown(epsilon)}: their finite bits could "
+            f"give a row away with a probability above {np.min(accepted):.2g}; more rounds or a "
+            "larger delta allow more"
         )
 
     delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
     return request._replace(
-        epsilon=np.where(private, request.epsilon - 2 * gap, request.epsilon),
+        epsilon=np.where(private, epsilon - 2 * gap, epsilon),
         delta=np.where(private, delta, request.delta),
     )
 
@@ -468,7 +416,7 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
         if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
             raise ValueError(
                 f"with this epsilon the noise of {site!r} would have scale {np.max(scale):g}, and "
-                f"scales must be above 0, finite and at most {most:g}"
+                f"scales must be above 0 and at most {most:g}"
             )
     return recipe
 
@@ -492,11 +440,7 @@ def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ..
         ValueError: for something that is no recipe, a recipe of one setting, or an index outside
             the axes.
     """
-    if not isinstance(recipe, Recipe):
-        raise ValueError(
-            f"recipe must be a recipe, as dpbt.recipes makes it, got {type(recipe).__name__}"
-        )
-    shape = np.shape(recipe.rows)
+    shape = np.shape(getattr(recipe, "rows", ()))
     try:
         inside = np.ndim(np.empty(shape)[index]) == 0
     except IndexError:
@@ -515,10 +459,10 @@ def custom(
     delta: ArrayLike = 0.0,
     params: Params | None = None,
     fractions: Mapping[str, Any] | None = None,
-    weight_update: WeightUpdate = uniform,
-    weighting: Weighting = (),
-    loss: ProperLoss | LossFamily | str | None = None,
-    relation: str | Relation | None = None,
+    weight_update: types.WeightUpdate = uniform,
+    weighting: types.Weighting = (),
+    loss: types.ProperLoss | types.LossFamily | str | None = None,
+    relation: str | types.Relation | None = None,
     max_rows_per_user: int = 1,
     name: str = "custom",
 ) -> Recipe:
@@ -552,25 +496,17 @@ def custom(
             or out of its range, and for a site without a fraction. Parts that do not fit
             together are refused as `Recipe` says.
     """
-    if not isinstance(learner, WeakLearner) or not isinstance(weight_update, WeightUpdate):
-        raise ValueError(
-            "learner must be a weak learner and weight_update a weight update, "
-            f"got {shown(learner)} and {shown(weight_update)}"
-        )
+    if not isinstance(learner, WeakLearner) or not isinstance(weight_update, types.WeightUpdate):
+        raise ValueError("learner must be a weak learner, and weight_update a weight update")
     if (epsilon is None) == (params is None) or (fractions is not None and epsilon is None):
-        raise ValueError(
-            "give either epsilon, perhaps with fractions of it, or params; got "
-            f"epsilon={shown(epsilon)}, fractions={shown(fractions)} and params={shown(params)}"
-        )
+        raise ValueError("give either epsilon, perhaps with fractions of it, or params")
     if type(weighting) is not weight_update.numbers:
-        raise ValueError(
-            f"{weight_update.tag} needs weighting={weight_update.numbers.__name__}(...), "
-            f"got {shown(weighting)}"
-        )
-    under = learner.relation or ADD_REMOVE if relation is None else relation
+        numbers = weight_update.numbers.__name__
+        raise ValueError(f"{weight_update.tag} needs weighting={numbers}, got {shown(weighting)}")
+    under = learner.relation or types.ADD_REMOVE if relation is None else relation
     budget = np.inf if epsilon is None else epsilon
     common = budget, delta, rows, rounds, "tight", under, max_rows_per_user
-    request = checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
+    request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
     family = None if loss is None else as_family(loss, "loss")
     if family is not None:
         check_loss(family)
@@ -578,14 +514,12 @@ def custom(
             raise ValueError("a loss needs weighting with link_alpha, as MirrorNumbers has it")
 
     # Take the given numbers, or calibrate them.
-    weigher = weight_update._replace(loss=family)
-    drafted = draft(request, learner, weigher, weighting, name, "custom")
+    update, words = weight_update._replace(loss=family), {"name": name, "setting": "custom"}
+    drafted = draft(request, learner, update, weighting, **words)
     if params is None:
         recipe = build(request, drafted, fractions)
-    elif isinstance(getattr(params, "noise", None), Mapping):
-        recipe = assemble(drafted, params, np.isfinite(request.epsilon))
     else:
-        raise ValueError(f"params.noise must map sites to numbers, got {shown(params)}")
+        recipe = assemble(drafted, params, np.isfinite(request.epsilon))
     if np.any(recipe.rows > MAX_ROWS):
         try:
             pricing.check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))

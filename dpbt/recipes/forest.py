@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
-from typing import Any
+import functools
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,14 +11,7 @@ from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.common.validate import flag, one_of, whole
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
-from dpbt.recipes.building import (
-    build,
-    checked_request,
-    draft,
-    either_accountant,
-    no_published_delta,
-    one_accountant,
-)
+from dpbt.recipes import building
 from dpbt.weighting import uniform
 
 _MAX_LEAVES = 2**30
@@ -37,8 +30,9 @@ def random_forest(
     max_rows_per_user: int = 1,
     disjoint: bool = False,
     negative: str | None = None,
+    variant: str = "random_forest",
 ) -> Recipe:
-    """Random decision trees with noisy counts in their leaves: Bojarski et al. (2014), Algorithm 2.
+    """Random decision trees with private leaves: Bojarski et al. (2014), Algorithm 2.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
     `dpbt.ledger`. Leaves are disjoint, so every tree has its whole share (the paper's proof). In
@@ -75,89 +69,29 @@ def random_forest(
             which is theta uniform at random, as Algorithm 2 prints it. The default of the tight
             calibration is "zero", that of the published one is "uniform". The paper's own numbers
             are those of "zero". See `random_tree.shares`.
+        variant: "random_forest", or one of Nock & Henecka (2020), section 17.2, which split the
+            published budget of a tree among its 2^h leaves. Leaves are disjoint, so the tight
+            calibration gives every leaf epsilon / k.
+
+            "rf_l": leaves state Laplace counts, of L1 sensitivity 1 (add/remove) or 2
+            (replace-one) for the two of a leaf. The published budget of a leaf is
+            epsilon / (k 2^h). The tight program is that of "random_forest".
+
+            "rf_e": leaves state a label, drawn by the exponential mechanism. In the published
+            calibration p(label) is proportional to exp(e count / 2) with e = epsilon / (k 2^h) for
+            each leaf, valid under both relations. In the tight one p(label) is proportional to
+            exp(e count), as a row moves scores one way. There e is epsilon / k (add/remove) or
+            epsilon / (2 k) (replace-one): 2^(h+1) or 2^h times the published exponent.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
+    # Check the arguments.
+    one_of("variant", variant, ("random_forest", "rf_l", "rf_e"))
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    return _forest("random_forest", common, depth, disjoint, negative)
+    request = building.checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
 
-
-def rf_l(
-    *,
-    epsilon: ArrayLike,
-    rows: ArrayLike,
-    delta: ArrayLike = 0.0,
-    rounds: ArrayLike = 21,
-    depth: int = 10,
-    calibration: str = "tight",
-    relation: str | Relation = ADD_REMOVE,
-    max_rows_per_user: int = 1,
-    disjoint: bool = False,
-    negative: str | None = None,
-) -> Recipe:
-    """RF-L: random trees whose leaves state Laplace counts; Nock & Henecka (2020), section 17.2.
-
-    Guarantee: as `random_forest`. In the published calibration a leaf has the budget
-    epsilon / (k 2^h) for its two counts, of L1 sensitivity 1 (add/remove) or 2 (replace-one).
-    Leaves are disjoint, so the tight calibration gives every leaf epsilon / k. It has 2^h times
-    less noise, and runs the same program as `random_forest`.
-
-    Args: as `random_forest`.
-    """
-    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    return _forest("rf_l", common, depth, disjoint, negative)
-
-
-def rf_e(
-    *,
-    epsilon: ArrayLike,
-    rows: ArrayLike,
-    delta: ArrayLike = 0.0,
-    rounds: ArrayLike = 21,
-    depth: int = 10,
-    calibration: str = "tight",
-    relation: str | Relation = ADD_REMOVE,
-    max_rows_per_user: int = 1,
-    disjoint: bool = False,
-) -> Recipe:
-    """RF-E: random trees whose leaves state a label, drawn by the exponential mechanism.
-
-    Guarantee: as `random_forest`. In the published calibration (Nock & Henecka, 2020, section
-    17.2) p(label) is proportional to exp(e count / 2) with e = epsilon / (k 2^h) for each leaf,
-    valid under both relations. In the tight one p(label) is proportional to exp(e count), as
-    leaves are disjoint and a row moves scores one way. There e is epsilon / k (add/remove) or
-    epsilon / (2 k) (replace-one): 2^(h+1) or 2^h times the published exponent.
-
-    Args: as `random_forest`.
-    """
-    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    return _forest("rf_e", common, depth, disjoint, labels=True)
-
-
-def _forest(
-    name: str,
-    common: tuple[Any, ...],
-    depth: int,
-    disjoint: bool,
-    negative: str | None = None,
-    labels: bool = False,
-) -> Recipe:
-    """The recipe of a forest; with disjoint rows, all of its trees are one round.
-
-    Args:
-        name: of the recipe.
-        common: the arguments that all recipes share, as `checked_request` takes them.
-        depth: of the trees.
-        disjoint: whether each row is given to one tree.
-        negative: what negative counts mean; None for the calibration's own rule.
-        labels: whether leaves state labels instead of counts.
-
-    Raises:
-        ValueError: for an option outside its range, and as `no_published_delta`.
-    """
-    request = checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
-    no_published_delta(request)
+    building.no_published_delta(request)
     depth = whole("depth", depth, random_tree.MAX_DEPTH)
     flag("disjoint", disjoint)
     if disjoint and not request.tight:
@@ -166,10 +100,7 @@ def _forest(
     # The number of parts of disjoint rows is that of trees, so it is static.
     parts = whole("rounds", request.rounds) if disjoint else 1
     if parts > _MAX_LEAVES >> depth:
-        raise ValueError(
-            f"disjoint trees have at most 2^30 leaves in all, got {parts} trees of 2^{depth}; use "
-            "fewer rounds or a smaller depth"
-        )
+        raise ValueError(f"disjoint trees have at most 2^30 leaves, got {parts} trees of 2^{depth}")
     if parts > 1:
         request = request._replace(rounds=np.ones_like(request.rounds))
 
@@ -178,14 +109,23 @@ def _forest(
         negative = "zero" if request.tight else "uniform"
     one_of("negative", negative, random_tree.NEGATIVE)
     counts = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    learner = random_tree.random_tree(
+    labels = variant == "rf_e"
+    config = random_tree.Config(
         depth,
         request.relation,
         mechanisms.exponential if labels else counts,
         parts,
-        per_leaf=name != "random_forest" and not request.tight,
+        per_leaf=variant != "random_forest" and not request.tight,
         negative=negative,
     )
-    words = name, "disjoint rows" if parts > 1 else "all rows"
-    drafted = draft(request, learner, uniform, (), *words)
-    return build(request, drafted, allow=either_accountant if labels else one_accountant)
+    words = {"name": variant, "setting": "disjoint rows" if parts > 1 else "all rows"}
+    drafted = building.draft(request, random_tree.random_tree(config), uniform, (), **words)
+    allow = building.either_accountant if labels else building.one_accountant
+    return building.build(request, drafted, allow=allow)
+
+
+rf_l = functools.partial(random_forest, variant="rf_l")
+"""RF-L: random trees whose leaves state Laplace counts; see `random_forest`."""
+
+rf_e = functools.partial(random_forest, variant="rf_e")
+"""RF-E: random trees whose leaves state a label; see `random_forest`."""

@@ -10,28 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.common.types import (
-    ADD_REMOVE,
-    MAX_ROWS,
-    MAX_ROWS_IN_BLOCKS,
-    LossFamily,
-    ProperLoss,
-    Recipe,
-    Relation,
-)
+from dpbt.common import types
 from dpbt.common.validate import floats, positive, shown, whole, within
 from dpbt.learners import greedy_tree
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
-from dpbt.recipes.building import (
-    Request,
-    build,
-    checked_request,
-    draft,
-    is_single,
-    no_published_delta,
-)
-from dpbt.recipes.published import greedy_tree as published
+from dpbt.recipes import building, published
+from dpbt.recipes.building import Request, is_single
 from dpbt.weighting import MirrorNumbers, mirror
 
 Alpha = ArrayLike | Callable[[Any], Any]
@@ -39,6 +24,9 @@ Alpha = ArrayLike | Callable[[Any], Any]
 
 Any `optax.Schedule` is such a schedule.
 """
+
+Loss = types.ProperLoss | types.LossFamily | str
+"""A loss, a family of losses by alpha, or a name of one."""
 
 
 def bdpe(
@@ -49,18 +37,18 @@ def bdpe(
     rounds: ArrayLike = 5,
     depth: int = 3,
     calibration: str = "tight",
-    relation: str | Relation = ADD_REMOVE,
+    relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
     alpha: Alpha | None = None,
-    criterion: ProperLoss | LossFamily | str = "m_alpha",
-    loss: ProperLoss | LossFamily | str | None = None,
+    criterion: Loss = "m_alpha",
+    loss: Loss | None = None,
     beta_tree: ArrayLike = 0.5,
     error_fraction: ArrayLike = 0.1,
     clip: ArrayLike = 10.0,
     zeta: ArrayLike = 1e-4,
     pi: ArrayLike = 0.0,
     smoothing: ArrayLike = 1.0,
-) -> Recipe:
+) -> types.Recipe:
     """Boosted private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
@@ -127,9 +115,9 @@ def bdpe(
     """
     # Check the arguments.
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    most = MAX_ROWS if calibration == "published" else MAX_ROWS_IN_BLOCKS
-    request = checked_request(*common, max_rows=most)
-    no_published_delta(request)
+    most = types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS
+    request = building.checked_request(*common, max_rows=most)
+    building.no_published_delta(request)
     depth = whole("depth", depth, MAX_DEPTH)
     alpha, scored, link, setting = _families(alpha, criterion, loss)
     objective = isinstance(alpha, str)
@@ -139,26 +127,22 @@ def bdpe(
 
     # Put the parts together, and share the budget.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    if request.tight:
-        learner = greedy_tree.greedy_tree(depth, scored, link, objective, request.relation, noise)
-    else:
-        learner = published.published_greedy_tree(depth, scored, link, objective)
+    config = greedy_tree.Config(depth, scored, link, objective, request.relation, noise)
+    tree = greedy_tree if request.tight else published
+    learner = tree.greedy_tree(config)
     update, numbers = mirror(link, bounded=request.tight), MirrorNumbers(settings.link_alpha)
     counted = request.tight and objective and depth > 1
     fractions = greedy_tree.fractions(structure, errors if counted else None)
-    params = functools.partial((greedy_tree if request.tight else published).params, settings)
-    drafted = draft(request, learner, update, numbers, "bdpe", setting)
-    return build(request, drafted, fractions, params)
+    drafted = building.draft(request, learner, update, numbers, name="bdpe", setting=setting)
+    return building.build(request, drafted, fractions, functools.partial(tree.params, settings))
 
 
 MAX_DEPTH = 12
 
 
 def _families(
-    alpha: Alpha | None,
-    criterion: ProperLoss | LossFamily | str,
-    loss: ProperLoss | LossFamily | str | None,
-) -> tuple[Alpha, LossFamily, LossFamily, str]:
+    alpha: Alpha | None, criterion: Loss, loss: Loss | None
+) -> tuple[Alpha, types.LossFamily, types.LossFamily, str]:
     """(alpha, family of the criterion, family of the link, their name in tables), checked.
 
     Raises:
@@ -172,8 +156,7 @@ def _families(
     objective = isinstance(alpha, str)
     if objective and (single or alpha != "objective"):
         raise ValueError(
-            'alpha must be "objective" with a criterion that is a family of losses indexed by '
-            f'alpha, such as "m_alpha", a number, or a schedule, got {shown(alpha)} with {name}'
+            f'alpha must be "objective" with a family, or a number, got {shown(alpha)} with {name}'
         )
 
     # The link: by default the criterion's, or Matsushita's where that one has kinks.
@@ -181,32 +164,20 @@ def _families(
     losses.check_loss(link)
     if not np.isfinite(float(link(np.float32(1)).smoothness)):
         if loss is not None:
-            raise ValueError(
-                f"loss must have a smooth surrogate to be boosted, {link(0.5).name} has kinks"
-            )
+            raise ValueError(f"loss must have a smooth surrogate, {link(0.5).name} has kinks")
         link = losses.fixed(losses.matsushita)
 
     # The link may have an alpha where the criterion has none.
     if single and is_single(link) and (callable(alpha) or np.any(floats("alpha", alpha) != 1)):
-        raise ValueError(
-            f"alpha must be None or 1 for the single loss {name}, which has no alpha, "
-            f"got {shown(alpha)}"
-        )
+        raise ValueError(f"alpha must be None or 1 for the single loss {name}, got {shown(alpha)}")
     setting = "alpha" if family is losses.m_alpha else name
     return alpha, family, link, "objective" if objective else setting
 
 
 def _settings(
-    request: Request,
-    link: LossFamily,
-    alpha: Alpha,
-    depth: int,
-    clip: ArrayLike,
-    zeta: ArrayLike,
-    pi: ArrayLike,
-    smoothing: ArrayLike,
+    request: Request, link: types.LossFamily, alpha: Alpha, depth: int, *numbers: ArrayLike
 ) -> greedy_tree.Settings:
-    """The numbers that have nothing to do with privacy, checked.
+    """The numbers that have nothing to do with privacy, checked: clip, zeta, pi and smoothing.
 
     Raises:
         ValueError: for a number outside its range.
@@ -221,14 +192,19 @@ def _settings(
         link_alpha = np.where(np.isfinite(smoothness), by_depth[0], 1.0)
 
     # The options, in ranges that float32 holds.
-    clip, zeta = within("clip", clip, "[1e-6, 1e6]"), within("zeta", zeta, "[1e-6, 0.5)")
-    pi, smoothing = within("pi", pi, "(-1, 1)"), within("smoothing", smoothing, "[0, 1e6]")
+    ranges = {
+        "clip": "[1e-6, 1e6]",
+        "zeta": "[1e-6, 0.5)",
+        "pi": "(-1, 1)",
+        "smoothing": "[0, 1e6]",
+    }
+    checked = zip(ranges.items(), numbers, strict=True)
+    clip, zeta, pi, smoothing = (within(name, given, room) for (name, room), given in checked)
 
     # The step a follows from the link's smoothness and the clip.
     member = link(np.asarray(link_alpha, np.float32))
     widest = np.abs(np.asarray(member.link(np.asarray(1 - zeta, np.float32)), np.float64))
     clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(member.smoothness, np.float64) * clip**2)
-    return greedy_tree.Settings(
-        tuple(rounded_down(by_depth)), link_alpha, clip, zeta, step, smoothing
-    )
+    levels = tuple(rounded_down(by_depth))
+    return greedy_tree.Settings(levels, link_alpha, clip, zeta, step, smoothing)

@@ -2,33 +2,24 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
-import functools
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.common.types import (
-    ADD_REMOVE,
-    BINARY,
-    MAX_ROWS_IN_BLOCKS,
-    NUMBER,
-    REPLACE_ONE,
-    Recipe,
-    Relation,
-    Response,
-)
+from dpbt.common import types
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import shown, whole, within
 from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target
-from dpbt.learners import oblivious_tree, score_line
-from dpbt.learners.oblivious_splits import Attribute
+from dpbt.learners.oblivious_once import SCORES_SITE, TARGET_SITE
+from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
+from dpbt.learners.oblivious_tree import Params, oblivious_tree
 from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
@@ -59,7 +50,7 @@ def oblivious_boost(
     rounds: ArrayLike = 64,
     depth: int = 6,
     attributes_per_tree: Sequence[int] = (1, 2, 3),
-    step: ArrayLike = 0.2,
+    step: ArrayLike | Callable[[Any], Any] = 0.2,
     limit: ArrayLike = 0.6,
     clip: ArrayLike | None = None,
     marginals_fraction: ArrayLike = 0.0,
@@ -71,9 +62,9 @@ def oblivious_boost(
     target: Target | None = None,
     monotone: Mapping[str, int] | None = None,
     seed: ArrayLike = 0,
-    relation: str | Relation = ADD_REMOVE,
+    relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
-) -> Recipe:
+) -> types.Recipe:
     """Boosted oblivious trees over public splits, with one noisy draw a tree.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under `relation`, with the lines of
@@ -95,7 +86,8 @@ def oblivious_boost(
         depth: D, the number of splits of a tree, in 1..10.
         attributes_per_tree: how many attributes a tree asks. The trees take these numbers in turn.
         step: s, how far a leaf moves scores if its sum is as large as its noise, in nats, or in
-            spreads of a number.
+            spreads of a number. Or a schedule of the round, from 0, such as any `optax.Schedule`.
+            It is evaluated here, once a round, and each number of rounds has its own program.
         limit: v, the furthest that a leaf moves a score, in nats or in spreads.
         clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
             the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm
@@ -111,8 +103,9 @@ def oblivious_boost(
             in [0, 1). They make probabilities true. All settings have them or none does.
         curvature: h, how much a leaf's estimated share of the rows adds to its denominator, which
             makes the step a Newton step where noise is small. For classes it is 0.05 by default,
-            and counts with histograms only. For a number it is 6 s by default, so that without
-            noise a leaf moves half as far as the mean of its residuals.
+            and counts with histograms only. For a number it is 6 s by default (6 times the first
+            step of a schedule), so that without noise a leaf moves half as far as the mean of its
+            residuals.
         smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
@@ -129,60 +122,69 @@ def oblivious_boost(
     """
     # Check the arguments; numbers are in ranges that float32 holds.
     common = epsilon, delta, rows, rounds, "tight", relation, max_rows_per_user
-    request = checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
+    request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
     response = targets.response_of(target)
-    number = response == NUMBER
-    step, limit = within("step", step, _POSITIVE), within("limit", limit, _POSITIVE)
+    number = response == types.NUMBER
+    steps = [step(k) for k in range(int(np.max(request.rounds)))] if callable(step) else [step]
+    steps, limit = [within("step", s, _POSITIVE) for s in steps], within("limit", limit, _POSITIVE)
     if curvature is None:
-        curvature = 6 * step if number else 0.05
+        curvature = 6 * steps[0] if number else 0.05
     curvature = within("curvature", curvature, "[0, 1e30]")
     seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
 
     # Share the budget.
     marginals = _share("marginals_fraction", marginals_fraction)
     scores = _share("scores_fraction", scores_fraction)
-    shares = {"sums": 1 - marginals - scores, "histogram": marginals, score_line.SITE: scores}
+    shares = {"sums": 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
     if number and not np.any(scores > 0):
-        shares[oblivious_tree.TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
-        shares["sums"] = shares["sums"] - shares[oblivious_tree.TARGET_SITE]
+        shares[TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
+        shares["sums"] = shares["sums"] - shares[TARGET_SITE]
     if np.any(shares["sums"] <= 0):
         raise ValueError(
-            "marginals_fraction, target_fraction and scores_fraction must add up to less than 1, "
-            f"got {shown(float(1 - np.min(shares['sums'])))}"
+            f"all fractions must add up to less than 1, got {1 - np.min(shares['sums']):g}"
         )
 
     # Put the parts together.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    config = oblivious_tree.Config(
+    depth = whole("depth", depth, MAX_DEPTH)
+    counts = within("attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True)
+    smooth = within("smoothing", smoothing, "[0, 1)")
+    if smooth.ndim:
+        raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
+    if np.any(scores > 0) and number:
+        raise ValueError("scores by class need classes: a number has no scores_fraction")
+    directions = _directions(domain, monotone)
+    if directions and response.axes:
+        raise ValueError("monotone constraints need one score, and several classes have one each")
+    bins = within("target_bins", target_bins, f"[2, {types.MAX_BINS}]", whole=True)
+    config = Config(
         attributes_of(domain),
         depth,
-        attributes_per_tree,
+        tuple(map(int, counts.reshape(-1))),
         bool(np.any(marginals > 0)),
         bool(np.any(scores > 0)),
-        smoothing,
+        float(smooth),
         request.relation,
         noise,
         response,
-        _directions(domain, monotone),
-        target_bins,
+        directions,
+        int(bins),
     )
-    config = oblivious_tree.checked(config)
     clip = within("clip", (0.5 if number else 0.3) if clip is None else clip, _POSITIVE)
     if not number:
         within("clip", clip, "(0, 1]")
-    if response == BINARY:
+    if response == types.BINARY:
         update, weighting = clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip)
     else:
         update = residuals(response, noise.price.norm)
         norm = 1 if number else 2 if noise.price.norm == "l1" else math.sqrt(2)
         weighting = ResidualNumbers(clip * norm)
-    learner = oblivious_tree.oblivious_tree(config)
-    words = "oblivious_boost", f"{config.depth} splits a tree"
-    drafted = draft(request, learner, update, weighting, *words, target)
+    words = {"name": "oblivious_boost", "setting": f"{config.depth} splits a tree"}
+    drafted = draft(request, oblivious_tree(config), update, weighting, target=target, **words)
     fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
     known = number or config.marginals  # how many rows a leaf has
-    numbers = {"step": step, "limit": limit, "curvature": curvature * known, "seed": seed}
-    return build(request, drafted, fractions, functools.partial(oblivious_tree.params, **numbers))
+    numbers = tuple(steps) if callable(step) else steps[0], limit, curvature * known, seed
+    return build(request, drafted, fractions, lambda noise, _: Params(dict(noise), *numbers))
 
 
 _POSITIVE = "[1e-30, 1e30]"
@@ -206,10 +208,7 @@ def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int
     if not isinstance(given, Mapping) or not all(
         name in ordered and direction in (-1, 0, 1) for name, direction in given.items()
     ):
-        raise ValueError(
-            f"monotone must map columns that have an order, of {ordered}, to 1 or -1, "
-            f"got {shown(monotone)}"
-        )
+        raise ValueError(f"monotone must map columns that have an order, of {ordered}, to 1 or -1")
     found = tuple(int(given.get(name, 0)) for name in domain)
     return found if any(found) else ()
 
@@ -242,9 +241,9 @@ def rule(
     rows: float,
     attributes: int,
     delta: float = 0.0,
-    relation: Relation = ADD_REMOVE,
+    relation: types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
-    response: Response = BINARY,
+    response: types.Response = types.BINARY,
 ) -> Rule:
     """The numbers of oblivious trees, from public quantities alone.
 
@@ -274,8 +273,8 @@ def rule(
         max_rows_per_user: k; the signal is k times smaller.
         response: what is predicted.
     """
-    moved = (2 if to_relation(relation) is REPLACE_ONE else 1) * max_rows_per_user
-    number = response == NUMBER
+    moved = (2 if to_relation(relation) is types.REPLACE_ONE else 1) * max_rows_per_user
+    number = response == types.NUMBER
     scores = 0.0 if number else _SCORES
     if np.isinf(epsilon):
         return Rule(1024, 0.1, 0.2, _MIXES, 0.1, scores, _TARGET[0], 64)
@@ -283,14 +282,14 @@ def rule(
     if delta > 0:
         signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
-        step = (0.3 if number else 1.3 if response == BINARY else 0.9) / math.sqrt(rounds)
+        step = (0.3 if number else 1.3 if response == types.BINARY else 0.9) / math.sqrt(rounds)
         histograms = math.sqrt(attributes) / signal < 0.016
     else:
         signal = rows * epsilon / moved
         rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
         if response.classes > 2:
             rounds = int(np.clip(round(rounds * (2 / response.classes) ** 0.42), 4, 128))
-        step = (0.5 if number else 1.6 if response == BINARY else 0.9) / math.sqrt(rounds)
+        step = (0.5 if number else 1.6 if response == types.BINARY else 0.9) / math.sqrt(rounds)
         histograms = attributes / signal < 0.008
 
     share = 0.1 if histograms else 0.0
@@ -319,9 +318,9 @@ def auto(
     target: Target | None = None,
     monotone: Mapping[str, int] | None = None,
     seed: ArrayLike = 0,
-    relation: str | Relation = ADD_REMOVE,
+    relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
-) -> Recipe:
+) -> types.Recipe:
     """The most accurate recipe known, with every number set from public quantities.
 
     Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released. `rule` has the
@@ -354,7 +353,7 @@ def auto(
     whole("max_rows_per_user", max_rows_per_user)
     response = targets.response_of(target)
     people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
-    numbers = epsilons(epsilon), checked_rows(rows, MAX_ROWS_IN_BLOCKS), deltas(delta)
+    numbers = epsilons(epsilon), checked_rows(rows, types.MAX_ROWS_IN_BLOCKS), deltas(delta)
     settings = np.broadcast(*numbers)
     chosen = [
         rule(float(e), float(m), len(domain), float(d), **people, response=response)
@@ -365,9 +364,7 @@ def auto(
     static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}
     if len(static) > 1:
         raise ValueError(
-            "auto has histograms, or bins of the target, for some of these settings alone, so no "
-            "program serves them all; make a recipe for each, as [auto(epsilon=e, ...) for e in "
-            f"epsilon], got epsilon={shown(epsilon)}"
+            f"no program serves all of these settings: make a recipe for each of {shown(epsilon)}"
         )
     arrays = {
         name: np.reshape([getattr(each, name) for each in chosen], settings.shape)

@@ -14,22 +14,14 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses
 from dpbt.common.types import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
-from dpbt.common.validate import flag, floats, one_of, positive, shown, whole
+from dpbt.common.validate import flag, floats, positive, shown, whole
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
-from dpbt.recipes.building import (
-    Request,
-    assemble,
-    build,
-    checked_request,
-    draft,
-    either_accountant,
-    is_single,
-)
+from dpbt.recipes import building
+from dpbt.recipes.building import Request, build, checked_request, either_accountant
 from dpbt.weighting import LazyNumbers, lazy_bregman, loss_rate
 
-_SELECTIONS = {"exponential": mechanisms.exponential, "noisy_max": mechanisms.noisy_max}
 MAX_DEPTH = 12
 
 
@@ -41,7 +33,6 @@ def lazybb_rules(
     rounds: ArrayLike = 39,
     density: ArrayLike = 0.35,
     learning_rate: ArrayLike = 0.45,
-    selection: str = "exponential",
     calibration: str = "tight",
     relation: str | Relation = ADD_REMOVE,
     max_rows_per_user: int = 1,
@@ -67,7 +58,6 @@ def lazybb_rules(
         rounds: tau. Settings of different tau share a program, with room for the largest.
         density: kappa, in (0, 1), with kappa m of at least 1.
         learning_rate: lambda, on margins, above 0.
-        selection: "exponential" or "noisy_max" (weighted return-noisy-max).
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
         max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
@@ -78,9 +68,9 @@ def lazybb_rules(
     """
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
-    one_of("selection", selection, _SELECTIONS)
-    learner = lazybb.one_rule(request.relation, calibration, _SELECTIONS[selection])
-    drafted = _vote(request, learner, density, learning_rate, "lazybb_rules", selection)
+    learner = lazybb.one_rule(request.relation, calibration)
+    words = {"name": "lazybb_rules", "setting": "exponential"}
+    drafted = _vote(request, learner, density, learning_rate, **words)
     published = functools.partial(composed, draws=1)
     return build(request, drafted, allow=either_accountant if request.tight else published)
 
@@ -141,41 +131,28 @@ def lazybb_trees(
     request = checked_request(*common)
     splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
     if splits > 2**depth - 1:
-        raise ValueError(
-            f"a tree of depth D has at most 2^D - 1 splits, got depth={depth} and splits={splits}"
-        )
+        raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
     family = losses.as_family(criterion, "criterion")
-    if not is_single(family):
-        raise ValueError(
-            'criterion must be a single loss here, such as "gini", '
-            f"got the family {shown(criterion)}"
-        )
+    if not building.is_single(family):
+        raise ValueError(f"criterion must be a single loss here, got the family {shown(criterion)}")
     loss = family(1.0)
 
     # The shares of a round.
     labels = positive("leaf_fraction", leaf_fraction, below=1)
     if not request.tight and (loss is not losses.square or np.any(labels != 0.5)):
-        raise ValueError(
-            "the published calibration is of the Gini criterion and gives half of a round to the "
-            f"labels, got criterion={loss.name} and leaf_fraction={shown(leaf_fraction)}"
-        )
+        raise ValueError("the published calibration needs the Gini criterion and leaf_fraction=0.5")
     by_splits = functools.partial(_by_splits, split_fraction=(1 - labels) / splits)
     published = functools.partial(composed, draws=splits, labels=True)
 
-    learner = lazybb.top_down_tree(splits, depth, loss, request.relation, calibration)
-    words = "lazybb_trees", f"{splits}, {loss.name}"
-    drafted = _vote(request, learner, density, learning_rate, *words)
+    config = lazybb.Config(splits, depth, loss, request.relation, calibration)
+    words = {"name": "lazybb_trees", "setting": f"{splits}, {loss.name}"}
+    drafted = _vote(request, lazybb.top_down_tree(config), density, learning_rate, **words)
     fractions = lazybb.fractions(labels)
     return build(request, drafted, fractions, allow=by_splits if request.tight else published)
 
 
 def _vote(
-    request: Request,
-    learner: WeakLearner,
-    density: ArrayLike,
-    learning_rate: ArrayLike,
-    name: str,
-    setting: str,
+    request: Request, learner: WeakLearner, density: ArrayLike, rate: ArrayLike, **words: str
 ) -> Recipe:
     """The draft of a vote of hypotheses on lazily projected weights.
 
@@ -183,13 +160,12 @@ def _vote(
         ValueError: for a density or a learning rate outside its range.
     """
     kappa = positive("density", density, below=1)
-    rate = positive("learning_rate", learning_rate, finite=True)
+    numbers = LazyNumbers(rounded_down(kappa), positive("learning_rate", rate, finite=True))
     if np.any(kappa * request.rows < 1):
         raise ValueError(
-            f"density times rows must be at least 1, got {shown(kappa)} times {shown(request.rows)}"
+            f"density times rows must be at least 1, got {shown(kappa * request.rows)}"
         )
-    numbers = LazyNumbers(rounded_down(kappa), rate)
-    return draft(request, learner, lazy_bregman(request.tight), numbers, name, setting)
+    return building.draft(request, learner, lazy_bregman(request.tight), numbers, **words)
 
 
 def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
@@ -292,14 +268,9 @@ def halfspace_boost(
             for both or neither of `epsilon` and `noise_scale`.
     """
     if (epsilon is None) == (noise_scale is None):
-        raise ValueError(
-            "give either epsilon or noise_scale, "
-            f"got epsilon={shown(epsilon)} and noise_scale={shown(noise_scale)}"
-        )
+        raise ValueError("give either epsilon or noise_scale")
     if np.any(floats("delta", delta) == 0):
-        raise ValueError(
-            f"delta must be in (0, 1), as Gaussian noise has no pure guarantee, got {shown(delta)}"
-        )
+        raise ValueError(f"delta must be in (0, 1) for Gaussian noise, got {shown(delta)}")
     given = 1.0 if epsilon is None else epsilon
     common = given, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
@@ -308,8 +279,8 @@ def halfspace_boost(
         request.relation, calibration, bool(normalized), whole("features", features)
     )
     rate = loss_rate(positive("learning_rate", learning_rate, finite=True))
-    words = "halfspace_boost", "normalized" if normalized else "gaussian"
-    drafted = _vote(request, halfspace.halfspace(*config), density, rate, *words)
+    words = {"name": "halfspace_boost", "setting": "normalized" if normalized else "gaussian"}
+    drafted = _vote(request, halfspace.halfspace(config), density, rate, **words)
 
     # Set the noise by the budget, or take the given one.
     if noise_scale is None:
@@ -317,4 +288,4 @@ def halfspace_boost(
     sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
     public = drafted.public()._replace(rows=request.rows)
     params = halfspace.for_noise(config, sigma, public)
-    return assemble(drafted, params, np.isfinite(request.epsilon))
+    return building.assemble(drafted, params, np.isfinite(request.epsilon))

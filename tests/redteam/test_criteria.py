@@ -57,7 +57,7 @@ WAYS = {
     ("way", "name"), [*(("loss", name) for name in BAD), *((way, "no factor") for way in WAYS)]
 )
 def test_criteria_without_a_sensitivity_are_refused(way, name):
-    with pytest.raises(ValueError, match="the perspective of own"):
+    with pytest.raises(ValueError, match="the perspective"):
         WAYS[way](own(BAD[name]))
 
 

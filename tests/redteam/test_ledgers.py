@@ -285,7 +285,6 @@ REQUESTS = {
     "rf_e": recipes.rf_e,
     "lazybb": recipes.lazybb_rules,
     "lazybb, top-down": recipes.lazybb_trees,
-    "lazybb, noisy max": lambda **s: recipes.lazybb_rules(selection="noisy_max", **s),
     "halfspaces": recipes.halfspace_boost,
 }
 

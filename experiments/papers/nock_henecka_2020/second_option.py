@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
+from dpbt.common import types
 from dpbt.common.types import GRID, AnyArray, Array, Public, Recipe, Release, Tree, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.greedy_tree import (
@@ -28,7 +29,7 @@ from dpbt.learners.greedy_tree import (
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.mechanism import Allowance, quotient_up
 from dpbt.recipes import custom
-from dpbt.recipes.published.greedy_tree import ALPHA_LEAK, PRICE, private_objective
+from dpbt.recipes.published import ALPHA_LEAK, PRICE, private_objective
 from dpbt.weighting import MirrorNumbers, mirror
 
 BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without noise"
@@ -132,7 +133,9 @@ def learner(depth: int, objective: bool) -> WeakLearner:
     """
     noise, family = mechanisms.discrete_laplace, losses.m_alpha
     return boundary.weak_learner(
-        functools.partial(program, Config(depth, family, family, objective, None, noise)),
+        functools.partial(
+            program, Config(depth, family, family, objective, types.ADD_REMOVE, noise)
+        ),
         functools.partial(hypothesis, depth),
         {"split": 1.0},
         trees.TREES,

@@ -1,44 +1,53 @@
 """Greedy trees as published: Nock & Henecka (2020), section 6.
 
-Splits have the exponent eps / (2 max{3, 1 + f(1, m)}) with the node budgets of equation (17). The
-alpha of equation (16) is read off the data. Leveraged links have discrete Laplace noise.
+This calibration costs more for the same budget, and leaves unprotected what the ledger names. New
+code has no use for it: it is for comparison with the paper, and a recipe takes it with
+`calibration="published"` alone. Splits have the exponent eps / (2 max{3, 1 + f(1, m)}) with the
+node budgets of equation (17). The alpha of equation (16) is read off the data. Leveraged links have
+discrete Laplace noise.
 """
 
 import functools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import GRID, AnyArray, Array, LossFamily, Public, Release, Tree, WeakLearner
-from dpbt.learners import trees
-from dpbt.learners.greedy_tree import (
-    TINY_PRIOR,
-    Alpha,
-    Config,
-    Params,
-    Settings,
-    SplitPrice,
-    default_settings,
-    errors,
-    fractions,
-    gathered_splits,
-    grow,
-    link_values,
+from dpbt.common.types import (
+    ADD_REMOVE,
+    GRID,
+    AnyArray,
+    Array,
+    Public,
+    Release,
+    Tree,
+    WeakLearner,
 )
-from dpbt.losses import check_criterion
-from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.learners import greedy_tree as tight
+from dpbt.learners import trees
+from dpbt.learners.greedy_tree import Config, Settings
+from dpbt.losses import check_criterion, family_name
+from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.mechanism import ROUNDING, Numbers, rounded_down
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 
-PRICE = SplitPrice(
+PRICE = tight.SplitPrice(
     sensitivity.published_split, 2, True, "Nock & Henecka (2020), Thm 3, eq. (15), (17)"
 )
 """Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
 
 
-def private_objective() -> Alpha:
+class Params(NamedTuple):
+    """The traced numbers of a tree: those of the tight one, and the public grid of leaf values."""
+
+    noise: Mapping[str, AnyArray]
+    settings: Settings
+    leaf_step: Numbers
+
+
+def private_objective() -> tight.Alpha:
     """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
 
     Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
@@ -47,7 +56,7 @@ def private_objective() -> Alpha:
     exact_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
-        exact_errors.append(errors(totals).astype(jnp.float32))
+        exact_errors.append(tight.errors(totals).astype(jnp.float32))
         if level == 0:
             return jnp.float32(1)
         return exact_errors[-1] / jnp.maximum(exact_errors[0], 1)
@@ -55,33 +64,23 @@ def private_objective() -> Alpha:
     return alpha
 
 
-def leaf_range(step: Numbers, clip: Numbers) -> np.ndarray:
-    """f64[...]: 2 a M^2, the range of a leveraged leaf value, for numbers rounded to float32."""
-    step, clip = np.asarray(step, np.float32), np.asarray(clip, np.float32)
-    return 2 * (step * clip**2).astype(np.float64)
-
-
-def _leaf_step(widest: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
-    """The grid of leaf values: a power of two, far finer than their range and their noise.
-
-    A step is at most 2^-12 of the range or of the noise's scale, whichever is smaller. But it is
-    coarse enough that the noise has a scale of at most 2^31 steps, and no value lies beyond 2^29
-    steps.
-    """
-    scale = widest / np.where(np.isfinite(epsilon), epsilon, 2.0**12)
-    step = np.minimum(widest, scale) * 2.0**-12
-    step = np.maximum(np.maximum(step, scale * 2.0**-31), widest * 2.0**-29)
-    return 2.0 ** np.floor(np.log2(step))
-
-
 def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
-    """The learner's numbers: the grid of leaf values follows from their noise."""
+    """The learner's numbers: the grid of leaf values follows from their noise.
+
+    The grid is a power of two. A step is at most 2^-12 of the range 2 a M^2 or of the noise's
+    scale, whichever is smaller. But it is coarse enough that the noise has a scale of at most 2^31
+    steps, and no value lies beyond 2^29 steps.
+    """
     del public
     step, clip = rounded_down(settings.step), rounded_down(settings.clip)
     multiplier = np.asarray(noise["leaf"], np.float64)
-    epsilon = ROUNDING / np.where(multiplier > 0, multiplier, np.nan)
-    leaf_step = _leaf_step(leaf_range(step, clip), np.nan_to_num(epsilon, nan=np.inf))
-    return Params(dict(noise), settings._replace(step=step, clip=clip), leaf_step)
+    epsilon = np.where(multiplier > 0, ROUNDING / np.where(multiplier > 0, multiplier, 1), 2.0**12)
+    widest = 2 * (np.float32(step) * np.float32(clip) ** 2).astype(np.float64)
+    scale = widest / epsilon
+    finest = np.minimum(widest, scale) * 2.0**-12
+    leaf_step = np.maximum(np.maximum(finest, scale * 2.0**-31), widest * 2.0**-29)
+    numbers = settings._replace(step=step, clip=clip)
+    return Params(dict(noise), numbers, 2.0 ** np.floor(np.log2(leaf_step)))
 
 
 def program(
@@ -97,12 +96,13 @@ def program(
 
     # Private splits; the leaves' class weights are exact here.
     alpha_of = private_objective() if config.objective else None
-    totals = grow(draw, table, weights, params, public, config, alpha_of, PRICE)
+    numbers = tight.Params(params.noise, settings)
+    totals = tight.grow(draw, table, weights, numbers, public, config, alpha_of, PRICE)
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
-    share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
-    value = link_values(config.link, settings, share)
+    share = trees.shrink_to_parents(counts, jnp.float32(tight.TINY_PRIOR))
+    value = tight.link_values(config.link, settings, share)
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     leverage = settings.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
 
@@ -127,20 +127,17 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     del public
     largest = params.settings.step * params.settings.clip**2
     value = release["leaf"].astype(jnp.float32) * params.leaf_step
-    return Tree(gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
+    return Tree(tight.gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
 
 
-@functools.cache
-def published_greedy_tree(
-    depth: int, criterion: LossFamily, link: LossFamily, objective: bool
-) -> WeakLearner:
+def greedy_tree(config: Config) -> WeakLearner:
     """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
 
     Guarantee claimed by the paper, for neighbours that differ by one example, so under both
-    relations: node budgets add up over all nodes, and leaf budgets add up over all leaves. The
-    paper says how nodes share their budget, but not how leaves do. Every row moves beta_t, and with
-    it the value of every leaf. So the leaves' budgets must add up to the tree's. They are equal
-    here, as in the paper's forests (section 17.2).
+    relations, whatever `Config.relation` is: node budgets add up over all nodes, and leaf budgets
+    add up over all leaves. The paper says how nodes share their budget, but not how leaves do.
+    Every row moves beta_t, and with it the value of every leaf. So the leaves' budgets must add up
+    to the tree's. They are equal here, as in the paper's forests (section 17.2).
 
     The leverage is folded into the leaf before the noise, so the value is in [-a M^2, a M^2].
     The Laplace scale is 2 a M^2 / epsilon of a leaf. After the noise the value is clamped to that
@@ -148,19 +145,24 @@ def published_greedy_tree(
     afterwards, but then the scale would be too small for the claim. Values are put on a public grid
     of steps `leaf_step`, to which the noise is drawn exactly. That enlarges the sensitivity of a
     value by one step.
-
-    The arguments are those of `greedy_tree.greedy_tree`, without the relation.
     """
-    check_criterion(criterion)
-    config = Config(depth, criterion, link, objective, None, mechanisms.discrete_laplace)
-    usual = default_settings(link, depth)
+    return _greedy_tree(config._replace(relation=ADD_REMOVE))  # one program for both relations
+
+
+@functools.cache
+def _greedy_tree(config: Config) -> WeakLearner:
+    check_criterion(config.criterion)
+    usual = tight.default_settings(config.link, config.depth)
+    families = f"{family_name(config.criterion)}, {family_name(config.link)}"
+    parts = f"{config.depth}, {config.objective}, {families}, both, {config.noise.name}"
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
-        fractions(0.5, None),
+        tight.fractions(0.5, None),
         trees.TREES,
         None,
         params=functools.partial(params, usual),
-        unprotected=(ALPHA_LEAK,) if objective else (),
-        tag=f"published_greedy_tree({config.tag})",
+        work=functools.partial(trees.work, nodes=2 ** (config.depth - 1)),
+        unprotected=(ALPHA_LEAK,) if config.objective else (),
+        tag=f"published_greedy_tree({parts})",
     )

@@ -124,17 +124,12 @@ def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table
             f"candidates must be {bins.dtype}[C, {bins.shape[1]}] and {target.dtype}[C], "
             f"got {candidates.dtype}{candidates.shape}, {labels.shape}"
         )
-
-    def followed(rows: AnyArray, more: np.ndarray) -> Array:
-        return jnp.asarray(np.concatenate([rows, more]))
-
-    weight = table.weight
-    return table._replace(
-        bins=followed(bins, candidates),
-        target=followed(target, labels),
-        present=followed(table.present, np.zeros(count, bool)),
-        weight=None if weight is None else followed(weight, np.ones(count, np.float32)),
-    )
+    more: dict[str, np.ndarray] = {"bins": candidates, "target": labels}
+    more["present"] = np.zeros(count, bool)
+    if table.weight is not None:
+        more["weight"] = np.ones(count, np.float32)
+    rows = {name: jnp.asarray(np.concatenate([getattr(table, name), more[name]])) for name in more}
+    return table._replace(**rows)
 
 
 def whole_domain(

@@ -17,6 +17,7 @@ COMMANDS = {
     "predict": predict,
     "explain": models.Explain,
     "statement": models.Statement,
+    "plot": models.Plot,
     "audit": audit,
     "domain": rows.Domains,
     "filter": filter,

@@ -86,18 +86,6 @@ def idle(monkeypatch):
 
 
 SLOW = {
-    "test_contract.py::test_exact_losses_are_within_the_ledger[add_remove-halfspace]",
-    "test_contract.py::test_exact_losses_are_within_the_ledger[add_remove-lazybb-rule]",
-    "test_contract.py::test_exact_losses_are_within_the_ledger[add_remove-oblivious]",
-    "test_contract.py::test_exact_losses_are_within_the_ledger[add_remove-rf-e-tight]",
-    "test_contract.py::test_exact_losses_are_within_the_ledger[replace_one-bdpe-tight-objective]",
-    "test_contract.py::test_exact_losses_are_within_the_ledger[replace_one-forest-disjoint]",
-    "test_contract.py::test_exact_losses_are_within_the_ledger[replace_one-forest-tight]",
-    "test_contract.py::test_replay_on_a_neighbour_gives_the_identical_model[forest-disjoint]",
-    "test_contract.py::test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected"
-    "[forest-disjoint]",
-    "test_contract.py::test_sensitivities_are_attained[forest-disjoint]",
-    "test_contract.py::test_sensitivities_are_attained[rf-e-tight]",
     "test_forests.py::test_same_trees_as_boosting_under_the_same_key_whatever_the_batch[disjoint]",
     "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity[noise0-REPLACE_ONE]",
     "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity"

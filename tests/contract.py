@@ -48,7 +48,7 @@ class Row(NamedTuple):
     attained: float = 0.99
     sites: tuple[str, ...] | None = None
     sampler_epsilon: float | None = None
-    sampled: bool = True
+    sampled: bool = False
 
     def rescale(self, budget, factor: float):
         """The budget with the noise of these sites multiplied by a factor; of all without sites."""
@@ -78,10 +78,10 @@ def _delta(name: str) -> float:
     return 1e-6 if {"zcdp", "gdp", "delta"} & set(name.split("-")) else 0.0
 
 
-def _greedy(name: str, slow: bool = True, sampled: bool = True, **fixed) -> Row:
+def _greedy(name: str, slow: bool = True, **fixed) -> Row:
     delta = {"delta": _delta(name)}
     recipe = _recipe(recipes.bdpe, **_calibration(name), **fixed, **delta)
-    return Row(name, recipe, "tight" in name, slow, sampled=sampled, **delta)
+    return Row(name, recipe, "tight" in name, slow, **delta)
 
 
 def _forest(name: str, slow: bool = True, **fixed) -> Row:
@@ -100,6 +100,7 @@ def _forest(name: str, slow: bool = True, **fixed) -> Row:
         sampler_epsilon=2.0 if labels else None,
         sites=("leaf",),
         extreme=extreme,
+        sampled=name == "forest-tight",
         **delta,
     )
 
@@ -130,6 +131,7 @@ def _rule(name: str, slow: bool = True, attained: float = 0.99, **fixed) -> Row:
         extreme=tables.flipped_rule,
         sampler_epsilon=3.0 if tight else 20.0,
         attained=attained,
+        sampled=name == "lazybb-rule",
         **delta,
     )
 
@@ -189,7 +191,7 @@ def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) ->
 
 _MARGINALS, _SCORES = {"marginals_fraction": 0.5}, {"scores_fraction": 0.5}
 ROWS = [
-    _greedy("bdpe-tight-objective", slow=False, sampled=False, alpha="objective"),
+    _greedy("bdpe-tight-objective", slow=False, alpha="objective"),
     _greedy("bdpe-tight-zcdp", alpha="objective"),
     _greedy("bdpe-tight-alpha", alpha=0.5),
     _greedy("bdpe-tight-gini", alpha=1.0, criterion=losses.square),

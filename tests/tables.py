@@ -77,6 +77,25 @@ def lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
     return [(ADD_REMOVE, {"epsilon": 0.5, "rows": rows}, near._replace(present=near.present[-1:]))]
 
 
+def like(near: audit.Neighbours, other: audit.Neighbours) -> audit.Neighbours:
+    """The neighbours in the shape of others: with absent rows, and with splits over again.
+
+    Exact numbers are followed by zeros. So both are audited by one program.
+    """
+    bins, target, present = map(np.asarray, near.table[:3])
+    more, width = len(other.table.target) - len(target), other.table.bins.shape[1]
+    if near.table.splits is None:
+        wide = np.pad(bins, ((0, more), (0, width - bins.shape[1])))
+    else:
+        wide = np.pad(np.resize(bins.T, (width, len(bins))).T, ((0, more), (0, 0)))
+    target, present = np.pad(target, (0, more)), np.pad(present, (0, more))
+    if near.table.splits is None:
+        table = Table(jnp.asarray(wide), jnp.asarray(target), jnp.asarray(present))
+    else:
+        table = of_splits(wide == 1, target, present)
+    return audit.Neighbours(table, np.pad(near.present, ((0, 0), (0, more))))
+
+
 def _flip(table: Table, row: int) -> audit.Neighbours:
     """The one replacement of a row by itself with the other label."""
     bins, target = (np.asarray(array)[row : row + 1] for array in table[:2])

@@ -3,6 +3,7 @@ samplers.
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +13,17 @@ import pytest
 import dpbt
 from dpbt import boosting
 from dpbt.analysis import audit
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Recipe
 from tests import filerows
-from tests.contract import ROWS
+from tests.contract import ROWS, Row
+from tests.tables import Extreme, like
 from tests.tables import random_table as tables_of_bits
 
 SLACK = 2e-3
 """Room for float32 in a log density of a whole transcript."""
+
+LINES = "forest-tight", "add_remove"
+"""The learner and the relation of which `make test` reads files that differ in a line."""
 
 DRAWS = 20_000
 log_prob = jax.jit(
@@ -30,54 +35,89 @@ the mean).
 """
 
 
-def param(row, *more, slow=False, name=""):
-    marks = [pytest.mark.slow] if row.slow or slow else []
-    return pytest.param(row, *more, id=row.name + name, marks=marks)
+TRANSCRIPTS = 12
 
 
-def by_relation(quick):
-    """Rows by relation; under `make test` add/remove for those of `quick`, or for all of them.
-
-    Under replace-one the pairs of `test_sensitivities_are_attained` run for every row.
-    """
-    return pytest.mark.parametrize(
-        ("row", "relation"),
-        [
-            param(row, relation, slow=slow or row.name not in (quick or [row.name]), name=name)
-            for row in ROWS
-            for name, relation, slow in (
-                ("-add_remove", ADD_REMOVE, False),
-                ("-replace_one", REPLACE_ONE, row.name != "lazybb-rule"),
-            )
-        ],
-    )
+def param(row, slow=False):
+    return pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow or slow else [])
 
 
-rows = pytest.mark.parametrize("row", [param(row) for row in ROWS])
-
-
-@by_relation(quick=None)
-def test_exact_losses_are_within_the_ledger(row, relation):
+def small(row, relation):
     """Every removal and addition, or every replacement, out of the whole public domain of a small
     table.
     """
     table = row.table(2, rows=14, splits=3, absent=2)
-    recipe = row.recipe(relation, epsilon=3.0, rows=14, rounds=2, depth=2)
-    candidates = row.candidates(3)
-    near = audit.neighbours(table, relation, candidates)
-    found = audit.audit(jax.random.key(0), near, recipe, transcripts=6, steps=True)
-    assert found.neighbours == (
-        12 + len(candidates[1]) if relation is ADD_REMOVE else 12 * len(candidates[1])
-    )
+    return audit.neighbours(table, relation, row.candidates(3))
+
+
+def alone(row, relation, **settings):
+    """A recipe with the static parts of all others of the row and the relation."""
+    recipe = row.recipe(relation, depth=2, **settings)
+    return dataclasses.replace(recipe, capacity=max(2, recipe.capacity), setting="")
+
+
+class Case(NamedTuple):
+    """A row of the table, of which every test runs the same programs.
+
+    Attributes:
+        row: of `contract.ROWS`.
+        near: all neighbours of a small table, of a fast row in the shape of the extreme pair.
+        recipe: under its relation.
+        extreme: the extreme pairs.
+    """
+
+    row: Row
+    near: audit.Neighbours
+    recipe: Recipe
+    extreme: list[Extreme]
+
+
+@pytest.fixture(scope="module", params=[param(row) for row in ROWS])
+def case(request):
+    row, extreme = request.param, request.param.extreme()
+    relation, _, pair = extreme[0]
+    recipe = alone(row, relation, epsilon=3.0, rows=14, rounds=2)
+    near = small(row, relation)
+    return Case(row, near if row.slow else like(near, pair), recipe, extreme)
+
+
+def audited(near, recipe):
+    return audit.audit(jax.random.key(0), near, recipe, TRANSCRIPTS, steps=True)
+
+
+def check_losses(near, recipe):
+    found, book = audited(near, recipe), dpbt.ledger(recipe)
+    assert found.neighbours == len(near.present) >= 24
     assert found.largest_loss > 0
-    if row.delta == 0:
+    if recipe.delta == 0:
         assert found.largest_loss <= found.claimed_epsilon + SLACK
     assert abs(sum(found.by_site.values())) == pytest.approx(found.largest_loss, abs=1e-6)
-    assert set(found.step_ratio) == {event.site for event in dpbt.ledger(recipe).lines}
+    assert set(found.step_ratio) == {event.site for event in book.lines}
     assert all(0 <= ratio <= 1 + SLACK for ratio in found.step_ratio.values())
 
 
-@by_relation(quick=["forest-tight"])
+def test_exact_losses_are_within_the_ledger(case):
+    check_losses(case.near, case.recipe)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [param(row) for row in ROWS])
+def test_exact_losses_under_the_other_relation_are_within_the_ledger(row):
+    first, _, _ = row.extreme()[0]
+    relation = REPLACE_ONE if first is ADD_REMOVE else ADD_REMOVE
+    recipe = row.recipe(relation, epsilon=3.0, rows=14, rounds=2, depth=2)
+    check_losses(small(row, relation), recipe)
+
+
+@pytest.mark.parametrize(
+    ("row", "relation"),
+    [
+        pytest.param(row, relation, id=f"{row.name}-{name}", marks=marks)
+        for row in ROWS
+        for name, relation in (("add_remove", ADD_REMOVE), ("replace_one", REPLACE_ONE))
+        for marks in ([] if (row.name, name) == LINES else [pytest.mark.slow],)
+    ],
+)
 def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     """Files that differ in one line, odd ones among them, each read and encoded by itself."""
     tables, others = filerows.stacked(relation, exact=row.table is not tables_of_bits)
@@ -89,11 +129,9 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
         def one(key, table, other):
             noise_key, public_key = dpbt.keys.pair(key)
             release = dpbt.boost(noise_key, table, recipe, public_key).transcript
-            here, there = (log_prob(release, t, recipe) for t in (table, other))
-            loss = sum(jnp.sum(here[site] - there[site]) for site in here)
-            steps = dpbt.boosting.step_divergences(release, table, other, recipe)
-            worst = [jnp.sum(step.pure if row.delta == 0 else step.rho) for step in steps.values()]
-            return jnp.abs(loss), sum(worst)
+            found = boosting.compared(release, table, other, recipe).values()
+            steps = [step.pure if row.delta == 0 else step.rho for _, step in found]
+            return jnp.abs(sum(jnp.sum(loss) for loss, _ in found)), sum(map(jnp.sum, steps))
 
         return jax.vmap(one)(keys, tables, others)
 
@@ -105,37 +143,32 @@ def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
         assert loss.max() <= book.epsilon + SLACK
 
 
-@rows
-def test_replay_on_a_neighbour_gives_the_identical_model(row):
-    table = row.table(3, rows=14, splits=3)
-    recipe = row.recipe(ADD_REMOVE, epsilon=3.0, rows=14, rounds=2, depth=2)
-    near = audit.neighbours(table, ADD_REMOVE)
-    noise_key, public_key = dpbt.keys.pair(jax.random.key(1))
-    releases = jax.jit(dpbt.boost)(noise_key, table, recipe, public_key).transcript
-    masks = jnp.concatenate([table.present[None], jnp.asarray(near.present)])
+def test_replay_on_a_neighbour_gives_the_identical_model(case):
+    table, recipe = case.near.table, case.recipe
+    keys = jax.random.split(jax.random.key(1), TRANSCRIPTS)
+    releases = jax.tree.map(lambda array: array[0], audit._releases(keys, table, recipe))
+    masks = np.concatenate([[np.asarray(table.present)], case.near.present])
     copies = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(masks), *x.shape)), releases)
 
     @jax.jit
-    def models(copies, masks):
-        def rebuilt(transcript, present):
-            near = table._replace(present=present)
-            return dpbt.replay(transcript, near, recipe).hypotheses
-
-        return jax.vmap(rebuilt)(copies, masks)
+    @jax.vmap
+    def models(transcript, present):
+        return dpbt.replay(transcript, table._replace(present=present), recipe).hypotheses
 
     for field in models(copies, masks):
         np.testing.assert_array_equal(field, np.broadcast_to(field[0], field.shape))
 
 
-@rows
-def test_sensitivities_are_attained(row):
+def test_sensitivities_are_attained(case):
     """On the extreme pair each mechanism, or site, has a step whose worst case is 99 % of its
     claim.
     """
-    best: dict[str, float] = {}
-    for relation, settings, near in row.extreme():
-        recipe = row.recipe(relation, rounds=1, depth=2, **settings)
-        found = audit.audit(jax.random.key(0), near, recipe, transcripts=40, steps=True)
+    row, best = case.row, {}
+    for relation, settings, near in case.extreme:
+        recipe = alone(row, relation, rounds=1, **settings)
+        if not row.slow:  # as many masks as there are neighbours of the small table
+            near = near._replace(present=np.repeat(near.present, len(case.near.present), axis=0))
+        found = audited(near, recipe)
         for event in (event for event in dpbt.ledger(recipe).lines if event.rho > 0):
             group = event.mechanism if row.sites is None else event.site.split("_")[0]
             best[group] = max(best.get(group, 0.0), found.step_ratio[event.site])

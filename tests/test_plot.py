@@ -11,6 +11,7 @@ import pytest
 
 import dpbt
 from dpbt import effects, plot
+from dpbt.__main__ import main
 from dpbt.data.domains import Nominal, Numeric
 from tests.pictured import DOMAIN, MODELS, ROWS, columns_of, random_model
 
@@ -137,3 +138,15 @@ def test_drawing_without_matplotlib_names_the_extra(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'dpbt\[figures\]'"):
         plot.attributes(MODELS["bdpe"], DOMAIN)
+
+
+def test_the_command_draws_the_attributes_or_a_shape(tmp_path, capsys):
+    saved, picture = tmp_path / "model.json", tmp_path / "age.png"
+    MODELS["bdpe"].save(saved, domain=DOMAIN)
+    for words in (["--shape", "age"], ["--force"]):
+        assert main(["plot", str(saved), "--out", str(picture), *words]) == 0
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert capsys.readouterr().out == f"wrote {picture}\n"
+    for out, words in (("a.png", ["--shape", "height"]), ("a.word", [])):
+        assert main(["plot", str(saved), "--out", str(tmp_path / out), *words]) == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"model.json", "age.png"}

@@ -10,7 +10,7 @@ import pytest
 import dpbt
 from dpbt.privacy.keys import ResearchKeyWarning
 from tests.tables import seeded
-from tests.test_sklearn import TWO, boosting, forest, rows
+from tests.test_sklearn import DOMAIN, boosting, forest, rows
 
 __all__ = ["rows"]
 
@@ -21,7 +21,8 @@ def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(rows):
     weight = np.full(50, 0.5)
     others = {"fewer": (X[1:], y[1:]), "a label": (X, np.r_[1 - y[0], y[1:]])}
     others |= {"a weight": (X, y, np.r_[1.0, weight[1:]]), "a bin": (1 - X, y)}
-    tables = [dpbt.table(TWO, {"x0": X[:, 0], "x1": X[:, 1]}, y == 1, capacity=n) for n in (50, 64)]
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    tables = [dpbt.table(DOMAIN, columns, y == 1, capacity=n) for n in (50, 64)]
     assert np.array_equal(*(jax.random.key_data(seeded(3, table)[0]) for table in tables))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)

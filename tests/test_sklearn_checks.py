@@ -5,9 +5,10 @@ import functools
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.sklearn import PrivateBoostingRegressor, PrivateForestClassifier
-from tests.test_sklearn import SMALL, TREE_GROUP, boosting, forest
+from tests.test_sklearn import SMALL, boosting, forest
 
 REFUSED = {
     "check_estimators_empty_data_messages": "whether there are rows at all is private",
@@ -52,7 +53,7 @@ class Maker(functools.partial):
 
 BOOSTED = {"rows": 512, "domain": Numeric(-5, 5, bins=16), "epsilon": 50.0}
 TREES = Maker(SMALL, rounds=8, depth=3)
-TREE_GROUPS = Maker(TREE_GROUP, rounds=8, depth=5)
+TREE_GROUPS = Maker(recipes.random_forest, rounds=8, depth=5)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ STATED = {"epsilon": 40.0, "rows": 64, "domain": DOMAIN, "recipe": SMALL}
 
 
 def several(**options) -> PrivateBoostingClassifier:
-    return PrivateBoostingClassifier(**(STATED | {"classes": (0, 1, 2)} | options))
+    return PrivateBoostingClassifier(**(STATED | {"classes": ("top", "mid", "low")} | options))
 
 
 def two(**options) -> PrivateBoostingClassifier:
@@ -39,11 +39,12 @@ def number(**options) -> PrivateBoostingRegressor:
     return PrivateBoostingRegressor(**(STATED | {"target_range": (0, 40)} | options))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rows():
     """X, the class of each row, and its number, both by the first column."""
     X = np.random.default_rng(0).uniform(0, 1, (50, 2))
-    return X, np.digitize(X[:, 0], [0.33, 0.66]), 10 + 20 * X[:, 0]
+    words = np.array(["low", "mid", "top"], object)
+    return X, words[np.digitize(X[:, 0], [0.33, 0.66])], 10 + 20 * X[:, 0]
 
 
 @pytest.fixture(autouse=True)
@@ -53,58 +54,53 @@ def no_warning_of_research():
         yield
 
 
-def test_several_classes_are_learned_as_the_library_learns_them(rows):
-    X, y, _ = rows
-    estimator = several(random_state=5).fit(X, y)
-    target = Nominal(("0", "1", "2"))
+def of_library(X, y, target):
+    """What the library learns from the same rows, and their bins."""
     columns = {"a": X[:, 0], "b": X[:, 1]}
     table = dpbt.table(DOMAIN, columns, y, target=target, capacity=64)
     recipe = SMALL(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
-    model = dpbt.fit(seeded(5, table)[0], table, recipe)
-    bins = table.bins[:50]
+    return dpbt.fit(seeded(5, table)[0], table, recipe), table.bins[:50]
 
+
+def test_several_classes_are_learned_as_the_library_learns_them(rows, tmp_path):
+    """Words of classes are sorted, and a label beyond them is absent."""
+    X, y, _ = rows
+    y = y.copy()
+    y[:3] = ["none of them", None, float("nan")]
+    estimator = several(random_state=5).fit(X, y)
+    assert estimator.classes_.tolist() == ["low", "mid", "top"]
+    model, bins = of_library(X, y, Nominal(("low", "mid", "top")))
     score = estimator.decision_function(X)
     assert score.shape == (50, 3)
     np.testing.assert_array_equal(score, dpbt.decision_function(model, bins))
-    np.testing.assert_array_equal(estimator.predict(X), dpbt.predict(model, bins))
+    predicted = estimator.predict(X)
+    assert predicted.tolist() == estimator.classes_[dpbt.predict(model, bins)].tolist()
     share = estimator.predict_proba(X)
     np.testing.assert_array_equal(share, np.asarray(dpbt.predict_proba(model, bins), float))
     np.testing.assert_allclose(share.sum(axis=1), 1, rtol=1e-6)
-    assert estimator.score(X, y) > 0.5
-    assert estimator.classes_.tolist() == [0, 1, 2]
+    assert estimator.score(X[3:], y[3:].astype(str)) > 0.5
     assert estimator.explain() == dpbt.explain(model, DOMAIN)
-    assert "  2: nn " in estimator.explain()
+    assert "  top: nn " in estimator.explain()
     assert str(estimator.ledger_) == str(dpbt.ledger(model))
     assert estimator.statement_ == dpbt.statement(model)
+    estimator.save(tmp_path / "saved")
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    assert dpbt.load(tmp_path / "saved").predict(columns).tolist() == predicted.tolist()
 
 
-def test_words_of_classes_are_sorted_and_a_label_beyond_them_is_absent(rows):
-    X, y, _ = rows
-    words = np.array(["top", "low", "mid"], object)[y]
-    words[:3] = ["none of them", None, float("nan")]
-    estimator = several(classes=("top", "mid", "low")).fit(X, words)
-    assert estimator.classes_.tolist() == ["low", "mid", "top"]
-    assert estimator.score(X[3:], words[3:]) > 0.5
-
-
-def test_numbers_are_learned_as_the_library_learns_them(rows):
+def test_numbers_are_learned_as_the_library_learns_them(rows, tmp_path):
     X, _, y = rows
     estimator = number(random_state=5).fit(X, y)
-    target = Numeric(0, 40)
-    columns = {"a": X[:, 0], "b": X[:, 1]}
-    table = dpbt.table(DOMAIN, columns, y, target=target, capacity=64)
-    recipe = SMALL(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
-    model = dpbt.fit(seeded(5, table)[0], table, recipe)
-    np.testing.assert_allclose(estimator.predict(X), dpbt.predict(model, table.bins[:50]))
+    model, bins = of_library(X, y, Numeric(0, 40))
+    np.testing.assert_allclose(estimator.predict(X), dpbt.predict(model, bins))
     assert estimator.score(X, y) > 0.3
     assert not hasattr(estimator, "classes_")
     assert not hasattr(estimator, "decision_function")
     assert estimator.explain() == dpbt.explain(model, DOMAIN)
-
-    # Predictions stay in the declared range, wherever the numbers are.
-    beyond = number(target_range=(12, 14)).fit(X, y).predict(X)
-    assert beyond.min() >= 12
-    assert beyond.max() <= 14
+    estimator.save(tmp_path / "saved")
+    columns = {"a": X[:, 0], "b": X[:, 1]}
+    found = dpbt.load(tmp_path / "saved").predict(columns)
+    np.testing.assert_allclose(found, estimator.predict(X))
 
 
 def test_weights_need_a_public_bound_whatever_they_are(rows):
@@ -124,13 +120,13 @@ def one_noise(monkeypatch):
 def test_what_weighs_nothing_is_absent(rows, one_noise):
     """And a weight that is no number is 0, and one above the bound is the bound."""
     X, y, _ = rows
-    absent = np.where(np.arange(50) % 3 == 0, 7, y)
+    absent = np.where(np.arange(50) % 3 == 0, "other", y)
     expected = several(random_state=1).fit(X, absent).decision_function(X)
     for nothing in (0.0, -1.0, np.nan):
-        weight = np.where(absent == 7, nothing, 1.0)
+        weight = np.where(absent == "other", nothing, 1.0)
         found = several(random_state=1, max_weight=1).fit(X, y, weight).decision_function(X)
         np.testing.assert_array_equal(found, expected)
-    weight = np.where(absent == 7, 0.0, 9.0)
+    weight = np.where(absent == "other", 0.0, 9.0)
     found = several(random_state=1, max_weight=3).fit(X, y, weight).decision_function(X)
     np.testing.assert_array_equal(found, expected)
     less = several(random_state=1, max_weight=27).fit(X, y, weight).decision_function(X)
@@ -139,8 +135,10 @@ def test_what_weighs_nothing_is_absent(rows, one_noise):
 
 def test_weights_of_classes_are_those_of_their_rows(rows, one_noise):
     X, y, _ = rows
-    by_class = several(random_state=1, class_weight={0: 4, 1: 2, 2: 1}).fit(X, y)
-    by_row = several(random_state=1, max_weight=4).fit(X, y, np.array([4, 2, 1])[y])
+    weights = {"low": 4, "mid": 2, "top": 1}
+    by_class = several(random_state=1, class_weight=weights).fit(X, y)
+    own = [weights[one] for one in y]
+    by_row = several(random_state=1, max_weight=4).fit(X, y, own)
     np.testing.assert_array_equal(by_class.decision_function(X), by_row.decision_function(X))
     unlike = several(random_state=1).fit(X, y).decision_function(X)
     assert np.any(unlike != by_row.decision_function(X))
@@ -164,7 +162,6 @@ REFUSED = [
     (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
     (number(target_range=None), "target_range must be stated: the public"),
     (number(target_range=(3, 1)), "target_range must be"),
-    (several(classes=("a", "b", "c")), "classes are words and y holds numbers"),
 ]
 
 
@@ -172,14 +169,16 @@ def test_what_is_refused_in_words(rows):
     for estimator, words in REFUSED:
         with pytest.raises(ValueError, match=words):
             estimator.fit(rows[0], rows[1])
+    with pytest.raises(ValueError, match="classes are words and y holds numbers"):
+        several().fit(rows[0], np.ones(50))
 
 
 def test_recipes_that_take_no_weights_refuse_them_in_words(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match="rows have no weights of their own there"):
-        two(recipe="lazybb_rules", max_weight=1).fit(X, y > 0, np.ones(50))
+        two(recipe="lazybb_rules", max_weight=1).fit(X, np.ones(50, int), np.ones(50))
     with pytest.raises(ValueError, match="takes no weights of rows or of classes"):
-        two(recipe="tuned", max_weight=1).fit(X, y > 0, np.ones(50))
+        two(recipe="tuned", max_weight=1).fit(X, np.ones(50, int), np.ones(50))
     with pytest.raises(TypeError, match="sample_weight"):
         forest().fit(X, y, sample_weight=np.ones(50))  # type: ignore[call-arg]
     for weight in (np.ones(49), np.ones((50, 2)), 1.0):
@@ -187,23 +186,32 @@ def test_recipes_that_take_no_weights_refuse_them_in_words(rows):
             two(max_weight=1).fit(X, y, sample_weight=weight)
 
 
-def test_monotone_columns(rows):
-    """On rows that say the opposite, and with much noise."""
-    X, _, numbers = rows
-    grid = np.stack([np.linspace(0, 1, 33), np.full(33, 0.4)], axis=1)
-    rising = number(monotone={"a": 1}, epsilon=0.5)
-    assert np.all(np.diff(rising.fit(X, 40 - numbers).predict(grid)) >= -1e-5)
-    assert np.any(np.diff(rising.set_params(epsilon=50).fit(X, numbers).predict(grid)) > 0)
-    falling = two(monotone={"a": -1}, epsilon=0.5).fit(X, (numbers > 20).astype(int))
-    assert np.all(np.diff(falling.decision_function(grid)) <= 1e-6)
+@pytest.fixture
+def recipes(monkeypatch):
+    """The recipes of all fits, of which none is run."""
+    seen = []
+
+    def fit(key, table, recipe, public_key):
+        seen.append(recipe)
+        raise InterruptedError
+
+    monkeypatch.setattr("dpbt.sklearn.base.fit", fit)
+    return seen
 
 
-def test_rows_of_a_person(rows):
-    X, y, _ = rows
-    estimator = forest(max_rows_per_user=3).fit(X, y > 0)
-    assert estimator.ledger_.max_rows_per_user == 3
-    assert estimator.ledger_.epsilon == pytest.approx(40, rel=1e-3)
-    assert "up to 3" in estimator.statement_
+def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(rows, recipes):
+    X, y, numbers = rows
+    for estimator, labels in (
+        (number(monotone={"a": 1}), numbers),
+        (two(monotone={"a": -1}), y),
+        (forest(max_rows_per_user=3), y),
+    ):
+        with pytest.raises(InterruptedError):
+            estimator.fit(X, labels)
+    assert "(1, 0)" in recipes[0].learner.tag
+    assert "(-1, 0)" in recipes[1].learner.tag
+    assert [recipe.max_rows_per_user for recipe in recipes] == [1, 1, 3]
+    assert dpbt.ledger(recipes[2]).epsilon == pytest.approx(40, rel=1e-3)
 
 
 def test_labels_of_a_file(rows, tmp_path, one_noise):
@@ -216,8 +224,7 @@ def test_labels_of_a_file(rows, tmp_path, one_noise):
         return path
 
     sites = {"column": "site", "type": "nominal", "values": ["top", "low", "mid"]}
-    words = np.array(["low", "mid", "top"])[y]
-    estimator = several(domain=written(sites), classes=None).fit(X, words)
+    estimator = several(domain=written(sites), classes=None, random_state=1).fit(X, y)
     assert estimator.classes_.tolist() == ["low", "mid", "top"]
     rings = {"column": "rings", "type": "numeric", "low": 0, "high": 40}
     estimator = number(domain=written(rings), target_range=None, random_state=1).fit(X, numbers)
@@ -230,13 +237,3 @@ def test_labels_of_a_file(rows, tmp_path, one_noise):
     estimator = number(domain=weighed, target_range=None, max_weight=3)
     with pytest.raises(ValueError, match=r"weights of rows, in 'w'; give them.*=3"):
         estimator.fit(X, numbers)
-
-
-def test_a_saved_model_of_an_estimator_says_what_it_says(rows, tmp_path):
-    X, y, numbers = rows
-    columns = {"a": X[:, 0], "b": X[:, 1]}
-    classifier, regressor = several().fit(X, y), number().fit(X, numbers)
-    classifier.save(tmp_path / "c")
-    regressor.save(tmp_path / "r")
-    assert dpbt.load(tmp_path / "c").predict(columns).tolist() == classifier.predict(X).tolist()
-    np.testing.assert_allclose(dpbt.load(tmp_path / "r").predict(columns), regressor.predict(X))

@@ -38,13 +38,14 @@ from dpbt.data.splits import of_splits
 from dpbt.data.targets import Target, response_of
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
+from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
-from dpbt.training.boosting import replay, step_divergences
+from dpbt.training.boosting import compared
 from dpbt.training.checks import check_run, check_table
 from dpbt.training.fit import boost
 
-MEMORY = 512 * 2**20
-"""About how many bytes the neighbours take that are compared side by side."""
+MEMORY, LEAVES = 256 * 2**20, 64
+"""Neighbours compared side by side take about so many bytes, with trees of so many leaves."""
 
 
 class Neighbours(NamedTuple):
@@ -125,17 +126,12 @@ def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table
             f"candidates must be {bins.dtype}[C, {bins.shape[1]}] and {target.dtype}[C], "
             f"got {candidates.dtype}{candidates.shape}, {labels.shape}"
         )
-
-    def followed(rows: AnyArray, more: np.ndarray) -> Array:
-        return jnp.asarray(np.concatenate([rows, more]))
-
-    weight = table.weight
-    return table._replace(
-        bins=followed(bins, candidates),
-        target=followed(target, labels),
-        present=followed(table.present, np.zeros(count, bool)),
-        weight=None if weight is None else followed(weight, np.ones(count, np.float32)),
-    )
+    more: dict[str, np.ndarray] = {"bins": candidates, "target": labels}
+    more["present"] = np.zeros(count, bool)
+    if table.weight is not None:
+        more["weight"] = np.ones(count, np.float32)
+    rows = {name: jnp.asarray(np.concatenate([getattr(table, name), more[name]])) for name in more}
+    return table._replace(**rows)
 
 
 def whole_domain(
@@ -238,9 +234,7 @@ def audit(
     """
     recorded = _recorded(key, near.table, recipe, transcripts, near.present)
     claims = _claims(recipe) if steps else {}
-    size = _batch_size(near, recipe)
-    found = _compared(recorded, near.table, near.table, near.present, recipe, claims, size)
-    loss, ratios = _numbers(found)
+    loss, ratios = _losses(recorded, near.table, near.table, near.present, recipe, claims)
 
     # The largest loss, and what it is made of.
     book = ledger(recipe)
@@ -277,15 +271,12 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     for each in (table, other):
         check_run(each, recipe)
     table, other = jax.tree.map(jnp.asarray, (table, other))
-    if table.bins.shape != other.bins.shape:
-        raise ValueError("the tables must have one shape")
     ours, theirs = table.splits, other.splits
     alike = ours is theirs if ours is None or theirs is None else same_splits(ours, theirs)
-    if not alike:
-        raise ValueError("the tables must have the same splits")
+    if table.bins.shape != other.bins.shape or not alike:
+        raise ValueError("the tables must have one shape and the same splits")
     recorded = _recorded(key, table, recipe, transcripts, [other.present])
-    found = _compared(recorded, table, other, other.present[None], recipe, {}, 1)
-    loss, _ = _numbers(found)
+    loss, _ = _losses(recorded, table, other, other.present[None], recipe, {})
     return float(np.abs(sum(loss.values())).max())
 
 
@@ -319,16 +310,35 @@ def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     return jax.lax.map(record, keys)
 
 
-def _batch_size(near: Neighbours, recipe: Recipe) -> int:
-    """How many neighbours are compared side by side, so that they fit the memory."""
-    rows, features = near.table.bins.shape
-    splits = near.table.splits
-    splits = features if splits is None else len(splits.feature)
-    key = jax.random.key(0)
-    hypotheses = jax.eval_shape(boost, key, near.table, recipe, key)[1]
-    leaves = max(array.shape[-1] for array in hypotheses)  # of a tree; coefficients of a halfspace
-    batches = -(-len(near.present) * 4 * leaves * (2 * rows + 6 * splits) // MEMORY)
-    return -(-len(near.present) // batches)
+def _losses(
+    transcripts: Transcript,
+    table: Table,
+    other: Table,
+    masks: AnyArray,
+    recipe: Recipe,
+    claims: dict[str, np.float32],
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Each transcript on a table, and on another with B masks.
+
+    Args:
+        transcripts: R of them.
+        table: N rows.
+        other: N rows.
+        masks: bool[B, N]: which rows of the other table are present.
+        recipe: one setting.
+        claims: of the steps whose worst case is found, by site.
+
+    Returns:
+        Site -> f32[R, B]: log p(transcript | table) - log p(transcript | other). And by site the
+        largest ratio of a step's loss to its claim.
+
+    Raises:
+        ValueError: if there is a NaN.
+    """
+    splits = 0 if table.splits is None else len(table.splits.feature)
+    together = MEMORY // (4 * LEAVES * (2 * sum(table.bins.shape) + 6 * splits))
+    size = max(1, min(together, len(masks)))
+    return _numbers(_compared(transcripts, table, other, masks, recipe, claims, size))
 
 
 @functools.partial(jax.jit, static_argnames="size")
@@ -341,33 +351,16 @@ def _compared(
     claims: dict[str, np.float32],
     size: int,
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Each transcript on a table, and on another with B masks.
+    """What `_losses` says, with `size` masks side by side."""
 
-    Args:
-        transcripts: R of them.
-        table: N rows.
-        other: N rows.
-        masks: bool[B, N]: which rows of the other table are present.
-        recipe: one setting.
-        claims: of the steps whose worst case is found, by site.
-        size: how many masks are compared side by side.
-
-    Returns:
-        Site -> f32[R, B]: log p(transcript | table) - log p(transcript | other). And by site the
-        largest ratio of a step's loss to its claim.
-    """
+    def against(mask: Array, transcript: Transcript) -> tuple:
+        neighbour = other._replace(present=mask)
+        found = compared(transcript, table, neighbour, recipe)
+        losses = {site: jnp.sum(loss) for site, (loss, _) in found.items()}
+        return losses, _ratios(found, recipe, claims)
 
     def compare(transcript: Transcript) -> tuple:
-        here = replay(transcript, table, recipe).log_prob
-
-        def against(mask: Array) -> tuple:
-            neighbour = other._replace(present=mask)
-            there = replay(transcript, neighbour, recipe).log_prob
-            losses = {site: jnp.sum(here[site] - there[site]) for site in here}
-            return losses, _ratios(transcript, table, neighbour, recipe, claims)
-
-        losses, ratios = jax.lax.map(against, masks, batch_size=size)
-        return losses, jax.tree.map(jnp.max, ratios)
+        return jax.lax.map(lambda mask: against(mask, transcript), masks, batch_size=size)
 
     losses, ratios = jax.lax.map(compare, transcripts)
     return losses, jax.tree.map(jnp.max, ratios)
@@ -391,25 +384,18 @@ def _claims(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[str, np.
 
 
 def _ratios(
-    transcript: Transcript,
-    table: Table,
-    neighbour: Table,
-    recipe: Recipe,
-    claims: dict[str, np.float32],
+    found: dict[str, tuple[Array, StepLoss]], recipe: Recipe, claims: dict[str, np.float32]
 ) -> dict[str, Array]:
     """Site -> f32[], the largest ratio over rounds of a step's loss to its claim.
 
     It is 0 where public randomness claims nothing and costs nothing.
     """
-    if not claims:
-        return {}
-    steps, pure = step_divergences(transcript, table, neighbour, recipe), recipe.delta == 0
 
-    def ratio(site: str) -> Array:
-        cost = jnp.where(pure, steps[site].pure, jnp.sqrt(steps[site].rho))
-        return jnp.max(jnp.where(cost == 0, 0.0, cost / claims[site]))
+    def ratio(step: StepLoss, claim: Any) -> Array:
+        cost = jnp.where(recipe.delta == 0, step.pure, jnp.sqrt(step.rho))
+        return jnp.max(jnp.where(cost == 0, 0.0, cost / claim))
 
-    return {site: ratio(site) for site in claims}
+    return {site: ratio(found[site][1], claim) for site, claim in claims.items()}
 
 
 def _numbers(found: Any) -> Any:
@@ -521,8 +507,8 @@ def _worst_steps(
 
         def against(flip: Array) -> Array:
             neighbour = table._replace(present=present ^ flip)
-            found = _ratios(release, table, neighbour, recipe, claims)
-            return jnp.max(jnp.stack(list(found.values())))
+            found = compared(release, table, neighbour, recipe)
+            return jnp.max(jnp.stack(list(_ratios(found, recipe, claims).values())))
 
         return jnp.max(jax.vmap(against)(flips))
 

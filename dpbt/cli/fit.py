@@ -12,7 +12,7 @@ import functools
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.cli import inputs
@@ -159,35 +159,32 @@ def _learned(
     from dpbt import tuning
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy import keys
-    from dpbt.training import checks, fit
+    from dpbt.training import fit
 
-    recipe, more = recipes[0], {}
     if kept is not None and options.seed is None:
         key, public_key = kept.own_keys()
     else:
         key, public_key = keys.noise_and_public(options.seed)
+    rows, more = [table], {}
     if isinstance(table, BlockTable):
-        rows: Any = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
+        rows = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
         more = {"memory": (options.memory_mb or 4096) * 2**20, "checkpoint": kept}
         more["progress"] = _progress
-    else:
-        rows = [table]
-        with of_input():
-            checks.check_run(table, recipe)
-            checks.check(key, table, recipe, public_key)
-
-    def pay(run: str | None) -> None:
-        if budget is not None:
-            with of_input():
-                budget.paying(recipe, key)(run)
-
     noise = keys.noise_key(key, rows)
-    with working("learning; this compiles first"):
+
+    with working("learning; this compiles first"), contextlib.ExitStack() as refused:
+        refused.enter_context(of_input())
         if len(recipes) > 1:
             warnings.simplefilter("ignore", keys.ResearchKeyWarning)  # it is said below
             model = tuning.tune(noise, table, recipes, tuning.selection(), public_key).model
         else:
-            model = fit.learn(noise, table, recipe, public_key, pay=pay, **more)
+
+            def pay(run: str | None) -> None:
+                if budget is not None:
+                    budget.paying(recipes[0], key)(run)
+                refused.pop_all()  # what can be refused has been, and any other error is a bug
+
+            model = fit.learn(noise, table, recipes[0], public_key, pay=pay, **more)
         jax.block_until_ready(model)
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"

@@ -1,10 +1,11 @@
-"""Commands that show what a saved model says: its words, and its privacy statement."""
+"""Commands that show what a saved model says: its words, its privacy statement, a picture."""
 
 import argparse
 
 import dpbt
 from dpbt.cli import inputs
-from dpbt.cli.shared import of_input, whole
+from dpbt.cli.shared import add_out, free, of_input, whole
+from dpbt.common.storage import write_whole
 
 
 class Explain:
@@ -53,3 +54,36 @@ class Statement:
             print(dpbt.statement(model, max_rows_per_user=options.max_rows_per_user))
         if options.ledger:
             print(f"\n{model.kept.ledger}")
+
+
+class Plot:
+    """Draw how much a saved model depends on each column, or with --shape on the bins of one.
+
+    A picture follows from what was released and what is public, so it costs no privacy. It needs
+    the extra `figures`.
+    """
+
+    @staticmethod
+    def arguments(parser: argparse.ArgumentParser) -> None:
+        """Declare the options."""
+        parser.add_argument("model", metavar="MODEL", help="a file that `fit` wrote")
+        parser.add_argument("--shape", metavar="NAME", help="draw the mean score by this column")
+        words = "with --shape: the class that is drawn, for a model of several"
+        parser.add_argument("--class", dest="class_", metavar="NAME", help=words)
+        add_out(parser, "the picture, such as age.png", required=True)
+
+    @staticmethod
+    def run(options: argparse.Namespace) -> None:
+        """Write the picture, whole or not at all.
+
+        Raises:
+            InputError: for a file that is no saved model, and for a picture that it cannot give.
+        """
+        path, model, name = free(options), inputs.saved(options.model), options.shape
+        with of_input():
+            if name is None:
+                ax = dpbt.plot.attributes(model)
+            else:
+                ax = dpbt.plot.shape(model, attribute=name, class_=options.class_)
+            write_whole(path, lambda part: ax.get_figure().savefig(part, dpi=150))
+        print(f"wrote {path}")

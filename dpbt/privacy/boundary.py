@@ -357,14 +357,21 @@ def log_prob(program: Program, release: Release, view: View) -> dict[str, Array]
     }
 
 
-def divergence(program: Program, release: Release, view: View, other: View) -> dict[str, StepLoss]:
-    """The cost of each site between two views, in the worst case, given the earlier outputs."""
-    neighbours = replayed(program, release, other)
-    losses: dict[str, StepLoss] = {}
+def compared(
+    program: Program, release: Release, view: View, other: View
+) -> dict[str, tuple[Array, StepLoss]]:
+    """What each site tells of two views, given the earlier outputs.
+
+    It is the exact log ratio f32[] of the densities of the recorded output, and the cost in the
+    worst case over all outputs.
+    """
+    there = replayed(program, release, other)
+    found = {}
     for name, site in replayed(program, release, view).items():
-        pair = (site.value, site.scale, neighbours[name].value, neighbours[name].scale)
-        losses[name] = site.mechanism.divergence(*pair)
-    return losses
+        pairs = (site.value, site.scale), (there[name].value, there[name].scale)
+        ours, theirs = (site.mechanism.log_prob(release[name], *pair) for pair in pairs)
+        found[name] = jnp.sum(ours - theirs), site.mechanism.divergence(*pairs[0], *pairs[1])
+    return found
 
 
 def describe(

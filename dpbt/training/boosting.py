@@ -371,14 +371,15 @@ def _by_site(kept: Parts) -> dict[str, Any]:
     return {site: each for part in kept for site, each in part.items()}
 
 
-def step_divergences(
+def compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, StepLoss]:
-    """Site -> StepLoss of f32[T]: the worst case of each draw over all its outputs, between tables.
+) -> dict[str, tuple[Array, StepLoss]]:
+    """Site -> (f32[T] log density on the table less that on the neighbour, StepLoss of f32[T]).
 
-    Everything released before the draw is as recorded. The draw itself takes the output that tells
-    the two tables apart best. By adaptive composition the sum over sites and rounds bounds any
-    transcript's loss. A site of the prologue or of the epilogue has a StepLoss of f32[].
+    A `StepLoss` is the worst case of a draw over all its outputs: everything released before it is
+    as recorded, and the draw itself takes the output that tells the two tables apart best. By
+    adaptive composition the sum over sites and rounds bounds any transcript's loss. A site of the
+    prologue or of the epilogue has f32[] in place of f32[T].
 
     Args:
         transcript: as `boost` returns it.
@@ -389,4 +390,12 @@ def step_divergences(
     Raises:
         ValueError: as `replay`.
     """
-    return _by_site(_judged(transcript, [table, neighbour], recipe, boundary.divergence).kept)
+    return _by_site(_judged(transcript, [table, neighbour], recipe, boundary.compared).kept)
+
+
+def step_divergences(
+    transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
+) -> dict[str, StepLoss]:
+    """Site -> the worst case of each draw between two tables, as `compared` has it."""
+    found = compared(transcript, table, neighbour, recipe)
+    return {site: step for site, (_, step) in found.items()}

@@ -29,9 +29,8 @@ from dpbt.privacy import accounting, boundary, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line, RunCount
 from dpbt.privacy.mechanism import Allowance
 from dpbt.privacy.pricing import ledger
-from dpbt.recipes import oblivious_boost, setting
-from dpbt.recipes.building import deltas, epsilons, for_people
-from dpbt.recipes.oblivious import rule
+from dpbt.recipes.building import deltas, epsilons, for_people, setting
+from dpbt.recipes.oblivious import oblivious_boost, rule
 from dpbt.release.model import Model
 from dpbt.training import boosting, checks, step
 from dpbt.training.boosting import Learned

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.cli import inputs
-from dpbt.cli.inputs import TUNED
-from dpbt.cli.rows import add_yes, ask
+from dpbt.cli.inputs import TUNED, add_yes, ask
 from dpbt.cli.shared import (
     LARGEST_SEED,
     InputError,

@@ -2,14 +2,17 @@
 
 import argparse
 import functools
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dpbt
-from dpbt.cli.shared import InputError, direction, finite, of_input, share, whole
+from dpbt.cli.shared import InputError, direction, finite, is_terminal, of_input, share, whole
 from dpbt.common.public import BOOSTED, FORESTS
-from dpbt.data import domains
+from dpbt.data import domains, files, owner
 from dpbt.data.domains import Domain, Label
 from dpbt.release.model import Model
+from dpbt.release.scoring import BLOCK_ROWS
 
 if TYPE_CHECKING:
     from dpbt.common.types import Recipe
@@ -147,3 +150,52 @@ def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> 
     with of_input():
         made = recipes.build(options.recipe, given, {**recipes.named(), TUNED: around})
     return made if isinstance(made, list) else [made]
+
+
+def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:
+    """The report of the owner on a file of rows.
+
+    Raises:
+        InputError: for what is none.
+        OSError: if it cannot be read.
+    """
+    if Path(file).is_dir():
+        raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
+    with of_input(file):
+        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS)
+        return owner.report(domain, label, blocks)
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """Add --yes."""
+    words = "do not ask; on a terminal the owner of rows that the domain may not fit is shown how "
+    words += "it reads them, and asked whether to go on"
+    parser.add_argument("--yes", action="store_true", help=words)
+
+
+def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:
+    """On a terminal, show the owner what is doubtful in the rows, and ask whether to go on.
+
+    With `yes`, without a terminal, or from a pipe no row is read, and nothing depends on any. A
+    folder of blocks was checked before it was converted.
+
+    Args:
+        file: of the rows, or a folder of blocks.
+        domain: the public domain.
+        label: of the rows.
+        yes: go on without a question.
+        what: would be done.
+
+    Raises:
+        InputError: if the owner stops, and as `report`.
+        OSError: as `report`.
+    """
+    asked = is_terminal(sys.stdin, sys.stderr) and not yes
+    if not asked or not Path(file).is_file():  # a pipe is read once
+        return
+    found = report(file, domain, label)
+    if not found.doubtful:
+        return
+    print(f"{found}\n{what} all the same? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InputError("stopped; nothing was written, and nothing was paid")

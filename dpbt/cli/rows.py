@@ -2,15 +2,12 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import ClassVar
 
 from dpbt.cli import inputs
 from dpbt.cli.shared import InputError, add_out, free, is_terminal, of_input, whole, working
 from dpbt.common.storage import write_whole
-from dpbt.data import domains, files, owner
-from dpbt.data.domains import Domain, Label
-from dpbt.release.scoring import BLOCK_ROWS
+from dpbt.data import domains, files
 
 
 class Template:
@@ -92,56 +89,7 @@ class Check:
                 "check prints exact counts of private rows, so it does so on a terminal alone"
             )
         domain, label = inputs.declared(options.domain)
-        print(report(options.file, domain, label))
-
-
-def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:
-    """The report of the owner on a file of rows.
-
-    Raises:
-        InputError: for what is none.
-        OSError: if it cannot be read.
-    """
-    if Path(file).is_dir():
-        raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
-    with of_input(file):
-        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS)
-        return owner.report(domain, label, blocks)
-
-
-def add_yes(parser: argparse.ArgumentParser) -> None:
-    """Add --yes."""
-    words = "do not ask; on a terminal the owner of rows that the domain may not fit is shown how "
-    words += "it reads them, and asked whether to go on"
-    parser.add_argument("--yes", action="store_true", help=words)
-
-
-def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:
-    """On a terminal, show the owner what is doubtful in the rows, and ask whether to go on.
-
-    With `yes`, without a terminal, or from a pipe no row is read, and nothing depends on any. A
-    folder of blocks was checked before it was converted.
-
-    Args:
-        file: of the rows, or a folder of blocks.
-        domain: the public domain.
-        label: of the rows.
-        yes: go on without a split.
-        what: would be done.
-
-    Raises:
-        InputError: if the owner stops, and as `report`.
-        OSError: as `report`.
-    """
-    asked = is_terminal(sys.stdin, sys.stderr) and not yes
-    if not asked or not Path(file).is_file():  # a pipe is read once
-        return
-    found = report(file, domain, label)
-    if not found.doubtful:
-        return
-    print(f"{found}\n{what} all the same? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise InputError("stopped; nothing was written, and nothing was paid")
+        print(inputs.report(options.file, domain, label))
 
 
 class Convert:
@@ -166,7 +114,7 @@ class Convert:
         words = "how many rows a block has (%(default)s)"
         options = {"type": whole(1), "default": 2**20, "metavar": "K", "help": words}
         parser.add_argument("--rows-per-block", **options)
-        add_yes(parser)
+        inputs.add_yes(parser)
 
     @staticmethod
     def run(options: argparse.Namespace) -> None:
@@ -177,7 +125,7 @@ class Convert:
                 and no number of rows where a capacity hides it.
         """
         domain, label = inputs.declared(options.domain)
-        ask(options.file, domain, label, options.yes, "Convert")
+        inputs.ask(options.file, domain, label, options.yes, "Convert")
         from dpbt.data import convert
 
         with of_input(), working(f"reading {options.file}"):

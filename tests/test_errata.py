@@ -228,15 +228,12 @@ def test_the_four_and_a_half_of_theorem_5_7_does_not_follow():
 
 
 def test_theorem_5_6_prints_a_larger_probability_than_it_proves():
-    at = {"height": 1, "big_k": 40.0}
-    rows, trees, eta, delta = 1e10, 10_000, 1.0, 0.1
-    printed, proved = (
-        float(
-            forest_bounds.private_by_points(
-                "threshold", 0.9, rows, trees, eta, delta, proved=each, **at
-            ).probability
-        )
-        for each in (False, True)
+    rows, trees, eta, delta, height, big_k = 1e10, 1e4, 1.0, 0.1, 1, 40.0
+    each = delta / (24 * big_k * 2**height) * eta / trees
+    by_votes = math.exp(-trees * delta**2 / 2)
+    printed = 1 - rows * (by_votes + math.exp(-trees / 2) + trees * math.exp(-rows * each))
+    proved = 1 - rows * (
+        by_votes + math.exp(-rows / 2) + 2 * trees * math.exp(-math.sqrt(rows) * each)
     )
     assert printed == pytest.approx(1, abs=1e-3)
     assert proved < -1

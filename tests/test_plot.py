@@ -142,7 +142,7 @@ def test_drawing_without_matplotlib_names_the_extra(monkeypatch):
 
 def test_the_command_draws_the_attributes_or_a_shape(tmp_path, capsys):
     saved, picture = tmp_path / "model.json", tmp_path / "age.png"
-    MODELS["bdpe"].save(saved, domain=DOMAIN)
+    dpbt.save(MODELS["bdpe"], saved, domain=DOMAIN)
     for words in (["--shape", "age"], ["--force"]):
         assert main(["plot", str(saved), "--out", str(picture), *words]) == 0
         assert picture.read_bytes().startswith(b"\x89PNG")

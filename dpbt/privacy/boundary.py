@@ -559,6 +559,8 @@ def _content(value: object) -> object:
         by_name = tuple(sorted((value.__kwdefaults__ or {}).items()))
         read = value.__module__, value.__qualname__, value.__code__, value.__defaults__
         return {name: _content((*read, closed, by_name))}
+    if isinstance(value, functools.partial):
+        return {name: _content((value.func, value.args, tuple(sorted(value.keywords.items()))))}
     if isinstance(value, types.CodeType):
         return {name: [value.co_code, value.co_names, _content(value.co_consts)]}
     if isinstance(value, tuple | frozenset):

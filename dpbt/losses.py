@@ -187,8 +187,9 @@ def check_criterion(family: LossFamily) -> None:
 
     Sensitivities of splits assume that a perspective f is 0 where one class has no weight,
     symmetric, homogeneous of degree one, non-decreasing in each weight and concave
-    (`sensitivity.perspective_bound`). Splits are scored in float64, where this must hold up to
-    2^-42 of the weight. A grid cannot prove these properties; the author of a loss must.
+    (`sensitivity.perspective_bound`), and that it is the one of the Bayes risk L, with L(1/2) = 1.
+    Splits are scored in float64, where this must hold up to 2^-42 of the weight. A grid cannot
+    prove these properties; the author of a loss must.
 
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
@@ -247,7 +248,8 @@ def _of_perspective(loss: ProperLoss) -> Properties:
     # The perspective on the grid, and the error that float64 may make there.
     w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
     values, slack = perspective(w1, w0), _EXACT * (w1 + w0)
-    pure = (w1 == 0) | (w0 == 0)
+    pure, total = (w1 == 0) | (w0 == 0), np.maximum(w1 + w0, 1e-30)
+    risk = _on_grid(loss, "bayes_risk", np.minimum(w1, w0) / total)
 
     # Concavity is seen at the middle of every pair of points.
     first, second = np.triu_indices(len(w1), 1)
@@ -263,6 +265,8 @@ def _of_perspective(loss: ProperLoss) -> Properties:
             "homogeneous of degree one": np.abs(perspective(3 * w1, 3 * w0) / 3 - values) <= slack,
             "non-decreasing in each weight": perspective(w1 + 1, w0) >= values - slack - _EXACT,
             "concave": middle >= chord,
+            "that of bayes_risk, (w1 + w0) L(w1 / (w1 + w0))": _near(values / total, risk, risk),
+            "1 where both classes weigh 1/2": _near(values[(w1 == 0.5) & (w0 == 0.5)], 1, 1),
         }
     return {f"the perspective is not {words}": holds for words, holds in properties.items()}
 

@@ -2,7 +2,7 @@
 
 Every neighbour is a mask over one extended table: the table's rows, then candidate rows that are
 absent. So all neighbours share their splits and are one vmapped program. The audit evaluates
-`log_prob` and `divergence` of the same program that made the release. They are exact formulas in
+`boundary.compared` on the same program that made the release. They are exact formulas in
 float32, so a loss is exact up to about 1e-4.
 """
 

@@ -100,7 +100,7 @@ def attributes(domain: Domain) -> list[Attribute]:
 
 
 Columns = Mapping[str, RawColumn]
-"""Raw columns by name, of N cells each, as `columns.cells_of` takes them."""
+"""Raw columns by name, of N cells each, as `cells.cells_of` takes them."""
 
 
 def encode(domain: Domain, columns: Columns) -> np.ndarray:
@@ -188,7 +188,7 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
 
 
 def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
-    """The cells of the domain's columns, N each, as `columns.cells_of` gives them.
+    """The cells of the domain's columns, N each, as `cells.cells_of` gives them.
 
     Raises:
         ValueError: as `encode`. The number of rows is in no message.

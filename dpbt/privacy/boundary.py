@@ -11,7 +11,7 @@ program reads is a `View`. `run` runs it, and each function here is an answer to
 
 - `sample` draws every output.
 - `log_prob` looks the outputs up in a recorded release, and gives their exact log densities.
-- `divergence` does so on two views, and gives the worst case over outputs.
+- `compared` does so on two views, and gives the log ratio and the worst case over outputs.
 - `describe` notes what every draw asks for, without its private value. The ledger is made of these
   alone, so that every line prices the draw that runs. It follows from no row.
 - `public_draws` samples public randomness alone, which follows from no row either.

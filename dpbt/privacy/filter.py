@@ -14,8 +14,7 @@ from all that was released. Three measures have filters with the same sums as fi
 - `"mu"` of Gaussian differential privacy, whose squares add up (Smith & Thakurta, 2022; Koskela,
   Tobaben & Honkela, 2023).
 
-docs/composition.md proves all three, with what the finite bits of samplers cost. An epsilon at a
-delta has no such sum.
+docs/composition.md proves all three, with what the finite bits of samplers cost.
 
 The file of a filter is a database of SQLite, with its terms and what it paid for. Only its owner
 can read it, and each payment is on the disk before it counts. Its *seal* is the SHA-256 of all of
@@ -238,6 +237,12 @@ def _damaged(path: Path, error: Exception) -> ValueError:
     )
 
 
+def _removed(folder: str, process: int) -> None:
+    """Remove the folder of a filter without a path, in the process that made it alone."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class Filter:
     """A budget of privacy for many fits on the same rows: a privacy filter.
 
@@ -311,7 +316,7 @@ class Filter:
         warn_of_delta(delta, bound)
         if path is None:
             folder = tempfile.mkdtemp(prefix="dpbt-filter-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            weakref.finalize(self, _removed, folder, os.getpid())
             path = Path(folder) / "filter.db"
         self._keep(path, terms)
 

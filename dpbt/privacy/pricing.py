@@ -224,7 +224,7 @@ def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
                 f"the draw {old.site!r} is by a mechanism of its author's own, {old.mechanism!r}, "
                 "whose price no ledger keeps; make the recipe for max_rows_per_user"
             )
-        words = old.releases, old.sensitivity * (people / now), old.scale, old.theorem
+        words = old.releases, old.sensitivity * people / now, old.scale, old.theorem
         moved = None if old.moved is None else old.moved // now * people
         counts = {"pays": old.pays, "times": old.times, "moved": moved, "unit": old.unit}
         return line_of(old.site, own, *words, **counts)

@@ -241,7 +241,7 @@ def probability_of(about: Any, scores: Array) -> Array:
     """f32[...]: the probability of the positive class that scores give; f32[N, K] of several.
 
     Args:
-        about: the `About` of a model whose hypotheses state scores, as `about.about(recipe)`.
+        about: the `About` of a model whose hypotheses state scores, as `about(recipe)`.
         scores: as `decision_function` gives them, or `dpbt.boost` of two classes.
 
     Raises:

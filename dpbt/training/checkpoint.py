@@ -100,6 +100,8 @@ class Checkpoint:
         self._own: tuple[Array, Array] | None = None
         if not path.exists():
             _make(path)
+        if not path.exists() and not path.is_symlink():
+            raise in_use(path)
         found = path.lstat()
         if path.is_symlink() or not path.is_file():
             raise ValueError(f"{path}: a link or a folder, where a checkpoint is a file")
@@ -296,6 +298,7 @@ def _make(path: Path) -> None:
         for table in TABLES:
             database.execute(table)
         content = database.serialize()
-    with contextlib.suppress(FileExistsError):  # another run made it meanwhile
+    # Another run made the file meanwhile, or removed what was being written of it.
+    with contextlib.suppress(FileExistsError, FileNotFoundError):
         private: dict[str, Any] = {"mode": 0o600, "durable": True, "replace": False}
         write_whole(path, lambda name: name.write_bytes(content), **private)

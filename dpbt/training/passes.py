@@ -53,7 +53,7 @@ More of them took 1.4 to 1.6 times as long for a row.
 AHEAD = 3
 """For each thread, the most slices whose sums wait to be added up."""
 
-_SUM_BYTES, _TOTAL_BYTES = 4, 56
+_SUM_BYTES, _TOTAL_BYTES = 4, 128
 """Of a number that is summed in a slice; and of its total, the new one and the words of a draw."""
 
 _OUTPUT_BYTES = 36

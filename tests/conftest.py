@@ -85,33 +85,7 @@ def idle(monkeypatch):
     monkeypatch.setattr(runner, "lane_bytes", lambda table, recipe: 2500)
 
 
-SLOW = {
-    "test_boosting.py::test_rounds_are_traced_and_capacity_changes_nothing",
-    "test_boosting.py::test_same_splits_as_a_plain_loop_under_the_same_noise[tight-objective]",
-    "test_boosting.py::test_splits_that_are_not_allowed_are_never_chosen",
-    "test_boosting.py::test_weights_and_leverage_are_algorithm_1",
-    "test_contract.py::test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected[lazybb-rule]",
-    "test_forests.py::test_leaves_are_those_of_a_loop_under_the_same_noise[disjoint-inf]",
-    "test_forests.py::test_same_trees_as_boosting_under_the_same_key_whatever_the_batch[disjoint]",
-    "test_forests.py::test_same_trees_as_boosting_under_the_same_key_whatever_the_batch[rf_e]",
-    "test_leaving.py::test_no_array_of_a_model_is_as_long_as_the_table[disjoint]",
-    "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity[noise0-REPLACE_ONE]",
-    "test_oblivious.py::test_no_neighbour_moves_a_draw_beyond_its_sensitivity[noise1-ADD_OR_REMOVE_ONE]",
-    "test_odd.py::test_estimators_read_odd_cells_as_missing[PrivateBoostingRegressor-frame]",
-    "test_odd.py::test_estimators_read_odd_cells_as_missing[PrivateForestClassifier-frame]",
-    "test_once.py::test_a_site_of_the_prologue_may_be_withheld",
-    "test_once.py::test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row",
-    "test_precision.py::test_public_things_are_the_same_under_the_flag[auto]",
-    "test_refusals.py::test_rows_to_predict_are_not_shown_either",
-    "test_responses.py::test_a_table_of_another_declared_target_is_refused_before_a_fit",
-    "test_responses.py::test_exact_losses_are_within_the_ledger[number-add_remove-drawn1]",
-    "test_responses.py::test_without_noise_the_sums_are_those_of_plain_loops[classes]",
-    "test_sklearn_targets.py::test_numbers_are_learned_as_the_library_learns_them",
-    "test_sweeps.py::test_programs_are_traced_once_and_given_back",
-    "test_trees.py::test_rows_by_bins_go_where_their_splits_say[6]",
-    "test_trees.py::test_sums_by_bin_are_the_products[1]",
-    "redteam/test_reachability.py::test_sixty_fits_name_no_neighbour[bdpe, delta]",
-}
+SLOW = set(Path(__file__).with_name("slow.txt").read_text().splitlines())
 """Slow tests of which a like one, of another relation, noise or learner, is in the fast suite."""
 
 

@@ -69,6 +69,12 @@ def test_every_public_name_is_there():
     assert all(hasattr(dpbt, name) for name in dpbt.__all__)
 
 
+def test_slow_tests_exist():
+    for name in (ROOT / "tests" / "slow.txt").read_text().splitlines():
+        path, test = name.split("::")
+        assert f"def {test.split('[')[0]}(" in (ROOT / "tests" / path).read_text(), name
+
+
 def test_files_stay_short():
     """With room for blank lines and comments; a longer file has more than one subject."""
     long = {str(path): len(path.read_text().splitlines()) for path in FILES}

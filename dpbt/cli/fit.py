@@ -12,7 +12,7 @@ import functools
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dpbt
 from dpbt.cli import inputs
@@ -175,7 +175,8 @@ def _learned(
         refused.enter_context(of_input())
         if len(recipes) > 1:
             warnings.simplefilter("ignore", keys.ResearchKeyWarning)  # it is said below
-            model = tuning.tune(noise, table, recipes, tuning.selection(), public_key).model
+            held: Any = table  # in memory, as `run` says
+            model = tuning.tune(noise, held, recipes, tuning.selection(), public_key).model
         else:
 
             def pay(run: str | None) -> None:

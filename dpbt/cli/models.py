@@ -1,6 +1,7 @@
 """Commands that show what a saved model says: its words, its privacy statement, a picture."""
 
 import argparse
+from typing import Any
 
 import dpbt
 from dpbt.cli import inputs
@@ -85,5 +86,6 @@ class Plot:
                 ax = dpbt.plot.attributes(model)
             else:
                 ax = dpbt.plot.shape(model, attribute=name, class_=options.class_)
-            write_whole(path, lambda part: ax.get_figure().savefig(part, dpi=150))
+            figure: Any = ax.get_figure()
+            write_whole(path, lambda part: figure.savefig(part, dpi=150))
         print(f"wrote {path}")

@@ -195,8 +195,9 @@ def convert(
             domain={str(name): column for name, column in domain.items()},
             label=label,
             weighted=weighted,
-            class_weight=class_weight
-            and [(str(word), float(weight)) for word, weight in class_weight.items()],
+            class_weight=None
+            if class_weight is None
+            else [(str(word), float(weight)) for word, weight in class_weight.items()],
             capacity=sum(file.rows for file in files),
             rows_per_block=each,
             blocks=files,

@@ -101,7 +101,8 @@ def table(
         raise ValueError(f"there are more rows than the capacity of {capacity}")
     asked = None if exact else jax.tree.map(jax.device_put, splits(domain, codes=codes))
     told = None if target is None else jax.device_put(fingerprint(target))
-    return _with_absent(Table(rows, label, there, asked, weight, told), size - len(rows))
+    read: Any = rows, label, there, asked, weight, told
+    return _with_absent(Table(*read), size - len(rows))
 
 
 def _with_absent(table: Table, count: int) -> Table:
@@ -112,7 +113,8 @@ def _with_absent(table: Table, count: int) -> Table:
         return jax.device_put(np.pad(host, [(0, count)] + [(0, 0)] * (host.ndim - 1)))
 
     weight = None if table.weight is None else pad(table.weight)
-    return Table(*map(pad, table[:3]), table.splits, weight, table.declared)
+    arrays = pad(table.bins), pad(table.target), pad(table.present)
+    return Table(*arrays, table.splits, weight, table.declared)
 
 
 def take(table: Table, rows: AnyArray) -> Table:

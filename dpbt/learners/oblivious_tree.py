@@ -43,10 +43,10 @@ class Params(NamedTuple):
     """
 
     noise: Mapping[str, AnyArray]
-    step: AnyArray | tuple[AnyArray, ...] = 0.2
-    limit: AnyArray = 0.6
-    curvature: AnyArray = 0.0
-    seed: AnyArray = 0.0
+    step: types.Numbers = 0.2
+    limit: types.Numbers = 0.6
+    curvature: types.Numbers = 0.0
+    seed: types.Numbers = 0.0
 
 
 def sum_sensitivity(config: Config) -> float:

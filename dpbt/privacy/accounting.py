@@ -395,7 +395,9 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
                 return dp_event.DiscreteLaplaceDpEvent(1 / line.scale, math.ceil(line.sensitivity))
             return dp_event.ZCDpEvent(line.rho)
 
-        each = [dp_event.SelfComposedDpEvent(event(line), line.count) for line in costly]
+        each: list[DpEvent] = [
+            dp_event.SelfComposedDpEvent(event(line), line.count) for line in costly
+        ]
         return dp_event.ComposedDpEvent(each)
 
     def __add__(self, other: Ledger) -> Ledger:

@@ -138,7 +138,8 @@ def _packed(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
             values = np.packbits(values, axis=-1)
         if not np.isfinite(values).all():
             raise ValueError(f"{name} holds a number that is infinite or NaN, which no file keeps")
-        packed[name] = _Array(shape, values.ravel().tolist())
+        numbers: Any = values.ravel().tolist()
+        packed[name] = _Array(shape, numbers)
     return packed
 
 

@@ -50,7 +50,8 @@ def shape_of(table: Table) -> Shape:
     """The lengths of a table."""
     splits = table.splits
     asked = (0, 0) if splits is None else (len(splits.feature), len(splits.attribute))
-    return Shape(*table.bins.shape, *asked)
+    rows, features = table.bins.shape
+    return Shape(rows, features, *asked)
 
 
 class Task(NamedTuple):

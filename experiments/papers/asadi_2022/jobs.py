@@ -147,7 +147,7 @@ def job(
     with of_input():
         sweep = plan.Sweep(name, lazybb, tuple(blocks), repeats, seed)
     definition = {
-        "task": [options.features, folds, keys, *task.shape],
+        "task": [options.features, folds, keys, *plan.shape_of(task.table)],
         "sweep": sweep.definition(),
         "of": storage.provenance(),
     }

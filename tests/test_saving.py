@@ -231,9 +231,14 @@ def test_rows_come_in_many_containers(saved):
     found, columns = dpbt.load(saved), raw_rows(3, 40)
     expected = found.decision_function(columns)
 
-    for rows in (Frame({**columns, "unread": columns["age"]}), domains.encode(DOMAIN, columns)):
+    frame, encoded = Frame({**columns, "unread": columns["age"]}), domains.encode(DOMAIN, columns)
+    mappings = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for rows in (frame, encoded, mappings):
         np.testing.assert_array_equal(found.decision_function(rows), expected)
-    assert found.predict_proba({name: [] for name in DOMAIN}).shape == (0, 2)
+    alone = found.decision_function([mappings[0], None, {}])  # what is no mapping has no values
+    np.testing.assert_array_equal(alone, [expected[0], alone[1], alone[1]])
+    for none in ({name: [] for name in DOMAIN}, []):
+        assert found.predict_proba(none).shape == (0, 2)
     for wrong, words in [
         ({"age": [1]}, "lacks columns"),
         (np.zeros((2, 7)), "reads rows of uint8"),

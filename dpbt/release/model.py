@@ -171,8 +171,9 @@ class Model(HoldsFunctions):
         """Rows as the hypotheses read them: u8[N, F] or f32[N, F].
 
         Args:
-            rows: raw columns: a mapping of names to cells, or a data frame. They are read by the
-                domain that the model was saved with. Encoded rows stay as they are.
+            rows: raw columns: a mapping of names to cells, a data frame, or a list with a mapping
+                for each row. They are read by the domain that the model was saved with. Encoded
+                rows stay as they are.
 
         Raises:
             ValueError: for columns that the domain does not describe, and without a domain.
@@ -185,11 +186,16 @@ class Model(HoldsFunctions):
                 "the model was saved without a domain, so it reads arrays of encoded rows alone; "
                 "save it with domain=..."
             )
+        if isinstance(rows, list | tuple):
+            known = [row if isinstance(row, Mapping) else {} for row in rows]
+            there = {name: None for row in known for name in row}
+            if there or not rows:
+                rows = {name: [row.get(name) for row in known] for name in there or domain}
         names = rows if isinstance(rows, Mapping) else names_of(rows)
         if names is None:
             raise ValueError(
-                "rows must be columns by name, a data frame or an array of encoded rows, got "
-                f"{type(rows).__name__}"
+                "rows must be columns by name, a data frame, a list of mappings or an array of "
+                f"encoded rows, got {type(rows).__name__}"
             )
         columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":

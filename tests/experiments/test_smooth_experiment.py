@@ -10,7 +10,7 @@ from dpbt.data.splits import of_splits
 from experiments import __main__ as command_line
 from experiments.papers.asadi_2022 import features, jobs, sparsity
 from paper_figures import __main__ as figures
-from tests.reference_domains import library_splits
+from tests.test_domains import library_splits
 
 
 def test_intervals_are_one_hot():

@@ -186,18 +186,19 @@ class Model(HoldsFunctions):
                 "the model was saved without a domain, so it reads arrays of encoded rows alone; "
                 "save it with domain=..."
             )
+        given: Any = rows
         if isinstance(rows, list | tuple):
             known = [row if isinstance(row, Mapping) else {} for row in rows]
             there = {name: None for row in known for name in row}
             if there or not rows:
-                rows = {name: [row.get(name) for row in known] for name in there or domain}
-        names = rows if isinstance(rows, Mapping) else names_of(rows)
+                given = {name: [row.get(name) for row in known] for name in there or domain}
+        names = given if isinstance(given, Mapping) else names_of(given)
         if names is None:
             raise ValueError(
                 "rows must be columns by name, a data frame, a list of mappings or an array of "
                 f"encoded rows, got {type(rows).__name__}"
             )
-        columns = {name: rows[name] for name in domain if name in names}
+        columns = {name: given[name] for name in domain if name in names}
         if self.dtype == "uint8":
             return domains.encode(domain, columns)
         return domains.positions(domain, columns, codes=self.about.codes)

@@ -7,7 +7,6 @@ float32, so a loss is exact up to about 1e-4.
 """
 
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -44,8 +43,8 @@ from dpbt.training.boosting import compared
 from dpbt.training.checks import check_run, check_table
 from dpbt.training.fit import boost
 
-MEMORY, LEAVES = 256 * 2**20, 64
-"""Neighbours compared side by side take about so many bytes, with trees of so many leaves."""
+MEMORY = 256 * 2**20
+"""Neighbours compared side by side take about so many bytes."""
 
 
 class Neighbours(NamedTuple):
@@ -234,7 +233,8 @@ def audit(
     """
     recorded = _recorded(key, near.table, recipe, transcripts, near.present)
     claims = _claims(recipe) if steps else {}
-    loss, ratios = _losses(recorded, near.table, near.table, near.present, recipe, claims)
+    found = _compared(recorded, near.table, near.table, near.present, recipe, claims)
+    loss, ratios = _numbers(found)
 
     # The largest loss, and what it is made of.
     book = ledger(recipe)
@@ -276,7 +276,7 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     if table.bins.shape != other.bins.shape or not alike:
         raise ValueError("the tables must have one shape and the same splits")
     recorded = _recorded(key, table, recipe, transcripts, [other.present])
-    loss, _ = _losses(recorded, table, other, other.present[None], recipe, {})
+    loss, _ = _numbers(_compared(recorded, table, other, other.present[None], recipe, {}))
     return float(np.abs(sum(loss.values())).max())
 
 
@@ -310,14 +310,15 @@ def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     return jax.lax.map(record, keys)
 
 
-def _losses(
+@jax.jit
+def _compared(
     transcripts: Transcript,
     table: Table,
     other: Table,
     masks: AnyArray,
     recipe: Recipe,
     claims: dict[str, np.float32],
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+) -> tuple[dict[str, Array], dict[str, Array]]:
     """Each transcript on a table, and on another with B masks.
 
     Args:
@@ -331,27 +332,13 @@ def _losses(
     Returns:
         Site -> f32[R, B]: log p(transcript | table) - log p(transcript | other). And by site the
         largest ratio of a step's loss to its claim.
-
-    Raises:
-        ValueError: if there is a NaN.
     """
-    splits = 0 if table.splits is None else len(table.splits.feature)
-    together = MEMORY // (4 * LEAVES * (2 * sum(table.bins.shape) + 6 * splits))
-    size = max(1, min(together, len(masks)))
-    return _numbers(_compared(transcripts, table, other, masks, recipe, claims, size))
-
-
-@functools.partial(jax.jit, static_argnames="size")
-def _compared(
-    transcripts: Transcript,
-    table: Table,
-    other: Table,
-    masks: AnyArray,
-    recipe: Recipe,
-    claims: dict[str, np.float32],
-    size: int,
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """What `_losses` says, with `size` masks side by side."""
+    # Shapes say how many masks the memory holds side by side.
+    splits, withheld = table.splits, recipe.learner.traits.withheld
+    sites = transcripts.rounds.items()
+    leaves = [math.prod(drawn.shape[2:]) for site, drawn in sites if site not in withheld]
+    width = 2 * sum(table.bins.shape) + 6 * (0 if splits is None else len(splits.feature))
+    size = max(1, min(MEMORY // (4 * max([64, *leaves]) * width), len(masks)))
 
     def against(mask: Array, transcript: Transcript) -> tuple:
         neighbour = other._replace(present=mask)

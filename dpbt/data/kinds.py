@@ -64,7 +64,8 @@ class _Kind(
     def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         """(u8[N], bool[N]): the bin of each value, and whether it is missing."""
         code = self._codes(values)
-        return np.where(code < 0, self._unread, code).astype(np.uint8), code < 0
+        missing = code < 0
+        return np.where(missing, self._unread, code).astype(np.uint8), missing
 
     @property
     def _unread(self) -> int:
@@ -179,7 +180,7 @@ class Numeric(_Kind, frozen=True):
     def _codes(self, values: ColumnCells) -> np.ndarray:
         number = read_numbers(values)
         exceeded = np.searchsorted(self.thresholds, number, side="left")
-        return np.where(np.isnan(number), -1, exceeded)
+        return np.where(np.isnan(number), np.int16(-1), exceeded.astype(np.int16))
 
     def position(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         """(f32[N], bool[N]): numbers in the range as parts of it, and which are missing, at 0."""

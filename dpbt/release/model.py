@@ -15,6 +15,7 @@ There may be no rows: N may be 0. The methods of a model with a domain read raw 
 
 import dataclasses
 import functools
+import operator
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -30,6 +31,7 @@ from dpbt.common.public import Splits, same_splits
 from dpbt.common.storage import HoldsFunctions
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
+from dpbt.data.cells import is_sequence, tried
 from dpbt.data.declarations import names_of
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
@@ -186,22 +188,33 @@ class Model(HoldsFunctions):
                 "the model was saved without a domain, so it reads arrays of encoded rows alone; "
                 "save it with domain=..."
             )
-        given: Any = rows
-        if isinstance(rows, list | tuple):
-            known = [row if isinstance(row, Mapping) else {} for row in rows]
-            there = {name: None for row in known for name in row}
-            if there or not rows:
-                given = {name: [row.get(name) for row in known] for name in there or domain}
-        names = given if isinstance(given, Mapping) else names_of(given)
-        if names is None:
-            raise ValueError(
-                "rows must be columns by name, a data frame, a list of mappings or an array of "
-                f"encoded rows, got {type(rows).__name__}"
-            )
-        columns = {name: given[name] for name in domain if name in names}
+        columns = _columns_of(rows, domain)
         if self.dtype == "uint8":
             return domains.encode(domain, columns)
         return domains.positions(domain, columns, codes=self.about.codes)
+
+
+def _columns_of(rows: Any, domain: Domain) -> dict[str, Any]:
+    """The raw columns of a domain that there are; a row that is no mapping has no cells.
+
+    Raises:
+        ValueError: for anything that is neither columns by name nor a list of mappings.
+    """
+    names = rows if isinstance(rows, Mapping) else names_of(rows)
+    if names is not None:
+        return {name: rows[name] for name in domain if name in names}
+    given = list(rows) if is_sequence(rows) else [None]
+    known = [row for row in given if tried(isinstance, row, Mapping)]
+    if given and not known:
+        raise ValueError(
+            "rows must be columns by name, a data frame, a list of mappings or an array of encoded "
+            f"rows, got {type(rows).__name__}"
+        )
+    return {
+        name: [tried(operator.getitem, row, name) for row in given]
+        for name in domain
+        if not given or any(tried(operator.contains, row, name) for row in known)
+    }
 
 
 def _unpickled(fields: dict[str, Any], kind: str) -> Model:

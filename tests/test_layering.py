@@ -78,4 +78,4 @@ def test_slow_tests_exist():
 def test_files_stay_short():
     """With room for blank lines and comments; a longer file has more than one subject."""
     long = {str(path): len(path.read_text().splitlines()) for path in FILES}
-    assert {path: number for path, number in long.items() if number > 600} == {}
+    assert {path: number for path, number in long.items() if number > 700} == {}

@@ -7,21 +7,21 @@ import os
 import sys
 from pathlib import Path
 
-from dpbt.cli import audit, filter, fit, models, predict, rows
 from dpbt.cli.shared import INTERRUPTED, Parser, add_commands, status_of
 
 COMMANDS = {
-    "check": rows.Check,
-    "convert": rows.Convert,
-    "fit": fit,
-    "predict": predict,
-    "explain": models.Explain,
-    "statement": models.Statement,
-    "plot": models.Plot,
-    "audit": audit,
-    "domain": rows.Domains,
-    "filter": filter,
+    "check": "dpbt.cli.rows:Check",
+    "convert": "dpbt.cli.rows:Convert",
+    "fit": "dpbt.cli.fit",
+    "predict": "dpbt.cli.predict",
+    "explain": "dpbt.cli.models:Explain",
+    "statement": "dpbt.cli.models:Statement",
+    "plot": "dpbt.cli.models:Plot",
+    "audit": "dpbt.cli.audit",
+    "domain": "dpbt.cli.rows:Domains",
+    "filter": "dpbt.cli.filter",
 }
+"""The commands by their names; one is imported when it is asked for."""
 
 
 def main(arguments: list[str] | None = None) -> int:

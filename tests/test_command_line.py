@@ -17,7 +17,7 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
-from dpbt.cli import inputs
+from dpbt.cli import shared
 from dpbt.cli.shared import working
 from dpbt.common.storage import checksum
 from dpbt.data import domains, files
@@ -475,7 +475,7 @@ def test_an_audit_under_replace_one_has_all_rows(audited, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", [*inputs.RECIPES, *LABELS])
+@pytest.mark.parametrize("what", [*shared.RECIPES, *LABELS])
 def test_audits_of_every_recipe(what, here, capsys):
     words = ("--transcripts", "2", "--neighbours", "10")
     if what in LABELS:

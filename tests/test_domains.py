@@ -10,7 +10,7 @@ import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
 from dpbt.data.splits import splits_of
-from dpbt.learners.words import bins_in_words
+from dpbt.learners.hypotheses import bins_in_words
 from dpbt.recipes.oblivious import attributes_of
 
 DOMAIN = {
@@ -130,29 +130,14 @@ def test_bins_in_words():
     assert attributes_of(domain) == ((2, True), (4, False), (4, True))
     for kind, first, words in (
         (cut, 3, "> 1234567"),
-        (ordered, 1, ">= middle or is not listed"),
+        (Numeric(0, 2, cuts=(1,), missing=True), 1, "> 1 or x is missing"),
+        (ordered, 1, ">= middle or x is not listed"),
         (ordered, 3, "is not listed"),
         (plain, 2, "in {high, not listed}"),
+        (Nominal(values, other="low"), 2, "= high"),
+        (Boolean(missing=True), 1, "in {1, missing}"),
     ):
-        assert bins_in_words(kind, np.arange(256) >= first) == words
-
-
-def test_words_of_attributes_are_those_of_the_splits_with_the_same_bins():
-    domain = {
-        **DOMAIN,
-        "cut": Numeric(0, 9, cuts=(1, 2, 8), missing=True),
-        "log": Numeric(1, 9, bins=5, scale="log"),
-        "order": Nominal(("a", "b", "c", "d"), ordered=True),
-    }
-    asked, words = domains.splits(domain), domains.predicates(domain)
-    for attribute, feature, position in zip(
-        domains.attributes(domain), asked.attribute, asked.position, strict=True
-    ):
-        for threshold in np.linspace(0.01, 0.99, 50):
-            split = words.index(attribute(threshold))
-            assert asked.feature[split] == feature
-            inside = range(asked.low[split], asked.high[split] + 1)
-            assert np.flatnonzero(position > threshold).tolist() == list(inside)
+        assert bins_in_words("x", kind, np.arange(256) >= first) == f"x {words}"
 
 
 def test_declarations_are_kept_as_bins_are_read():
@@ -270,7 +255,7 @@ def test_bad_domain_files_name_the_file(read, change, words):
         read(**change)
 
 
-@pytest.mark.parametrize("read", [domains.splits, domains.predicates, domains.attributes])
+@pytest.mark.parametrize("read", [domains.splits, domains.predicates])
 def test_what_is_no_domain_is_refused_by_all_that_read_one(read):
     for wrong in (None, DOMAIN.items(), {"age": None}):
         with pytest.raises(ValueError, match=r"must (map column names to|be) Numeric, Nominal"):

@@ -27,7 +27,6 @@ from dpbt.data import domains
 from dpbt.data.splits import of_splits
 from dpbt.learners import (
     greedy_tree,
-    oblivious_once,
     oblivious_splits,
     oblivious_tree,
     trees,
@@ -66,7 +65,7 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
     kind = greedy_tree.Config(depth, family, family, objective, ADD_REMOVE, noise)
     price = greedy_tree.price(ADD_REMOVE)._replace(bound=sensitivity.perspective_bound)
-    return greedy_tree.grow(draw, table, weights, budget, public, kind, alpha_of, price)
+    return trees.grow(draw, table, weights, budget, public, kind, alpha_of, price)
 
 
 LEAF = {"sensitivity": GRID, "moves": 1, "theorem": "a row is in one leaf"}
@@ -259,7 +258,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, budget, public):
         cells = rows.bins[:1]
-        exact = whole_rows(oblivious_once.histograms(kind, cells, rows.target, weights))
+        exact = whole_rows(oblivious_tree.histograms(kind, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
         oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
@@ -290,9 +289,9 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, budget, public):
-        found = jnp.cumsum(whole_rows(oblivious_once.parts(rows, scores)), axis=0)
+        found = jnp.cumsum(whole_rows(oblivious_tree.parts(rows, scores)), axis=0)
         draw(
-            oblivious_once.SCORES_SITE,
+            oblivious_tree.SCORES_SITE,
             mechanisms.discrete_laplace,
             found,
             **{**LEAF, "sensitivity": 1.0},

@@ -17,7 +17,6 @@ from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import (
     hypotheses,
-    oblivious_once,
     oblivious_splits,
     oblivious_tree,
 )
@@ -165,7 +164,7 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     kind = KIND._replace(relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
     bounds = (
-        oblivious_once.histogram_sensitivity(kind),
+        oblivious_tree.histogram_sensitivity(kind),
         oblivious_tree.sum_sensitivity(kind),
         noise.bound(sensitivity.histograms(relation)),
     )

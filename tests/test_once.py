@@ -15,7 +15,7 @@ from dpbt import boosting, recipes
 from dpbt.analysis import audit
 from dpbt.common.types import ADD_REMOVE, Noise, Partition, Prologue
 from dpbt.data.domains import Boolean
-from dpbt.learners import oblivious_once, trees
+from dpbt.learners import oblivious_tree, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import whole_rows
 from dpbt.training import step
@@ -71,7 +71,7 @@ def constant(site, **words):
 
 
 def counting(draw, table, scores, budget, public):
-    counts = whole_rows(oblivious_once.parts(table, scores))
+    counts = whole_rows(oblivious_tree.parts(table, scores))
     draw("scores", NOISE, counts, sensitivity=1.0, moves=1, theorem="a row")
 
 
@@ -254,7 +254,7 @@ def test_the_line_is_that_of_plain_loops_and_finds_the_truth(start):
     begin = start * np.log(2)
     share = 1 / (1 + np.exp(-(begin + 0.4 + 0.7 * (middles - begin))))
     counts = np.round(np.stack([1 - share, share], 1) * rows / 10).astype(np.int32)
-    of_counts = jax.jit(oblivious_once.line)
+    of_counts = jax.jit(oblivious_tree.line)
     for deviation in (0.0, 3.0, 3000.0):
         found = of_counts(jnp.asarray(counts), jnp.float32(deviation), jnp.float32(start))
         expected = reference.score_line(counts, deviation, start)

@@ -12,7 +12,7 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
-from dpbt.cli import inputs as commands
+from dpbt.cli import shared as commands
 from dpbt.cli.shared import InputError
 from dpbt.data import owner
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, read_domain

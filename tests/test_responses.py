@@ -16,7 +16,7 @@ from dpbt.common.arithmetic import softmax
 from dpbt.common.types import GRID, NUMBER, one_of_classes
 from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
-from dpbt.learners import oblivious_once, oblivious_tree
+from dpbt.learners import oblivious_tree
 from dpbt.privacy import mechanisms, pricing, sensitivity
 from dpbt.sweeps import plan
 from dpbt.training import step
@@ -424,7 +424,7 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
     table = dpbt.Table(
         jnp.zeros((20_000, 1)), jnp.asarray(labels, jnp.uint8), jnp.ones(20_000, bool)
     )
-    count, fitted = jax.jit(oblivious_once.parts), jax.jit(oblivious_once.temperature)
+    count, fitted = jax.jit(oblivious_tree.parts), jax.jit(oblivious_tree.temperature)
     for factor in (1.0, 2.0):
         counts = count(table, jnp.asarray(factor * true, jnp.float32)) // GRID
         slope, start = fitted(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
@@ -435,10 +435,10 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
 def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
     """Through noise, in ranges far wider than the numbers; without counts the prior remains."""
     rng = np.random.default_rng(0)
-    fitted = jax.jit(oblivious_once.fitted)
+    fitted = jax.jit(oblivious_tree.fitted)
     for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
         numbers = jnp.asarray(np.clip(rng.normal(center, spread, 4000), 0, 1), jnp.float32)
-        counts = oblivious_once.target_counts(numbers, jnp.full(4000, GRID), 64) // GRID
+        counts = oblivious_tree.target_counts(numbers, jnp.full(4000, GRID), 64) // GRID
         assert int(counts.sum()) == 4000
         for noise in (0.1, 20.0):
             noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)

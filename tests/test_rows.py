@@ -7,7 +7,7 @@ import pytest
 
 from dpbt import weighting
 from dpbt.common.types import Public, Table
-from dpbt.learners import halfspace, oblivious_once
+from dpbt.learners import halfspace, oblivious_tree
 from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows
 
 SIZES = 1, 7, 9, 64, 127, 20_000
@@ -35,7 +35,7 @@ def odds(scores):
     return _odds(np.ascontiguousarray(scores.T), np.zeros(len(scores), np.uint8))[0]
 
 
-_odds = jax.jit(oblivious_once._of_largest)
+_odds = jax.jit(oblivious_tree._of_largest)
 
 
 def weights_of(weight_update, public):

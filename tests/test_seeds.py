@@ -51,7 +51,7 @@ def noise_of(estimator, given) -> Keys:
         raise InterruptedError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpbt.sklearn.base.fit", learn)
+        patch.setattr("dpbt.sklearn.fit", learn)
         with pytest.raises(InterruptedError):
             estimator.fit(*given)
     return used[0]

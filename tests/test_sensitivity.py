@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpbt import losses
 from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE, relation
-from dpbt.learners import greedy_tree
+from dpbt.learners import trees
 from dpbt.privacy import mechanisms, sensitivity, variates
 
 LOSSES = [losses.matsushita, losses.square, losses.log, losses.zero_one, losses.m_alpha(0.3)]
@@ -54,7 +54,7 @@ def test_scores_of_all_splits_move_one_way(loss, data):
         totals = np.array([[(level[:count] * (label[:count] == c)).sum() for c in (False, True)]])
         args = jnp.asarray(products, jnp.int32), jnp.asarray(totals, jnp.int32)
         with variates.double_precision():
-            return np.asarray(greedy_tree.split_scores(loss, *args))[0]
+            return np.asarray(trees.split_scores(loss, *args))[0]
 
     rise = scores(rows - 1) - scores(rows)
     assert np.all(rise >= -1e-9)
@@ -104,7 +104,7 @@ def test_scores_of_many_rows_move_by_no_more_than_the_bound(loss, m):
     @jax.jit
     def scores_of(products, totals):
         with variates.double_precision():
-            return mechanisms.behind_best(greedy_tree.split_scores(loss, products, totals))
+            return mechanisms.behind_best(trees.split_scores(loss, products, totals))
 
     bound = float(sensitivity.tight_split(loss, m))
     assert 0.999 * bound <= spreads(scores_of, m).max() <= bound

@@ -182,7 +182,7 @@ def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
         tables.append(table)
         return learn(key, table, *others)
 
-    monkeypatch.setattr("dpbt.sklearn.base.fit", watched)
+    monkeypatch.setattr("dpbt.sklearn.fit", watched)
     fitted = [boosting(rows=60).fit(X[:count], y[:count]) for count in (0, 50)]
     models = [estimator.model_ for estimator in fitted]
     for count in (0, 1, 50):

@@ -195,7 +195,7 @@ def recipes(monkeypatch):
         seen.append(recipe)
         raise InterruptedError
 
-    monkeypatch.setattr("dpbt.sklearn.base.fit", fit)
+    monkeypatch.setattr("dpbt.sklearn.fit", fit)
     return seen
 
 

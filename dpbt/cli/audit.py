@@ -9,7 +9,7 @@ import argparse
 from typing import Any
 
 import dpbt
-from dpbt.cli import inputs
+from dpbt.cli import shared
 from dpbt.cli.shared import InputError, add_count, add_seed, whole, working
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Label
@@ -23,7 +23,7 @@ _FLOAT32 = 1e-3
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    inputs.add_recipe(parser)
+    shared.add_recipe(parser)
     words = "made-up rows (%(default)s); under replace_one there are --rows of them"
     parser.add_argument("--sample", type=whole(1, MAX_ROWS), default=30, help=words)
     add_count(parser, "--neighbours", 60, "number of neighbours at most")
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         InputError: for a domain or an option that is not as expected.
     """
-    domain, label = inputs.declared(options.domain)
+    domain, label = shared.declared(options.domain)
     replace = options.relation == "replace_one"
     if replace and options.rows > MAX_ROWS:
         raise InputError(
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     with working("auditing; this compiles first"):
         import jax
 
-        [recipe] = inputs.candidates_of(options, domain, label)
+        [recipe] = shared.candidates_of(options, domain, label)
         near = _neighbours(domain, label, rows, options)
         key = jax.random.key(options.seed)
         found = dpbt.audit.audit(key, near, recipe, options.transcripts)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from dpbt.cli import inputs
+from dpbt.cli import shared
 from dpbt.cli.shared import finite, of_input, share, whole
 from dpbt.privacy.accounting import MEASURES
 
@@ -26,7 +26,7 @@ class New:
         words = "a public bound on the number of rows of the file of rows, which every fit must "
         words += "have; under replace_one their public number"
         parser.add_argument("--rows", type=whole(1), required=True, metavar="N", help=words)
-        inputs.add_relation(parser)
+        shared.add_relation(parser)
         words = "what is added up: epsilon without a delta; rho with one, for all recipes; mu for "
         words += "fits of auto with a delta alone, of which it allows more"
         parser.add_argument("--measure", choices=tuple(MEASURES), help=words)
@@ -63,7 +63,7 @@ class Show:
         Raises:
             InputError: for a file that is no filter.
         """
-        opened = inputs.filter_of(options.filter)
+        opened = shared.filter_of(options.filter)
         print(opened)
         if options.ledger:
             with of_input():

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dpbt
-from dpbt.cli import inputs
-from dpbt.cli.inputs import TUNED, add_yes, ask
+from dpbt.cli import shared
 from dpbt.cli.shared import (
     LARGEST_SEED,
+    TUNED,
     InputError,
     add_out,
+    add_yes,
+    ask,
     free,
     is_terminal,
     keep,
@@ -45,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "a CSV file with a header, a Parquet file, or a folder that `convert` wrote"
     parser.add_argument("file", metavar="ROWS", help=words)
-    inputs.add_recipe(parser, TUNED)
+    shared.add_recipe(parser, TUNED)
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
     parser.add_argument("--seed", type=whole(0, LARGEST_SEED), help=words)
@@ -80,10 +82,10 @@ def run(options: argparse.Namespace) -> None:
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
     path = free(options)
-    domain, label = inputs.declared(options.domain)
-    budget = None if options.filter is None else inputs.filter_of(options.filter)
+    domain, label = shared.declared(options.domain)
+    budget = None if options.filter is None else shared.filter_of(options.filter)
     with working("setting the noise"):
-        recipes = inputs.candidates_of(options, domain, label)
+        recipes = shared.candidates_of(options, domain, label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
         with of_input():  # before a row is read, so that a refusal tells nothing of the rows
@@ -92,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack:
         kept = None
         if in_blocks:
-            table = inputs.opened(options.file, domain, label, options.rows)
+            table = shared.opened(options.file, domain, label, options.rows)
         else:
             ask(options.file, domain, label, options.yes, "Learn and pay")
             table = _table_of_file(options, domain, label)

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 import dpbt
-from dpbt.cli import inputs
+from dpbt.cli import shared
 from dpbt.cli.shared import add_out, free, of_input, whole
 from dpbt.common.storage import write_whole
 
@@ -24,7 +24,7 @@ class Explain:
         Raises:
             InputError: for a file that is no saved model, or one that has no words.
         """
-        model = inputs.saved(options.model)
+        model = shared.saved(options.model)
         with of_input():
             print(dpbt.explain(model))
 
@@ -47,7 +47,7 @@ class Statement:
         Raises:
             InputError: for a file that is no saved model.
         """
-        model = inputs.saved(options.model)
+        model = shared.saved(options.model)
         assert model.kept is not None  # it was loaded
         if options.max_rows_per_user is None:
             print(model.kept.statement)
@@ -80,7 +80,7 @@ class Plot:
         Raises:
             InputError: for a file that is no saved model, and for a picture that it cannot give.
         """
-        path, model, name = free(options), inputs.saved(options.model), options.shape
+        path, model, name = free(options), shared.saved(options.model), options.shape
         with of_input():
             if name is None:
                 ax = dpbt.plot.attributes(model)

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from dpbt.cli import inputs
+from dpbt.cli import shared
 from dpbt.cli.shared import InputError, add_out, free, of_input, working
 from dpbt.common.storage import naming, remove_left, write_whole
 from dpbt.data import blocks as folders
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
         InputError: for rows that are not as expected. No cell is an error.
     """
     path = None if options.out is None else free(options)
-    model = inputs.saved(options.model)
+    model = shared.saved(options.model)
     if model.about.domain is None:
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
     if options.proba and model.about.probability is None:

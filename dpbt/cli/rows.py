@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import ClassVar
 
-from dpbt.cli import inputs
+from dpbt.cli import shared
 from dpbt.cli.shared import InputError, add_out, free, is_terminal, of_input, whole, working
 from dpbt.common.storage import write_whole
 from dpbt.data import domains, files
@@ -88,8 +88,8 @@ class Check:
             raise InputError(
                 "check prints exact counts of private rows, so it does so on a terminal alone"
             )
-        domain, label = inputs.declared(options.domain)
-        print(inputs.report(options.file, domain, label))
+        domain, label = shared.declared(options.domain)
+        print(shared.report(options.file, domain, label))
 
 
 class Convert:
@@ -114,7 +114,7 @@ class Convert:
         words = "how many rows a block has (%(default)s)"
         options = {"type": whole(1), "default": 2**20, "metavar": "K", "help": words}
         parser.add_argument("--rows-per-block", **options)
-        inputs.add_yes(parser)
+        shared.add_yes(parser)
 
     @staticmethod
     def run(options: argparse.Namespace) -> None:
@@ -124,8 +124,8 @@ class Convert:
             InputError: for a file, a folder or an option that is not as expected. No cell is shown,
                 and no number of rows where a capacity hides it.
         """
-        domain, label = inputs.declared(options.domain)
-        inputs.ask(options.file, domain, label, options.yes, "Convert")
+        domain, label = shared.declared(options.domain)
+        shared.ask(options.file, domain, label, options.yes, "Convert")
         from dpbt.data import convert
 
         with of_input(), working(f"reading {options.file}"):

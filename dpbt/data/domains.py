@@ -9,7 +9,6 @@ cell: what lies outside the declaration has a declared place.
 """
 
 import codecs
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -60,43 +59,6 @@ def predicates(domain: Domain) -> list[Predicate]:
     """
     check(domain)
     return [split.words for name, column in domain.items() for split in column.splits(name)]
-
-
-@dataclasses.dataclass(frozen=True)
-class Attribute:
-    """A public attribute: the position in [0, 1] of a row's bin in the range of one column.
-
-    Calling it with a threshold t in [0, 1) gives the predicate "position > t" in words.
-
-    Attributes:
-        name: the column, or "column = value" where the attribute is one of its values.
-        predicates: for each bin beyond the first "position is at least this bin's", in order of
-            position. A Boolean attribute has one.
-    """
-
-    name: str
-    predicates: tuple[Predicate, ...]
-
-    def __call__(self, threshold: float) -> Predicate:
-        """The predicate "position > threshold" in words."""
-        last = len(self.predicates) - 1
-        return self.predicates[min(int(threshold * len(self.predicates)), last)]
-
-
-def attributes(domain: Domain) -> list[Attribute]:
-    """The public attributes of a domain, in the order of `splits` without `codes`.
-
-    Raises:
-        ValueError: as `check`.
-    """
-    check(domain)
-    listed: list[Attribute] = []
-    for name, column in domain.items():
-        words = tuple(split.words for split in column.splits(name))
-        if column.steps:
-            listed.append(Attribute(name, words[: column.steps]))
-        listed += [Attribute(predicate.yes, (predicate,)) for predicate in words[column.steps :]]
-    return listed
 
 
 Columns = Mapping[str, RawColumn]

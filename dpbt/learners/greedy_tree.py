@@ -5,99 +5,25 @@ errors, and leaf values from noisy class weights. `recipes.published` has the pa
 """
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from dpbt.common import types
-from dpbt.common.types import GRID, AnyArray, Array, LossFamily, Public, Release, Tree
+from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree
 from dpbt.learners import trees
-from dpbt.learners.hypotheses import Bins
-from dpbt.learners.trees import Prepared
-from dpbt.losses import check_criterion, family_name
-from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
+from dpbt.learners.trees import Alpha, Config, Params, Prepared, Settings, SplitPrice
+from dpbt.losses import check_criterion
+from dpbt.privacy import accounting, boundary, sensitivity, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Mechanism, Numbers
-from dpbt.privacy.mechanisms import Scores
-
-TINY_PRIOR = 1e-6
-"""A parent's weight in the share of its leaf, where it should only fill in for empty leaves."""
-
-
-class Settings(NamedTuple):
-    """The numbers of a tree that are no noise; each may have axes of settings.
-
-    Attributes:
-        alpha: f32[] for each of D depths, the criterion's alpha, where it is given.
-        link_alpha: f32[], alpha of the link and of the leverage.
-        clip: f32[], M: leaf values before leverage are clamped to [-M, M].
-        zeta: f32[], shares of a class are clamped to [zeta, 1 - zeta] before the link.
-        step: f32[], a of Algorithm 1.
-        smoothing: f32[], a parent's weight in the share of its leaf, in units of the leaf's noise.
-    """
-
-    alpha: tuple[Numbers, ...]
-    link_alpha: Numbers
-    clip: Numbers
-    zeta: Numbers
-    step: Numbers
-    smoothing: Numbers
-
-
-class Params(NamedTuple):
-    """The traced numbers of a greedy tree.
-
-    Attributes:
-        noise: f32[], the noise multiplier of "split", "error" and "leaf". That of splits is 0 in
-            the non-private mode, which takes the best split and leaves pure nodes alone.
-        settings: numbers that are no noise.
-    """
-
-    noise: Mapping[str, AnyArray]
-    settings: Settings
-
-
-def default_settings(link: LossFamily, depth: int) -> Settings:
-    """The settings of `recipes.bdpe` for alpha = 1."""
-    clip, smoothness = 10.0, float(link(np.float32(1)).smoothness)
-    return Settings((1.0,) * depth, 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), 1.0)
+from dpbt.privacy.mechanism import Numbers
 
 
 def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
     """The learner's numbers."""
     del public
     return Params(dict(noise), settings)
-
-
-def fractions(structure: Numbers, errors: Numbers | None) -> dict[str, Numbers]:
-    """How a tree's budget is shared.
-
-    Args:
-        structure: the fraction of splits and errors together; leaves have the rest.
-        errors: the fraction of the structure's fraction for noisy errors; None without them.
-    """
-    if errors is None:
-        return {"split": structure, "leaf": 1 - structure}
-    return {"split": structure * (1 - errors), "error": structure * errors, "leaf": 1 - structure}
-
-
-Alpha = Callable[[int, Array], Array]
-"""(level, class weights i32[nodes, 2] of its nodes) -> the criterion's alpha at that level."""
-
-
-def errors(totals: AnyArray) -> Any:
-    """The weight that predicting each node's majority class gets wrong, in grid units.
-
-    Args:
-        totals: i32[nodes, 2], class weights; or int64 of NumPy.
-
-    Returns:
-        i32[], or int64.
-    """
-    return totals.min(axis=-1).sum()
 
 
 def objective_alpha(noisy_errors: Array) -> Array:
@@ -111,7 +37,7 @@ def objective_alpha(noisy_errors: Array) -> Array:
     return jnp.minimum.accumulate(ratio)
 
 
-def noisy_objective(draw: Draw, config: "Config") -> Alpha:
+def noisy_objective(draw: Draw, config: Config) -> Alpha:
     """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row."""
     noisy_errors: list[Array] = []
 
@@ -121,7 +47,7 @@ def noisy_objective(draw: Draw, config: "Config") -> Alpha:
         released = draw(
             f"error_{level}",
             config.noise,
-            boundary.Total(totals, errors),
+            boundary.Total(totals, trees.errors),
             sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
             moves=1,
             theorem="docs/privacy.md 4",
@@ -132,181 +58,6 @@ def noisy_objective(draw: Draw, config: "Config") -> Alpha:
         return objective_alpha(jnp.stack(noisy_errors))[-1]
 
     return alpha
-
-
-def split_scores(loss: types.ProperLoss, products: Array, totals: Array) -> Array:
-    """f64[nodes, S]: minus the summed perspectives of the two children of every node and split.
-
-    For use within `variates.double_precision`, with a loss whose alpha is float64.
-
-    Args:
-        loss: the criterion.
-        products: i32[nodes, 2, S] from `trees.node_products`, or the same in float64.
-        totals: i32[nodes, 2], the class weights of the nodes, or the same in float64.
-    """
-    left = totals[:, :, None] - products
-    return -(trees.perspectives(loss, products) + trees.perspectives(loss, left))
-
-
-@functools.cache
-def split_choice(family: LossFamily) -> Callable[..., Scores]:
-    """From the class weights of the nodes of a level to the scores of their splits.
-
-    Args:
-        family: the criterion by alpha.
-
-    Returns:
-        ((products, totals), alpha, noise, allowed) -> the scores [nodes, S]. The first two are as
-        in `split_scores`. The bool[S] `allowed` says which splits may be chosen; None for all.
-        Without noise, pure nodes are left alone.
-    """
-
-    def scores(
-        sums: tuple[Array, Array], alpha: Array, noise: Array, allowed: Array | None
-    ) -> Scores:
-        with variates.double_precision():
-            products, totals = sums
-            pure = jnp.min(totals, axis=-1) == 0
-            chosen_from = ~((noise == 0) & pure)[:, None]
-            if allowed is not None:
-                chosen_from = chosen_from & allowed[None, :]
-            exact = split_scores(family(variates.double(alpha)), products, totals)
-            return mechanisms.behind_best(exact, chosen_from)
-
-    return scores
-
-
-class Config(NamedTuple):
-    """The static parts of a greedy tree.
-
-    Attributes:
-        depth: D, at least 1.
-        criterion: the family whose perspective scores splits.
-        link: the family of the link and of the leverage.
-        objective: take alpha from errors instead of `Settings.alpha`.
-        relation: the neighbouring relation of the ledger.
-        noise: the mechanism of errors and leaves: `mechanisms.discrete_laplace`, or
-            `mechanisms.rounded_gaussian` for zCDP.
-    """
-
-    depth: int
-    criterion: LossFamily
-    link: LossFamily
-    objective: bool
-    relation: types.Relation
-    noise: Mechanism = mechanisms.discrete_laplace
-
-    @property
-    def tag(self) -> str:
-        """Every static part as text."""
-        families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        under = types.relation_name(self.relation)
-        return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
-
-
-class SplitPrice(NamedTuple):
-    """How the draws of splits are priced.
-
-    Attributes:
-        bound: (loss, rows) -> the sensitivity of a score.
-        moves: the range of the change of scores is moves * bound.
-        each_node: whether every node is paid for, instead of all nodes of a level together.
-        theorem: where the bound is proved.
-    """
-
-    bound: Callable[[types.ProperLoss, AnyArray], Array]
-    moves: int
-    each_node: bool
-    theorem: str
-
-    def sensitivity(self, family: LossFamily, alpha: Numbers, rows: Numbers) -> Array:
-        """f32[]: the range of the change of scores, worked out in double precision.
-
-        So a fit in memory and one in blocks have the same.
-        """
-        with variates.double_precision():
-            numbers = variates.double(jnp.asarray(alpha)), variates.double(jnp.asarray(rows))
-            bound = self.bound(family(numbers[0]), numbers[1])
-            return (self.moves * bound).astype(jnp.float32)
-
-
-def grow(
-    draw: Draw,
-    table: Prepared,
-    weights: Array,
-    params: Params,
-    public: Public,
-    config: Config,
-    alpha_of: Alpha | None,
-    price: SplitPrice,
-) -> Array:
-    """Draw all splits, level by level.
-
-    Args:
-        draw: the program's access to random draws.
-        table: the prepared rows.
-        weights: f32[N], integers 0..GRID.
-        params: the learner's noise and settings.
-        public: what is public in the round.
-        config: the static parts of the tree.
-        alpha_of: the alpha of each level; None for that of `Settings.alpha`.
-        price: how the draws of splits are priced.
-
-    Returns:
-        i32[L, 2], the leaves' class weights in grid units; private.
-    """
-    family, noise_of = config.criterion, params.noise
-    weigh = functools.partial(trees.weights_by_class, table, weights)
-    by_class = trees.stored(public.round, weigh)
-    node = jnp.zeros(table.target.shape[0], trees.node_dtype(2**config.depth))
-    totals, products = trees.node_totals(by_class), None
-    by_rows = isinstance(table.asked, Bins)
-    for level in range(config.depth):
-        # The weights on the right side of every split, and the criterion of this level.
-        nodes = 2**level
-        products = trees.node_products(table, by_class, node, nodes, products)
-        alpha = params.settings.alpha[level] if alpha_of is None else alpha_of(level, totals)
-        alpha = jnp.asarray(alpha, jnp.float32)
-        largest = params.settings.alpha[level] if alpha_of is None else jnp.float32(1)
-
-        # One split for each node, by its score; every row moves to its child.
-        site = f"split_{level}"
-        noise = noise_of[boundary.group_of(site, noise_of)]
-        told = alpha, jnp.asarray(noise, jnp.float32), table.allowed
-        split = draw(
-            site,
-            mechanisms.exponential,
-            boundary.Total((products, totals), split_choice(family), told),
-            sensitivity=price.sensitivity(family, alpha, public.rows),
-            at_most=price.sensitivity(family, largest, public.rows),
-            moves=nodes if price.each_node else price.moves,
-            theorem=price.theorem,
-            count=nodes if price.each_node else 1,
-            releases=f"splits at depth {level}, "
-            f"{'each node paid for' if price.each_node else 'all nodes together'}",
-            unit=accounting.ROW,
-        )
-        # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products
-        # of the levels above.
-        if level + 1 < config.depth or by_rows:
-            descend = functools.partial(trees.descend, table.asked, node, split)
-            node = trees.stored(public.round, descend)
-        if by_rows:
-            totals = trees.sums_of_nodes(by_class, node, 2 * nodes)
-        else:
-            totals = trees.child_totals(products, totals, split)
-    return totals
-
-
-def link_values(family: LossFamily, settings: Settings, share: Array) -> Array:
-    """f32 or f64[L], as the shares: the canonical link of each, with both clamped."""
-    value = family(settings.link_alpha).link(jnp.clip(share, settings.zeta, 1 - settings.zeta))
-    return jnp.clip(value, -settings.clip, settings.clip)
-
-
-def gathered_splits(release: Release, depth: int) -> Array:
-    """i32[2^D - 1]: the splits of all D levels in heap order."""
-    return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])
 
 
 def price(relation: types.Relation) -> SplitPrice:
@@ -325,7 +76,9 @@ def program(
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
     alpha_of = noisy_objective(draw, config) if config.objective else None
-    leaves = grow(draw, table, weights, params, public, config, alpha_of, price(config.relation))
+    leaves = trees.grow(
+        draw, table, weights, params, public, config, alpha_of, price(config.relation)
+    )
     draw(
         "leaf",
         config.noise,
@@ -351,16 +104,16 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
         # The canonical link of each leaf's noisy share of the positive class.
         to_rows = variates.double(public.cap) / GRID
         noisy = variates.double(release["leaf"]) * to_rows
-        prior = jnp.maximum(numbers.smoothing * leaf_scale * to_rows, TINY_PRIOR)
+        prior = jnp.maximum(numbers.smoothing * leaf_scale * to_rows, trees.TINY_PRIOR)
         share = trees.shrink_to_parents(jnp.maximum(noisy, 0), prior)
-        value = link_values(config.link, numbers, share)
+        value = trees.link_values(config.link, numbers, share)
 
         # The leverage is the step times the clamped noisy edge.
         edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.double(public.rows)
         edge_bound = variates.double(public.cap) * numbers.clip
         leverage = numbers.step * jnp.clip(edge, -edge_bound, edge_bound)
         leaf = (leverage * value).astype(jnp.float32)
-    return Tree(gathered_splits(release, config.depth), leaf)
+    return Tree(trees.gathered_splits(release, config.depth), leaf)
 
 
 @functools.cache
@@ -373,11 +126,11 @@ def greedy_tree(config: Config) -> types.WeakLearner:
     read.
     """
     check_criterion(config.criterion)
-    usual = default_settings(config.link, config.depth)
+    usual = trees.default_settings(config.link, config.depth)
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
-        fractions(0.5, 0.1 if config.objective and config.depth > 1 else None),
+        trees.fractions(0.5, 0.1 if config.objective and config.depth > 1 else None),
         trees.TREES,
         config.relation,
         params=functools.partial(params, usual),

@@ -4,16 +4,19 @@ Functions take arrays of NumPy or of JAX alike (`arithmetic.namespace`). JAX is 
 so a loaded model predicts without it. A new kind is one `Kind`, and one row of `KINDS`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
 from dpbt.common.public import MAX_BINS, UNSPLIT, Splits, Tree, without_values
-from dpbt.data.domains import Domain, attributes, predicates
-from dpbt.learners import words
+from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
+from dpbt.learners.words import DIGITS, Ask, indented, of_trees
+
+Domain = Mapping[str, Column]
+"""The public columns by name."""
 
 Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis: a NamedTuple of arrays."""
@@ -106,6 +109,39 @@ def check_within(name: str, numbers: Any, low: int, high: int) -> None:
     numbers = np.asarray(numbers)
     if numbers.size and not (numbers.min() >= low and numbers.max() < high):
         raise ValueError(f"{name} must number what the model has")
+
+
+SCORES = "score of a row: the sum of what the trees add; positive above 0"
+
+
+def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
+    """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
+    splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
+    if column.steps:
+        above = [
+            split for split in splits[: column.steps] if right[split.low : split.high + 1].all()
+        ]
+        alone = [split for split in splits[column.steps :] if right[split.low]]
+        said = [split.words.yes for split in above[:1] + alone]
+        unlisted = isinstance(column, Nominal) and len(column.names) in bins
+        return " or ".join([*said, *[f"{name} is not listed"] * unlisted])
+    for split in splits:
+        if bins == [split.low]:
+            return split.words.yes
+    of_bins = (
+        [column.false, column.true, "missing"] if isinstance(column, Boolean) else column.names
+    )
+    return f"{name} in {{{', '.join([*of_bins, 'not listed'][bin] for bin in bins)}}}"
+
+
+def _rules(leaf: np.ndarray, ask: Ask, domain: Domain, head: str, says: str) -> str:
+    """`of_trees` over the columns of a domain."""
+    columns = list(domain.items())
+
+    def asked(feature: int, right: np.ndarray) -> str:
+        return bins_in_words(*columns[feature], right)
+
+    return of_trees(leaf, ask, asked, [column.n_bins for column in domain.values()], head, says)
 
 
 # Trees: complete trees over public splits.
@@ -230,15 +266,13 @@ def _check_trees(trees: Tree, features: int, splits: Splits | None, axes: tuple)
 def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *named: Any) -> str:
     del named
     column, low, high = (np.asarray(field) for field in splits[:3])
-    known, bin = predicates(domain), np.arange(MAX_BINS)
+    bin = np.arange(MAX_BINS)
 
-    def ask(tree: int, node: int) -> tuple[int, np.ndarray, str]:
+    def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
         split = trees.split[tree, node]
-        inside = (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
-        return int(column[split]), inside, known[split].yes
+        return int(column[split]), (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
 
-    says = f"add {{:+.{words.DIGITS}f}}"
-    return words.of_trees(np.asarray(trees.leaf), ask, domain, words.SCORES, says)
+    return _rules(np.asarray(trees.leaf), ask, domain, SCORES, f"add {{:+.{DIGITS}f}}")
 
 
 def _nodes_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | None) -> Nodes:
@@ -313,16 +347,52 @@ def _check_oblivious(trees: ObliviousTree, width: int, splits: Splits | None, ax
     check_within("feature", trees.feature, 0, width)
 
 
-def _explain_oblivious(trees: ObliviousTree, splits: Splits, domain: Domain, *named: Any) -> str:
+def _explain_oblivious(
+    trees: ObliviousTree,
+    splits: Splits,
+    domain: Domain,
+    target: Nominal | Numeric | None,
+    classes: Sequence | None,
+) -> str:
+    """The splits of each tree, and what its leaves add.
+
+    The leaves of a tree of up to 3 splits are listed by their answers, n for no and y for yes.
+    Of a larger tree the smallest and the largest value are shown. With several classes there is a
+    line for each class. Of a number, values are in its units.
+    """
     del splits
-    columns = list(domain.items())
+    head, factor, style = SCORES, 1.0, f"+.{DIGITS}f"
+    if isinstance(target, Nominal):
+        head = "scores of a row: for each class the sum of what the trees add; the class of the "
+        head += "largest is predicted"
+    if isinstance(target, Numeric):
+        head = "number of a row: the sum of what the trees add, clipped to "
+        head += f"{target.low:g}..{target.high:g}"
+        factor, style = target.high - target.low, f"+.{DIGITS}g"
 
-    def asked(feature: int, right: np.ndarray) -> str:
-        name, column = columns[feature]
-        return f"{name} {words.bins_in_words(column, right)}"
+    def listed(values: np.ndarray, adds: str) -> list[str]:
+        shown = [f"{float(value) * factor:{style}}" for value in values]
+        levels = depth(len(values))
+        if levels > 3:
+            low, high = shown[int(values.argmin())], shown[int(values.argmax())]
+            return [f"{len(values)} leaves, each adds {low} to {high}"]
+        answers = [
+            np.binary_repr(i, levels).replace("0", "n").replace("1", "y")
+            for i in range(len(values))
+        ]
+        return [f"{answer}{adds} {word}" for answer, word in zip(answers, shown, strict=True)]
 
-    asks = [list(map(asked, *tree)) for tree in zip(trees.feature, trees.right, strict=True)]
-    return words.of_oblivious_trees(asks, trees.leaf, *named)
+    columns, lines = list(domain.items()), [head]
+    for number, (features, right, leaf) in enumerate(zip(*trees, strict=True), 1):
+        lines.append(f"tree {number}")
+        for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
+            lines.append(f"  split {level}: {bins_in_words(*columns[feature], bins)}")
+        if isinstance(target, Nominal):
+            of_class = zip(classes or target.names, leaf, strict=True)
+            lines += [f"  {word}: {', '.join(listed(values, ''))}" for word, values in of_class]
+        else:
+            lines += indented(listed(leaf, ": add"))
+    return "\n".join(lines)
 
 
 def _nodes_of_oblivious(
@@ -433,15 +503,13 @@ def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *named: A
     del named
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in groups[:3])
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)
-    known = attributes(domain)
 
-    def ask(tree: int, node: int) -> tuple[int, np.ndarray, str]:
-        asked, above = attribute[tree, node], float(threshold[tree, node])
-        return int(column[asked]), position[asked] > above, known[asked](above).yes
+    def ask(tree: int, node: int) -> tuple[int, np.ndarray]:
+        asked = attribute[tree, node]
+        return int(column[asked]), position[asked] > float(threshold[tree, node])
 
-    says = f"share of positive {{:.{words.DIGITS}f}}"
     head = "vote of each tree: positive if its share of positive is above 0.5"
-    return words.of_trees(leaf, ask, domain, head, says)
+    return _rules(leaf, ask, domain, head, f"share of positive {{:.{DIGITS}f}}")
 
 
 def _nodes_of_groups(graph: Graph, groups: TreeGroup, rows: Value, splits: Splits | None) -> Nodes:
@@ -532,6 +600,24 @@ def _check_halfspaces(
         raise ValueError("normal must have a number for each attribute")
 
 
+def _explain_halfspaces(halfspaces: Halfspace, splits: Splits, domain: Domain, *named: Any) -> str:
+    """The weight of each attribute, largest first: what it adds to the score at position 1."""
+    del splits, named
+    names = []
+    for name, column in domain.items():
+        words = [split.words.yes for split in column.splits(name)]
+        names += [name] * (column.steps > 0) + words[column.steps :]
+    total = np.asarray(halfspaces.normal, np.float64).sum(axis=0)
+    order = np.argsort(-np.abs(total), kind="stable")
+    head = [
+        "score of a row: the sum of weight times position over the attributes; positive above 0",
+        "a position is from 0 to 1 in the declared range; a row's positions are divided by their "
+        "length where that is above 1",
+        "weight   attribute",
+    ]
+    return "\n".join([*head, *(f"{total[a]:+.{DIGITS}f}  {names[a]}" for a in order)])
+
+
 def _nodes_of_halfspaces(
     graph: Graph, halfspaces: Halfspace, rows: Value, splits: Splits | None
 ) -> Nodes:
@@ -550,7 +636,7 @@ HALFSPACES = Kind(
     arrays=(("normal", "float32"),),
     make=Halfspace,
     check=_check_halfspaces,
-    explain=lambda halfspaces, _, domain, *named: words.of_halfspaces(halfspaces, domain),
+    explain=_explain_halfspaces,
     nodes=_nodes_of_halfspaces,
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""

@@ -4,6 +4,19 @@ All nodes of a level ask the same split, so a tree of depth D partitions the row
 splits are public: they follow from the domain, from a seed, and from what a prologue released.
 The only statistic of a round is, for each leaf, the sum of y w over its rows. With several classes,
 and for a number, it is the sum of the clipped residuals.
+
+What oblivious trees draw once: histograms before the first round, and scores after the last.
+
+Class histograms of all attributes say where rows are, and where scores start. The histogram of a
+number's positions says where scores start, and in which unit residuals are measured. A declared
+range may be far wider than the numbers in it. Residuals are clipped at a multiple of the spread
+that this histogram shows, so a generous range costs little noise.
+
+Scores of a private model hold noise, and models of few steps stop early. So their probabilities are
+too sure on some data and too modest on other data. The epilogue makes them true by a line through
+the final scores. It releases how many rows of each class have scores in each of ten public
+intervals. Logistic regression of the class on the score (Platt scaling) follows from these counts
+alone. It also moves the intercept, which decides the accuracy where one class is rare.
 """
 
 import functools
@@ -16,17 +29,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import types
-from dpbt.common.arithmetic import rounded
+from dpbt.common.arithmetic import added, rounded, softmax
 from dpbt.common.types import BINARY, GRID, MAX_BINS, NUMBER, AnyArray, Array, Public, Release
-from dpbt.learners import oblivious_once as once
-from dpbt.learners import oblivious_splits
+from dpbt.learners import oblivious_splits as splits
 from dpbt.learners.hypotheses import ObliviousTree
-from dpbt.learners.oblivious_once import SCORES_SITE, TARGET_SITE, deviation
-from dpbt.learners.oblivious_splits import Config, Rows, hypothesis_class, leaves_in
-from dpbt.privacy import boundary
-from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Sensitivity
-from dpbt.privacy.sensitivity import moved_rows
+from dpbt.learners.oblivious_splits import Config, Rows, cells_of, hypothesis_class, leaves_in
+from dpbt.privacy import boundary, sensitivity
+from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.mechanism import Numbers, Sensitivity
+from dpbt.privacy.sensitivity import counted_weights, moved_rows, whole_rows
 
 
 class Params(NamedTuple):
@@ -47,6 +58,365 @@ class Params(NamedTuple):
     limit: types.Numbers = 0.6
     curvature: types.Numbers = 0.0
     seed: types.Numbers = 0.0
+
+
+# Before the first round.
+
+
+TARGET_SITE, SCORES_SITE = "target", "scores"
+
+
+# The centres and the spreads (standard deviations) between which the counts decide, as positions.
+_CENTERS = ((np.arange(128) + 0.5) / 128).astype(np.float32)
+_SPREADS = np.geomspace(1 / 256, 0.5, 29).astype(np.float32)
+
+# What is expected before anything is released.
+_SPREAD, _LOG_SPREAD = 0.15, 1.0
+_CENTER, _OFF_CENTER = 0.5, 0.3
+
+_UNLIKE = 0.3
+"""How far counts are from those of a logistic distribution, as a share of what is expected."""
+
+
+def histogram_sensitivity(config: Config) -> float:
+    """How far one row moves all class histograms together, in rows, in the mechanism's norm.
+
+    Proof. A row is in one bin of each of F histograms, in the column of its class. It adds at most
+    1 to that count, by its own weight, before counts are rounded to whole rows. Two numbers that
+    differ by at most 1 are at most 1 apart once they are rounded. Under add/remove F counts move by
+    at most 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts move by 1: L1 = 2 F and
+    L2 = sqrt(2 F).
+    """
+    return config.noise.bound(sensitivity.histograms(config.relation, len(config.attributes)))
+
+
+def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Array:
+    """i32[F, C, K]: how many rows of each class have each bin, in 1 / GRID of a row.
+
+    C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
+    its feature does not have is beyond C, or has a count that nothing reads.
+    """
+    columns = config.columns
+    part = weights.astype(jnp.int32)
+    label = jnp.zeros(part.shape, jnp.int32)
+    if config.response != NUMBER:
+        label = target.astype(jnp.int32)
+        part = jnp.where(label < columns, part, 0)
+
+    def of_feature(bin: Array) -> Array:
+        place = columns * bin.astype(jnp.int32) + jnp.minimum(label, columns - 1)
+        counts = jax.ops.segment_sum(part, place, columns * config.widest)
+        return counts.reshape(config.widest, columns)
+
+    return jax.lax.map(of_feature, bins)
+
+
+def known_bins(config: Config) -> np.ndarray:
+    """bool[F, C]: the bins that each feature has."""
+    return np.stack(
+        [np.arange(config.widest) < attribute.n_bins for attribute in config.attributes]
+    )
+
+
+def _prologue_program(
+    config: Config, draw: Draw, rows: Rows, weights: Array, params: Params, public: Public
+) -> None:
+    """The class histograms of all attributes, and the histogram of a number."""
+    del params, public
+    number, moved = config.response == NUMBER, moved_rows(config.relation)
+    if config.marginals:
+        counts = histograms(config, cells_of(config.attributes, rows), rows.target, weights)
+        draw(
+            "histogram",
+            config.noise,
+            Total(counts, whole_rows),
+            sensitivity=histogram_sensitivity(config),
+            moves=len(config.attributes) * moved,
+            theorem="docs/privacy.md O1",
+            releases=f"{'' if number else 'class '}histogram of every attribute",
+        )
+    if number:
+        counts = target_counts(rows.target, weights.astype(jnp.int32), config.target_bins)
+        _draw_counts(config, draw, TARGET_SITE, counts, "O1", "histogram of the target")
+
+
+def _draw_counts(
+    config: Config, draw: Draw, site: str, counts: Array, theorem: str, releases: str
+) -> None:
+    """Draw one histogram, of which a row is in one bin."""
+    draw(
+        site,
+        config.noise,
+        Total(counts, whole_rows),
+        sensitivity=sensitivity.histograms(config.relation),
+        moves=moved_rows(config.relation),
+        theorem=f"docs/privacy.md {theorem}",
+        releases=releases,
+    )
+
+
+def fitted_target(config: Config, release: Release, params: Params) -> tuple[Array, Array, Array]:
+    """(centre, spread, rows) of a number, as its released histogram says."""
+    return fitted(release[TARGET_SITE], _of_one(config, params, TARGET_SITE))
+
+
+def deviation(config: Config, moved: float, params: Params, site: str) -> Array:
+    """f32[]: the standard deviation of the noise at a site, of a sensitivity."""
+    of_one = math.sqrt(2) if config.noise.price.norm == "l1" else 1.0
+    return rounded(np.float32(of_one * moved) * params.noise[site])
+
+
+def _of_one(config: Config, params: Params, site: str) -> Array:
+    """f32[]: the standard deviation of the noise of one histogram, at a site."""
+    moved = config.noise.bound(sensitivity.histograms(config.relation))
+    return deviation(config, moved, params, site)
+
+
+def class_totals(config: Config, histogram: Array) -> Array:
+    """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
+    known = jnp.asarray(known_bins(config))[..., None]
+    totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
+    return jnp.maximum(jnp.median(totals, axis=0), 10.0)
+
+
+def _start(config: Config, release: Release, params: Params) -> Array:
+    """The score that rows start from.
+
+    Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
+    f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre.
+    """
+    if config.response == NUMBER:
+        return fitted_target(config, release, params)[0]
+    totals = class_totals(config, release["histogram"])
+    bins = float(known_bins(config).sum(axis=1).mean())
+    moved = histogram_sensitivity(config) * math.sqrt(bins / len(config.attributes))
+    shrunk = totals + rounded(3 * deviation(config, moved, params, "histogram"))
+    if config.response == BINARY:
+        return jnp.log2(shrunk[1] / shrunk[0])
+    logs = rounded(jnp.log2(shrunk))
+    return logs - rounded(jnp.mean(logs))
+
+
+def prologue(config: Config) -> types.Prologue:
+    """The prologue of oblivious trees with class histograms, or of a number."""
+    program = functools.partial(_prologue_program, config)
+    start, tag = functools.partial(_start, config), f"histograms({config.tag})"
+    if config.response == NUMBER:
+        fitted = functools.partial(fitted_target, config)
+        return types.Prologue(
+            program, start, tag, lambda *read: fitted(*read)[1], lambda *read: fitted(*read)[2]
+        )
+
+    def members(release: Release, params: Params) -> Array:
+        del params
+        return jnp.sum(class_totals(config, release["histogram"]))
+
+    return types.Prologue(program, start, tag, seen=members)
+
+
+def target_counts(target: Array, rows: Array, bins: int) -> Array:
+    """i32[B]: how many rows have their number in each bin.
+
+    A row adds at most 1, by its own weight, to the count of one bin before counts are rounded to
+    whole rows. Two numbers that differ by at most 1 are at most 1 apart once they are rounded. So
+    its sensitivity is that of one histogram (`sensitivity.histograms`).
+
+    Args:
+        target: f32[N], positions; what is outside of [0, 1] counts as the nearer end.
+        rows: i32[N], the weight of each row, in 1 / GRID of a row.
+        bins: B, how many bins of equal width the range is cut into.
+    """
+    place = jnp.clip(jnp.floor(jnp.nan_to_num(target) * bins), 0, bins - 1)
+    return jax.ops.segment_sum(rows, place.astype(jnp.int32), bins)
+
+
+def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
+    """(f32[] centre, f32[] spread, f32[] rows) of noisy counts; post-processing.
+
+    The counts are compared with those of logistic distributions of many centres and spreads. Each
+    is as likely as its misfit says. Counts vary by their noise, as Poisson counts do, and by three
+    tenths of what is expected, since no number follows a logistic law closely. The result is the
+    mean over all of them, with a broad prior. So where noise hides the counts, the middle of the
+    range and a spread of about a seventh of it remain.
+
+    Args:
+        noisy: i32[B], noisy `target_counts`, in rows.
+        deviation: f32[], the standard deviation of the noise, in rows.
+    """
+    center = jnp.asarray(_CENTERS)[:, None]
+    spread = jnp.asarray(_SPREADS)[None, :]
+
+    # The share of each bin; the ends of the range hold what lies beyond.
+    bins = noisy.shape[0]
+    edges = jnp.arange(1, bins, dtype=jnp.float32) / bins
+    scale = spread * np.float32(math.sqrt(3) / math.pi)
+    below = jax.nn.sigmoid((edges[None, None, :] - center[..., None]) / scale[..., None])
+    ends = (*below.shape[:2], 1)
+    share = jnp.diff(jnp.concatenate([jnp.zeros(ends), below, jnp.ones(ends)], axis=2), axis=2)
+
+    # How many rows fit best, and how far the counts then are from these shares.
+    found = noisy.astype(jnp.float32)[None, None, :]
+    rows = jnp.sum(rounded(found * share), axis=2) / jnp.sum(rounded(share**2), axis=2)
+    rows = jnp.maximum(rows, 10.0)
+    expected = rounded(rows[..., None] * share)
+    squared = rounded(jnp.asarray(deviation, jnp.float32) ** 2)
+    variance = squared + rounded(2 * expected) + rounded((_UNLIKE * expected) ** 2) + 1
+    misfit = jnp.sum(rounded((found - expected) ** 2 / variance), axis=2)
+
+    # The mean over all of them.
+    off_spread = rounded((jnp.log(spread / _SPREAD) / _LOG_SPREAD) ** 2)
+    prior = off_spread + rounded(((center - _CENTER) / _OFF_CENTER) ** 2)
+    likely = rounded(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
+    logs = rounded(likely * jnp.log(jnp.broadcast_to(spread, likely.shape)))
+    mean_center = jnp.sum(rounded(likely * jnp.broadcast_to(center, likely.shape)))
+    mean_spread = rounded(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
+    return mean_center, mean_spread, jnp.sum(rounded(likely * rows))
+
+
+# Scores by class, after the last round.
+
+
+EDGES = np.array([-4, -2.5, -1.5, -0.75, 0, 0.75, 1.5, 2.5, 4], np.float32)
+"""f32[9]: the public intervals of the scores, in nats."""
+
+_MIDDLES = np.array([-5, -3.2, -2, -1.1, -0.375, 0.375, 1.1, 2, 3.2, 5], np.float32)
+"""f32[10]: the score that stands for each interval, in nats."""
+
+# What is expected before anything is released.
+_SLOPE, _SLOPE_SPREAD, _SHIFT_SPREAD = 0.5, 0.7, 0.3
+
+# The slopes and the shifts (in nats) between which the counts decide.
+_SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32)
+_SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
+
+_LN2 = math.log(2.0)
+
+
+def parts(rows: types.Prepared, scores: Array) -> Array:
+    """i32[10, 2]: the present rows of each class with scores (in bits) in each interval.
+
+    With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
+    the class says whether the row is of it. A row counts by its weight, in 1 / GRID of a row.
+    """
+    nats, target = scores * np.float32(_LN2), rows.target
+    if scores.ndim == 2:
+        nats, target = _of_largest(scores, target)
+    interval = jnp.searchsorted(jnp.asarray(EDGES), nats, side="right", method="compare_all")
+    place = 2 * interval.astype(jnp.int32) + target.astype(jnp.int32)
+    full = jnp.full(nats.shape, float(GRID), jnp.float32)
+    part = counted_weights(full, rows).astype(jnp.int32)
+    found = jax.ops.segment_sum(part, place, 2 * len(_MIDDLES))
+    return found.reshape(len(_MIDDLES), 2)
+
+
+def _of_largest(scores: Array, target: Array) -> tuple[Array, Array]:
+    """(f32[N], bool[N]): the log odds of the largest class in nats, and whether rows are of it."""
+    shares, largest = softmax(scores), jnp.argmax(scores, axis=0)
+    of_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
+    odds = rounded(jnp.max(shares, axis=0) / added(jnp.where(of_largest, 0, shares)))
+    return jnp.log(odds), target == largest.astype(target.dtype)
+
+
+def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
+    """(f32[] slope, f32[] intercept in bits), from noisy counts; post-processing.
+
+    The log odds of a row with score h are start + shift + slope (h - start). `_fitted` says how
+    slope and shift follow from the counts.
+
+    Args:
+        noisy: i32[10, 2], noisy `parts` in whole rows.
+        deviation: f32[], the standard deviation of the noise, in rows.
+        start: f32[], where scores started, in bits.
+    """
+    slope, shift = _fitted(noisy, deviation, rounded(start * np.float32(_LN2)), _SHIFTS)
+    return slope, start + rounded(shift / np.float32(_LN2))
+
+
+def temperature(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
+    """(f32[] slope, f32[K] intercept in bits) of several classes; post-processing.
+
+    All scores are multiplied by one slope. Where scores are nearly equal, this multiplies how far
+    the log odds of the largest class are above those of a guess, -log(K - 1). So the slope is
+    fitted to these, without a shift.
+
+    Args:
+        noisy: i32[10, 2], noisy `parts` in whole rows.
+        deviation: f32[], the standard deviation of the noise, in rows.
+        start: f32[K], where scores started, in bits.
+    """
+    guess = jnp.float32(-math.log(start.shape[0] - 1))
+    slope, _ = _fitted(noisy, deviation, guess, np.zeros(1, np.float32))
+    return slope, slope * start
+
+
+def _fitted(
+    noisy: Array, deviation: Numbers, begin: Array, shifts: np.ndarray
+) -> tuple[Array, Array]:
+    """(f32[] slope, f32[] shift in nats) of log odds begin + shift + slope (h - begin).
+
+    If p is the probability of an interval with c1 and c0 rows, then c1 (1 - p) - c0 p has mean 0.
+    Its variance is that of the noise plus that of the labels. So the counts say how likely each
+    slope and shift is. The result is their mean over a grid, with a normal prior on the shift and
+    on the logarithm of the slope. Where noise hides the counts, the prior remains.
+    """
+    shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
+    noise = rounded(jnp.asarray(deviation, jnp.float32) ** 2)
+
+    # How far the counts of each interval are from what a line says. In a loop over intervals the
+    # counts are read from memory. Unrolled, every interval would draw its noise anew. Without
+    # shifts it is unrolled all the same: a compiler then knows what lines say, and its divisions
+    # by what it knows round otherwise.
+    def add(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
+        (zeros, ones), middle = interval
+        positive = jax.nn.sigmoid(begin + shift + rounded(slope * (middle - begin)))
+        negative = 1 - positive
+        squares = rounded(positive**2) + rounded(negative**2)
+        rows = (rounded(ones * positive) + rounded(zeros * negative)) / squares
+        of_labels = rounded(jnp.maximum(rows, 0) * positive * negative)
+        variance = rounded(noise * squares) + of_labels + 1
+        apart = rounded(ones * negative) - rounded(zeros * positive)
+        return misfit + rounded(apart**2 / variance), None
+
+    none = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
+    intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
+    misfit, _ = jax.lax.scan(add, none, intervals, unroll=len(shifts) == 1)
+
+    # The mean over all lines.
+    log_slope = jnp.log(slope)
+    prior = rounded(((log_slope - math.log(_SLOPE)) / _SLOPE_SPREAD) ** 2)
+    prior = prior + rounded((shift / _SHIFT_SPREAD) ** 2)
+    likely = rounded(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
+    slope = jnp.exp(jnp.sum(rounded(likely * log_slope)))
+    return slope, jnp.sum(rounded(likely * shift))
+
+
+def epilogue(config: Config) -> types.Epilogue:
+    """The epilogue; one draw, "scores", of the sensitivity of one histogram.
+
+    Proof. Given all earlier releases, the score of a row is a function of that row alone. So a row
+    is in one interval, in the column of its class. It adds at most 1 to that count before counts
+    are rounded, which moves no two of them further apart than 1. []
+    """
+    response = config.response
+
+    def program(
+        draw: Draw, rows: types.Prepared, scores: Array, params: Params, public: Public
+    ) -> None:
+        del params, public
+        _draw_counts(
+            config, draw, SCORES_SITE, parts(rows, scores), "O3", "rows by score and class"
+        )
+
+    def of_release(release: Release, params: Params, start: Array) -> tuple[Array, Array]:
+        found = temperature if response.axes else line
+        return found(release[SCORES_SITE], _of_one(config, params, SCORES_SITE), start)
+
+    more = f", {response.words}" if response.axes else ""
+    tag = f"score_line({types.relation_name(config.relation)}, {config.noise.name}{more})"
+    return types.Epilogue(program, of_release, tag)
+
+
+# Rounds.
 
 
 def sum_sensitivity(config: Config) -> float:
@@ -72,19 +442,19 @@ def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Arra
 
     Uniform over the bins of a feature without histograms.
     """
-    known = once.known_bins(config)
+    known = known_bins(config)
     uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if not config.marginals:
         rows = jnp.asarray(public.rows, jnp.float32)
         if public.seen is not None:
             rows = public.seen
         elif config.response == NUMBER:
-            rows = once.fitted_target(config, public.prologue, params)[2]
+            rows = fitted_target(config, public.prologue, params)[2]
         return uniform, rows
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
-    moved = once.histogram_sensitivity(config) * math.sqrt(config.columns)
+    moved = histogram_sensitivity(config) * math.sqrt(config.columns)
     noise = deviation(config, moved, params, "histogram")
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
@@ -92,7 +462,7 @@ def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Arra
     measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
     mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
     if public.seen is None or config.response == NUMBER:
-        return mass, jnp.sum(once.class_totals(config, histogram))
+        return mass, jnp.sum(class_totals(config, histogram))
     return mass, public.seen
 
 
@@ -102,7 +472,7 @@ def structure(config: Config, params: Params, public: Public) -> tuple[Oblivious
     mass = jnp.pad(mass, ((0, 0), (0, MAX_BINS - config.widest)))
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
     static = config.attributes, config.depth, config.attributes_per_tree
-    asked = oblivious_splits.draw(*static, seed, jnp.asarray(public.round), mass)
+    asked = splits.draw(*static, seed, jnp.asarray(public.round), mass)
     leaves = jnp.zeros((*config.response.axes, 2**config.depth), jnp.float32)
     return ObliviousTree(asked.feature, asked.right, leaves), rounded(rows * asked.share)
 
@@ -159,7 +529,7 @@ def program(
     draw(
         "sums",
         config.noise,
-        boundary.Total(total),
+        Total(total),
         sensitivity=sum_sensitivity(config),
         moves=moved_rows(config.relation) * _sums_of_a_row(config),
         theorem="docs/privacy.md O2",
@@ -316,8 +686,8 @@ def oblivious_tree(config: Config) -> types.WeakLearner:
         default_fractions(config),
         hypothesis_class(config.attributes, of_round, config.response),
         config.relation,
-        prologue=once.prologue(config) if opening else None,
-        epilogue=once.epilogue(config) if config.scores else None,
+        prologue=prologue(config) if opening else None,
+        epilogue=epilogue(config) if config.scores else None,
         params=lambda noise, public: Params(dict(noise)),
         tag=f"oblivious_tree({config.tag})",
     )

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dpbt import losses
 from dpbt.common import types
 from dpbt.common.validate import floats, positive, shown, whole, within
-from dpbt.learners import greedy_tree
+from dpbt.learners import greedy_tree, trees
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
 from dpbt.recipes import building, published
@@ -127,12 +127,12 @@ def bdpe(
 
     # Put the parts together, and share the budget.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    config = greedy_tree.Config(depth, scored, link, objective, request.relation, noise)
+    config = trees.Config(depth, scored, link, objective, request.relation, noise)
     tree = greedy_tree if request.tight else published
     learner = tree.greedy_tree(config)
     update, numbers = mirror(link, bounded=request.tight), MirrorNumbers(settings.link_alpha)
     counted = request.tight and objective and depth > 1
-    fractions = greedy_tree.fractions(structure, errors if counted else None)
+    fractions = trees.fractions(structure, errors if counted else None)
     drafted = building.draft(request, learner, update, numbers, name="bdpe", setting=setting)
     return building.build(request, drafted, fractions, functools.partial(tree.params, settings))
 
@@ -176,7 +176,7 @@ def _families(
 
 def _settings(
     request: Request, link: types.LossFamily, alpha: Alpha, depth: int, *numbers: ArrayLike
-) -> greedy_tree.Settings:
+) -> trees.Settings:
     """The numbers that have nothing to do with privacy, checked: clip, zeta, pi and smoothing.
 
     Raises:
@@ -207,4 +207,4 @@ def _settings(
     clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(member.smoothness, np.float64) * clip**2)
     levels = tuple(rounded_down(by_depth))
-    return greedy_tree.Settings(levels, link_alpha, clip, zeta, step, smoothing)
+    return trees.Settings(levels, link_alpha, clip, zeta, step, smoothing)

@@ -17,9 +17,8 @@ from dpbt.data import domains, targets
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal
 from dpbt.data.targets import Target
-from dpbt.learners.oblivious_once import SCORES_SITE, TARGET_SITE
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
-from dpbt.learners.oblivious_tree import Params, oblivious_tree
+from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
 from dpbt.privacy import accounting, mechanisms
 from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals

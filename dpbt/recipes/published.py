@@ -24,16 +24,15 @@ from dpbt.common.types import (
     Tree,
     WeakLearner,
 )
-from dpbt.learners import greedy_tree as tight
 from dpbt.learners import trees
-from dpbt.learners.greedy_tree import Config, Settings
+from dpbt.learners.trees import Config, Settings
 from dpbt.losses import check_criterion, family_name
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.mechanism import ROUNDING, Numbers, rounded_down
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 
-PRICE = tight.SplitPrice(
+PRICE = trees.SplitPrice(
     sensitivity.published_split, 2, True, "Nock & Henecka (2020), Thm 3, eq. (15), (17)"
 )
 """Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
@@ -47,7 +46,7 @@ class Params(NamedTuple):
     leaf_step: Numbers
 
 
-def private_objective() -> tight.Alpha:
+def private_objective() -> trees.Alpha:
     """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
 
     Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
@@ -56,7 +55,7 @@ def private_objective() -> tight.Alpha:
     exact_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
-        exact_errors.append(tight.errors(totals).astype(jnp.float32))
+        exact_errors.append(trees.errors(totals).astype(jnp.float32))
         if level == 0:
             return jnp.float32(1)
         return exact_errors[-1] / jnp.maximum(exact_errors[0], 1)
@@ -96,13 +95,13 @@ def program(
 
     # Private splits; the leaves' class weights are exact here.
     alpha_of = private_objective() if config.objective else None
-    numbers = tight.Params(params.noise, settings)
-    totals = tight.grow(draw, table, weights, numbers, public, config, alpha_of, PRICE)
+    numbers = trees.Params(params.noise, settings)
+    totals = trees.grow(draw, table, weights, numbers, public, config, alpha_of, PRICE)
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
-    share = trees.shrink_to_parents(counts, jnp.float32(tight.TINY_PRIOR))
-    value = tight.link_values(config.link, settings, share)
+    share = trees.shrink_to_parents(counts, jnp.float32(trees.TINY_PRIOR))
+    value = trees.link_values(config.link, settings, share)
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     leverage = settings.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
 
@@ -127,7 +126,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     del public
     largest = params.settings.step * params.settings.clip**2
     value = release["leaf"].astype(jnp.float32) * params.leaf_step
-    return Tree(tight.gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
+    return Tree(trees.gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
 
 
 def greedy_tree(config: Config) -> WeakLearner:
@@ -152,13 +151,13 @@ def greedy_tree(config: Config) -> WeakLearner:
 @functools.cache
 def _greedy_tree(config: Config) -> WeakLearner:
     check_criterion(config.criterion)
-    usual = tight.default_settings(config.link, config.depth)
+    usual = trees.default_settings(config.link, config.depth)
     families = f"{family_name(config.criterion)}, {family_name(config.link)}"
     parts = f"{config.depth}, {config.objective}, {families}, both, {config.noise.name}"
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
-        tight.fractions(0.5, None),
+        trees.fractions(0.5, None),
         trees.TREES,
         None,
         params=functools.partial(params, usual),

@@ -1,19 +1,23 @@
-"""The file of a model: JSON text with a format, a version and a checksum. No JAX is needed.
+"""What is public about a model, and its file: JSON text with a version and a checksum.
 
-It holds what was released and what is public. It never holds keys, scores or withheld sites. It
-does not hold the transcript either, as the hypotheses follow from it. The checksum finds accidents,
-such as a lost byte. It is no signature: whoever edits a file can compute another one.
+No JAX is needed. The file holds what was released and what is public. It never holds keys, scores
+or withheld sites. It does not hold the transcript either, as the hypotheses follow from it. The
+checksum finds accidents, such as a lost byte. It is no signature: whoever edits a file can compute
+another one.
 """
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
+from dpbt.common import arithmetic
+from dpbt.common.arithmetic import Array, namespace
 from dpbt.common.public import MAX_BINS, Splits, same_splits
 from dpbt.common.storage import opened, sealed, write_whole
 from dpbt.common.validate import shown
@@ -21,9 +25,131 @@ from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.data.targets import Target, response_of
-from dpbt.learners.hypotheses import KINDS, check_within
+from dpbt.learners.hypotheses import KINDS, Kind, Of, Rows, check_within
 from dpbt.privacy import accounting
-from dpbt.release.scoring import PROBABILITIES, About
+
+if TYPE_CHECKING:
+    from dpbt.common.types import HypothesisClass, Recipe
+
+PROBABILITIES: dict[str, Callable[[Array], Array]] = {
+    "matsushita": arithmetic.matsushita_probability,
+    "log": arithmetic.log_probability,
+    "square": arithmetic.square_probability,
+}
+"""Score f32[N] -> probability f32[N], by the names of files."""
+
+
+class About(NamedTuple):
+    """What is public about a model, besides its arrays; and what its file says, if it has one.
+
+    Attributes:
+        name: of the algorithm.
+        kind: of its hypotheses.
+        target: the declared classes or range; None for two classes.
+        classes: the negative and the positive class, or all of several classes in the order of
+            scores; None if they were not named.
+        probability: what gives probabilities: the name of a loss of `PROBABILITIES`, or a
+            function of scores of two classes; "softmax" of several; "shares" where trees state
+            them; None if nothing does.
+        reason: why nothing does.
+        domain: the public columns; None if the model was not saved with them.
+        codes: whether nominal columns are read as codes (`domains.positions`).
+        ledger: the ledger as printed when the model was kept.
+        privacy: the ledger itself.
+        statement: what `dpbt.statement` said when the model was kept.
+        versions: of what kept it.
+    """
+
+    name: str
+    kind: Kind
+    target: Target | None
+    classes: tuple[Any, ...] | None
+    probability: Callable[[Array], Array] | str | None
+    reason: str | None
+    domain: Domain | None = None
+    codes: bool = False
+    ledger: str = ""
+    privacy: Any = None
+    statement: str = ""
+    versions: Mapping[str, str] = {}
+
+    __hash__ = object.__hash__
+
+
+def about(recipe: "Recipe") -> About:
+    """What is public about the models of a recipe."""
+    hypotheses, target = recipe.learner.hypotheses, recipe.target
+    own = hypotheses.predict
+    kind = own.kind if isinstance(own, Of) else _own_kind(hypotheses)
+    classes = target.names if isinstance(target, Nominal) else None
+    return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
+
+
+@functools.cache
+def _own_kind(hypotheses: "HypothesisClass") -> Kind:
+    """The kind of hypotheses of the user's own, which no file and no words know."""
+    from dpbt.common.types import Table
+
+    def read(rows: Rows) -> Any:
+        absent = namespace(rows.bins).zeros(rows.bins.shape[:1], bool)
+        return hypotheses.prepare(Table(rows.bins, absent, absent, rows.splits))
+
+    return Kind("", hypotheses.predict, read)
+
+
+def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
+    """(what gives probabilities, why nothing does); one of them is None."""
+    if isinstance(recipe.target, Nominal):
+        return "softmax", None
+    if isinstance(recipe.target, Numeric):
+        return None, "the model predicts a number, and no probabilities of classes"
+    if kind.shares is not None:
+        return "shares", None
+    if recipe.loss is None:
+        return None, no_link(recipe.name)
+    alpha = recipe.weighting.link_alpha
+    loss = recipe.loss(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
+    try:
+        smooth = bool(np.isfinite(loss.smoothness))
+    except TypeError:  # traced
+        smooth = True
+    if not smooth:
+        return None, kinks(loss.name)
+    own = loss.probability or loss.inverse_link
+    return next((name for name, known in PROBABILITIES.items() if known == own), own), None
+
+
+def no_link(name: str) -> str:
+    """Why a recipe without a loss gives no probabilities."""
+    return f"{name} is a vote without a link, so a score defines no probability"
+
+
+def kinks(name: str) -> str:
+    """Why a loss whose surrogate has kinks gives no probabilities."""
+    return f"the surrogate of {name} has kinks, so a score defines no probability"
+
+
+def probability_of(about: Any, scores: Array) -> Array:
+    """f32[...]: the probability of the positive class that scores give; f32[N, K] of several.
+
+    Args:
+        about: the `About` of a model whose hypotheses state scores, as `about(recipe)`.
+        scores: as `decision_function` gives them, or `dpbt.boost` of two classes.
+
+    Raises:
+        ValueError: if scores define no probability.
+    """
+    if about.probability is None:
+        raise ValueError(about.reason)
+    if callable(about.probability):
+        return about.probability(scores)
+    if about.probability == "softmax":
+        return arithmetic.softmax(scores.T).T
+    return PROBABILITIES[about.probability](scores)
+
+
+# Files.
+
 
 FORMAT, VERSION = "dpbt model", 5
 """Files of any other version are refused."""

@@ -38,8 +38,9 @@ from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import KINDS, Hypotheses
 from dpbt.learners.words import DIGITS
 from dpbt.release import file, scoring
-from dpbt.release.scoring import About, answer, probability_of, vote
-from dpbt.release.scoring import about as about_models_of
+from dpbt.release.file import About, probability_of
+from dpbt.release.file import about as about_models_of
+from dpbt.release.scoring import answer, vote
 
 if TYPE_CHECKING:
     from dpbt.common.types import Recipe, Release, Table, Transcript

@@ -18,7 +18,7 @@ from dpbt.common.types import GRID, Array, Noise, Recipe
 from dpbt.privacy import boundary, keys
 from dpbt.privacy.accounting import RunCount
 from dpbt.privacy.mechanism import Mechanism, Sensitivity
-from dpbt.release.scoring import kinks, no_link
+from dpbt.release.file import kinks, no_link
 
 # Scores.
 

@@ -18,7 +18,7 @@ import dpbt
 from dpbt import recipes, tuning
 from dpbt.common.types import Recipe, Table
 from dpbt.privacy import keys
-from dpbt.release.scoring import about, probability_of
+from dpbt.release.file import about, probability_of
 from experiments.common import peers
 from experiments.comparisons import ablation
 from experiments.comparisons.measures import log_loss_of_two

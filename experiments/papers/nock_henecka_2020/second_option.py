@@ -17,7 +17,7 @@ from dpbt import losses
 from dpbt.common import types
 from dpbt.common.types import GRID, AnyArray, Array, Public, Recipe, Release, Tree, WeakLearner
 from dpbt.learners import trees
-from dpbt.learners.greedy_tree import (
+from dpbt.learners.trees import (
     TINY_PRIOR,
     Config,
     Params,
@@ -42,7 +42,7 @@ MOST_STEPS = 2.0**31
 
 
 class Budget(NamedTuple):
-    """The traced numbers of a tree; those of `greedy_tree.Params`, and four more.
+    """The traced numbers of a tree; those of `trees.Params`, and four more.
 
     Attributes:
         noise: f32[], the noise multiplier of the splits of each depth; 0 for the best split.

@@ -22,6 +22,7 @@ from dpbt.learners import (
 )
 from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import mechanisms, sensitivity
+from dpbt.training import step
 from dpbt.weighting import MirrorNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales
@@ -336,7 +337,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     learners = [oblivious_tree.oblivious_tree(kind) for kind in kinds]
     assert len({learner.tag for learner in learners}) == len(kinds)
 
-    key, own_key = jax.random.key(0), jax.jit(boosting.own_key)
+    key, own_key = jax.random.key(0), jax.jit(step.own_key)
     keys = {
         tuple(jax.random.key_data(own_key(key, recipe_of(**changes))).tolist())
         for changes in ({}, {"seed": 1}, {"step": 0.3}, {"clip": 0.31}, {"rows": 61})

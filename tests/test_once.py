@@ -18,6 +18,7 @@ from dpbt.data.domains import Boolean
 from dpbt.learners import oblivious_tree, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import whole_rows
+from dpbt.training import step
 from tests import reference_oblivious as reference
 from tests.tables import random_table
 
@@ -111,11 +112,9 @@ def test_noise_of_the_prologue_is_not_that_of_a_round():
 
 
 def test_keys_of_prologue_epilogue_and_rounds_differ():
-    own = boosting.own_key(jax.random.key(0), recipe_of())
-    rounds = np.asarray(
-        jax.random.key_data(boosting._children(own, np.arange(50, dtype=np.uint32)))
-    )
-    once = boosting._PROLOGUE, boosting._EPILOGUE
+    own = step.own_key(jax.random.key(0), recipe_of())
+    rounds = np.asarray(jax.random.key_data(step._children(own, np.arange(50, dtype=np.uint32))))
+    once = step._PROLOGUE, step._EPILOGUE
     others = [np.asarray(jax.random.key_data(jax.random.fold_in(own, each))) for each in once]
     assert len(np.unique([*rounds, *others], axis=0)) == 52
 
@@ -138,7 +137,7 @@ def test_learners_that_differ_in_what_they_do_once_do_not_share_noise():
     """By the tag that an epilogue declares, and without a declared tag by all functions."""
     recipe, key = recipe_of(), jax.random.key(0)
     other = with_epilogue(recipe, tag="another epilogue")
-    here, there = (jax.random.key_data(boosting.own_key(key, one)) for one in (recipe, other))
+    here, there = (jax.random.key_data(step.own_key(key, one)) for one in (recipe, other))
     assert np.any(here != there)
 
     def start(release, budget):

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import boosting, losses, recipes
+from dpbt import losses, recipes
 from dpbt.common.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
 from dpbt.data.splits import of_splits, splits_of
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
+from dpbt.training import step
 from tests import reference_smooth
 from tests.tables import random_table
 
@@ -101,7 +102,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
     )
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
-    keys = boosting.noise_keys(key, recipe).rounds
+    keys = step.noise_keys(key, recipe).rounds
     splits = np.asarray(splits_of(table))
     label, present = np.asarray(table.target), np.asarray(table.present)
     margins = np.zeros(200)

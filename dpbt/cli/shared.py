@@ -110,7 +110,10 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, command: Any = None, **options):
-        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
+        lines = functools.partial(
+            argparse.RawDescriptionHelpFormatter, max_help_position=24, width=96
+        )
+        super().__init__(formatter_class=lines, allow_abbrev=False, **options)
         self._command = command
         self._commands: Mapping[str, Any] = {}
 
@@ -145,13 +148,6 @@ class Parser(argparse.ArgumentParser):
         """
         words = message.removeprefix("argument ").replace(": ", " ", 1)
         raise InputError(f"{words} (see {self.prog} --help)")
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of descriptions."""
-
-    def __init__(self, prog: str, **options):
-        super().__init__(prog, **{**options, "max_help_position": 24, "width": 96})
 
 
 def add_commands(parser: Parser, commands: Mapping[str, Any]) -> None:

@@ -30,17 +30,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpbt import recipes, tuning
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
-from dpbt.data import domains, owner, tables
-from dpbt.data.declarations import (
-    Answers,
-    Reading,
-    Rows,
-    answers_of,
-    declared,
-    names_of,
-    range_of,
-    rows_of,
-)
+from dpbt.data import declarations, domains, owner, tables
+from dpbt.data.declarations import Answers, Reading, Rows, names_of, rows_of
 from dpbt.data.domains import Domain, Label, WeightColumn
 from dpbt.data.kinds import Numeric
 from dpbt.data.owner import OwnerReport
@@ -153,7 +144,7 @@ class PrivateEstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None."
             )
-        domain, label = declared(self.domain)
+        domain, label = declarations.declared(self.domain)
         given = rows_of(X, len(domain) if isinstance(domain, Mapping) else None)
         if given.width < 1:
             raise ValueError(
@@ -311,12 +302,7 @@ def column_of(name: str, data: Any) -> Any:
 
 
 def read(
-    reading: Reading,
-    given: Rows,
-    labels: Any,
-    answers: Answers,
-    weights: Mapping[str, Any],
-    capacity: int | None,
+    reading: Reading, given: Rows, labels: Any, answers: Answers, weights: Any, capacity: int | None
 ) -> tuple[Table, OwnerReport]:
     """The table of X, y and weights, and how the declaration reads them.
 
@@ -369,7 +355,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
     classes: Any = None
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
-        return answers_of(self.classes, label, labels)
+        return declarations.answers_of(self.classes, label, labels)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """float64[N]: the score of each row; above 0 means `classes_[1]`.
@@ -561,7 +547,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         del labels  # only the declaration counts
-        return Answers(None, range_of(self.target_range, label))
+        return Answers(None, declarations.range_of(self.target_range, label))
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     with working("auditing; this compiles first"):
         import jax
 
-        [recipe] = shared.candidates_of(options, domain, label)
+        recipe = shared.recipe_of(options, domain, label)
         near = _neighbours(domain, label, rows, options)
         key = jax.random.key(options.seed)
         found = dpbt.audit.audit(key, near, recipe, options.transcripts)

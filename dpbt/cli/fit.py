@@ -10,15 +10,13 @@ import argparse
 import contextlib
 import functools
 import sys
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.cli import shared
 from dpbt.cli.shared import (
     LARGEST_SEED,
-    TUNED,
     InputError,
     add_out,
     add_yes,
@@ -47,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "a CSV file with a header, a Parquet file, or a folder that `convert` wrote"
     parser.add_argument("file", metavar="ROWS", help=words)
-    shared.add_recipe(parser, TUNED)
+    shared.add_recipe(parser)
     words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
     words += "noise"
     parser.add_argument("--seed", type=whole(0, LARGEST_SEED), help=words)
@@ -72,11 +70,7 @@ def run(options: argparse.Namespace) -> None:
         InputError: for a file or an option that is not as expected. No cell is shown, and no number
             of rows.
     """
-    tuned, in_blocks = options.recipe == TUNED, Path(options.file).is_dir()
-    if tuned and (in_blocks or options.filter is not None):
-        raise InputError(
-            f"--recipe {TUNED} learns from no blocks, and no filter pays for it; auto takes both"
-        )
+    in_blocks = Path(options.file).is_dir()
     if not in_blocks and (options.checkpoint is not None or options.memory_mb is not None):
         raise InputError(
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
@@ -85,11 +79,11 @@ def run(options: argparse.Namespace) -> None:
     domain, label = shared.declared(options.domain)
     budget = None if options.filter is None else shared.filter_of(options.filter)
     with working("setting the noise"):
-        recipes = shared.candidates_of(options, domain, label)
+        recipe = shared.recipe_of(options, domain, label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
         with of_input():  # before a row is read, so that a refusal tells nothing of the rows
-            budget.check(recipes[0])
+            budget.check(recipe)
 
     with contextlib.ExitStack() as stack:
         kept = None
@@ -104,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
             with of_input():
                 kept = stack.enter_context(Checkpoint(Path(options.checkpoint)))
         with of_input() if in_blocks else contextlib.nullcontext():  # a block may be damaged
-            model = _learned(options, table, recipes, budget, kept)
+            model = _learned(options, table, recipe, budget, kept)
         save = functools.partial(dpbt.save, model, domain=domain, classes=label.classes)
         path = keep(path, save)
         if kept is not None:
@@ -146,7 +140,7 @@ def _table_of_file(options: argparse.Namespace, domain: Domain, label: Label) ->
 def _learned(
     options: argparse.Namespace,
     table: "Table | BlockTable",
-    recipes: "list[Recipe]",
+    recipe: "Recipe",
     budget: "Filter | None",
     kept: "Checkpoint | None",
 ) -> "Model":
@@ -157,7 +151,6 @@ def _learned(
     """
     import jax
 
-    from dpbt import tuning
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy import keys
     from dpbt.training import fit
@@ -175,18 +168,13 @@ def _learned(
 
     with working("learning; this compiles first"), contextlib.ExitStack() as refused:
         refused.enter_context(of_input())
-        if len(recipes) > 1:
-            warnings.simplefilter("ignore", keys.ResearchKeyWarning)  # it is said below
-            held: Any = table  # in memory, as `run` says
-            model = tuning.tune(noise, held, recipes, tuning.selection(), public_key).model
-        else:
 
-            def pay(run: str | None) -> None:
-                if budget is not None:
-                    budget.paying(recipes[0], key)(run)
-                refused.pop_all()  # what can be refused has been, and any other error is a bug
+        def pay(run: str | None) -> None:
+            if budget is not None:
+                budget.paying(recipe, key)(run)
+            refused.pop_all()  # what can be refused has been, and any other error is a bug
 
-            model = fit.learn(noise, table, recipes[0], public_key, pay=pay, **more)
+        model = fit.learn(noise, table, recipe, public_key, pay=pay, **more)
         jax.block_until_ready(model)
     if options.seed is not None:
         words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"

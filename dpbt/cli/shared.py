@@ -10,7 +10,6 @@ is a bug and keeps its traceback.
 
 import argparse
 import contextlib
-import functools
 import importlib
 import inspect
 import math
@@ -406,17 +405,8 @@ def filter_of(path: str) -> "Filter":
         return Filter.open(path)
 
 
-TUNED = "tuned"
-"""A choice among candidates around `auto`, for commands that learn."""
-
-
-def add_recipe(parser: argparse.ArgumentParser, *more: str) -> None:
-    """Add --domain, --rows and the other public quantities that a recipe is made of.
-
-    Args:
-        parser: the parser of the program.
-        more: further names that --recipe takes.
-    """
+def add_recipe(parser: argparse.ArgumentParser) -> None:
+    """Add --domain, --rows and the other public quantities that a recipe is made of."""
     words = "the public domain and the label, as JSON; `domain template` writes one to fill in"
     parser.add_argument("--domain", metavar="FILE", required=True, help=words)
     words = "a public bound on the number of rows; under replace_one their public number"
@@ -426,9 +416,7 @@ def add_recipe(parser: argparse.ArgumentParser, *more: str) -> None:
     words = "0 for a pure guarantee (%(default)s)"
     parser.add_argument("--delta", type=share, default=0.0, help=words)
     words = "the recipe (%(default)s); bdpe makes models that a person can read"
-    if TUNED in more:
-        words += "; tuned chooses among candidates around auto, and pays for it out of --epsilon"
-    parser.add_argument("--recipe", choices=(*RECIPES, *more), default=RECIPES[0], help=words)
+    parser.add_argument("--recipe", choices=RECIPES, default=RECIPES[0], help=words)
     add_relation(parser)
     for name in ("rounds", "depth"):
         words = f"the {name} of the recipe, where it takes a number of them"
@@ -447,8 +435,8 @@ def add_relation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-rows-per-user", type=kind, default=1, metavar="K", help=words)
 
 
-def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> "list[Recipe]":
-    """The recipe of the options that `add_recipe` adds, or the candidates of a choice.
+def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
+    """The recipe of the options that `add_recipe` adds.
 
     Args:
         options: the options.
@@ -459,21 +447,14 @@ def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> 
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    from dpbt import (
-        recipes,  # needs JAX
-        tuning,
-    )
+    from dpbt import recipes  # needs JAX
 
-    around = functools.partial(tuning.around_auto, tuning.selection())
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given |= {"domain": domain, "target": label.target}
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
-    if options.recipe == TUNED and label.weight is not None:
-        raise InputError(f"--recipe {TUNED} takes no weights of rows; auto takes them")
     with of_input():
-        made = recipes.build(options.recipe, given, {**recipes.named(), TUNED: around})
-    return made if isinstance(made, list) else [made]
+        return recipes.build(options.recipe, given, recipes.named())
 
 
 def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:

@@ -5,6 +5,7 @@ Numbers of `auto` follow from public quantities, so its setting has them as JSON
 
 import dataclasses
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,8 +17,9 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.common.types import Recipe, Table
+from dpbt.common.types import ADD_REMOVE, Recipe, Table
 from dpbt.privacy import keys
+from dpbt.recipes.oblivious import rule
 from dpbt.release.file import about, probability_of
 from experiments.common import peers
 from experiments.comparisons import ablation

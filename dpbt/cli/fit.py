@@ -43,9 +43,9 @@ def fit(options: argparse.Namespace) -> None:
     the guarantee, up to the running time. A report that a terminal shows to the owner of the rows
     is not.
 
-    The recipe bdpe makes models that a person can read. A filter refuses what it cannot pay, and pays once,
-    also if a run was stopped and goes on. A checkpoint keeps what was released so far, and the keys
-    until the model is written; the same command goes on from it.
+    The recipe bdpe makes models that a person can read. A filter refuses what it cannot pay, and
+    pays once, also if a run was stopped and goes on. A checkpoint keeps what was released so far,
+    and the keys until the model is written; the same command goes on from it.
     """
     in_blocks = Path(options.file).is_dir()
     if not in_blocks and (options.checkpoint is not None or options.memory_mb is not None):

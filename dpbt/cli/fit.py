@@ -5,11 +5,11 @@ import contextlib
 import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.cli import shared
-from dpbt.cli.shared import ROWS, TUNED, InputError, command, of_input, option, out, working
+from dpbt.cli.shared import ROWS, InputError, command, of_input, option, out, working
 from dpbt.data import files
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 @command(
     option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
     *shared.RECIPE,
-    option("--recipe RECIPE", "%(choices)s (%(default)s)", choices=(*shared.RECIPES, TUNED)),
     option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
     option("--filter FILE", "pay from this file of `filter new`, which has the same --rows"),
     shared.YES,
@@ -43,16 +42,11 @@ def fit(options: argparse.Namespace) -> None:
     the guarantee, up to the running time. A report that a terminal shows to the owner of the rows
     is not.
 
-    The recipe bdpe makes models that a person can read. With `tuned` candidates around auto are
-    tried, which is paid for out of --epsilon. A filter refuses what it cannot pay, and pays once,
-    also if a run was stopped and goes on. A checkpoint keeps what was released so far, and the keys
-    until the model is written; the same command goes on from it.
+    The recipe bdpe makes models that a person can read. A filter refuses what it cannot pay, and
+    pays once, also if a run was stopped and goes on. A checkpoint keeps what was released so far,
+    and the keys until the model is written; the same command goes on from it.
     """
-    tuned, in_blocks = options.recipe == TUNED, Path(options.file).is_dir()
-    if tuned and (in_blocks or options.filter is not None):
-        raise InputError(
-            f"--recipe {TUNED} learns from no blocks, and no filter pays for it; auto takes both"
-        )
+    in_blocks = Path(options.file).is_dir()
     if not in_blocks and (options.checkpoint is not None or options.memory_mb is not None):
         raise InputError(
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
@@ -66,11 +60,11 @@ def fit(options: argparse.Namespace) -> None:
         with of_input():
             budget = Filter.open(options.filter)
     with working("setting the noise"):
-        recipes = shared.candidates_of(options, domain, label)
+        recipe = shared.recipe_of(options, domain, label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
         with of_input():  # before a row is read, so that a refusal tells nothing of the rows
-            budget.check(recipes[0])
+            budget.check(recipe)
 
     with contextlib.ExitStack() as stack:
         kept = None
@@ -85,7 +79,7 @@ def fit(options: argparse.Namespace) -> None:
             with of_input():
                 kept = stack.enter_context(Checkpoint(Path(options.checkpoint)))
         with of_input() if in_blocks else contextlib.nullcontext():  # a block may be damaged
-            model = _learned(options, table, recipes, budget, kept)
+            model = _learned(options, table, recipe, budget, kept)
         save = functools.partial(dpbt.save, model, domain=domain, classes=label.classes)
         path = shared.keep(path, save)
         if kept is not None:
@@ -151,7 +145,7 @@ def _table_of_file(options: argparse.Namespace, domain: Domain, label: Label) ->
 def _learned(
     options: argparse.Namespace,
     table: "Table | BlockTable",
-    recipes: "list[Recipe]",
+    recipe: "Recipe",
     budget: "Filter | None",
     kept: "Checkpoint | None",
 ) -> "Model":
@@ -162,7 +156,6 @@ def _learned(
     """
     import jax
 
-    from dpbt import tuning
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy import keys
     from dpbt.training import fit
@@ -180,18 +173,14 @@ def _learned(
 
     with working("learning; this compiles first"), contextlib.ExitStack() as refused:
         refused.enter_context(of_input())
-        if len(recipes) > 1:
-            held: Any = table  # in memory, as `fit` says
-            model = tuning.tune(noise, held, recipes, tuning.selection(), public_key).model
-        else:
 
-            def pay(run: str | None) -> None:
-                if budget is not None:
-                    budget.paying(recipes[0], key)(run)
-                refused.pop_all()  # what can be refused has been, and any other error is a bug
+        def pay(run: str | None) -> None:
+            if budget is not None:
+                budget.paying(recipe, key)(run)
+            refused.pop_all()  # what can be refused has been, and any other error is a bug
 
-            model = fit.learn(noise, table, recipes[0], public_key, pay=pay, **more)
-            keys.warn_of_research(noise)
+        model = fit.learn(noise, table, recipe, public_key, pay=pay, **more)
+        keys.warn_of_research(noise)
         jax.block_until_ready(model)
     return model
 

@@ -220,8 +220,6 @@ def direction(text: str) -> tuple[str, int]:
 direction.__name__ = "direction"
 
 RECIPES = (*BOOSTED, *FORESTS)
-TUNED = "tuned"
-"""A choice among candidates around `auto`, for commands that learn."""
 
 _VALUES: dict[str, dict[str, Any]] = {
     "N": {"type": whole(1)},
@@ -283,11 +281,12 @@ RECIPE = (
     option("--epsilon EPSILON", "the total budget, such as 1"),
     option("--delta DELTA", "0 for a pure guarantee (%(default)s)"),
     *PEOPLE,
+    option("--recipe RECIPE", "one of %(choices)s (%(default)s)"),
     option("--rounds N", "the rounds of the recipe, where it takes a number of them"),
     option("--depth N", "the depth of the recipe, where it takes a number of them"),
     option("--monotone NAME=+1", "predictions must not fall (+1) or rise (-1) with it; for each"),
 )
-"""What a recipe is made of, but its name."""
+"""What a recipe is made of."""
 
 
 # What commands write.
@@ -378,8 +377,8 @@ def declared(path: str) -> tuple[Domain, Label]:
         return domains.read_domain(path)
 
 
-def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> "list[Recipe]":
-    """The recipe of the options `RECIPE`, or the candidates of a choice.
+def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
+    """The recipe of the options `RECIPE`.
 
     Args:
         options: the options.
@@ -390,21 +389,14 @@ def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> 
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    from dpbt import (
-        recipes,  # needs JAX
-        tuning,
-    )
+    from dpbt import recipes  # needs JAX
 
-    around = functools.partial(tuning.around_auto, tuning.selection())
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given |= {"domain": domain, "target": label.target}
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
-    if options.recipe == TUNED and label.weight is not None:
-        raise InputError(f"--recipe {TUNED} takes no weights of rows; auto takes them")
     with of_input():
-        made = recipes.build(options.recipe, given, {**recipes.named(), TUNED: around})
-    return made if isinstance(made, list) else [made]
+        return recipes.build(options.recipe, given, recipes.named())
 
 
 def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:

@@ -76,11 +76,6 @@ class Config(NamedTuple):
     normalized: bool = False
     features: int = 256
 
-    @property
-    def tight(self) -> bool:
-        """Whether the ledger claims what is proved, and not what is published."""
-        return self.calibration == "tight"
-
 
 def check(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
@@ -146,7 +141,7 @@ _UNIT = 2.0**14 * GRID
 def _distance(config: Config, step: Numbers) -> Numbers:
     """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
     proved = sensitivity.center_step(step, config.features)
-    return proved if config.tight else proved.clip(min=PUBLISHED_L2)
+    return proved if config.calibration == "tight" else proved.clip(min=PUBLISHED_L2)
 
 
 def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Params:
@@ -186,22 +181,19 @@ def program(
     """
     if len(table.columns) > config.features:
         raise ValueError(f"at most {config.features} features, got {len(table.columns)}")
-
     del public
 
-    # The sum of weight times label times row over all present rows.
+    # The sum of weight times label times row over all present rows, and noise in steps of the grid.
     signed = jnp.where(table.target, weights, -weights)
     signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
-    sums = signed_sums(signed, table.digits, params.step)
-
-    # Noise in steps of the grid.
+    sums, tight = signed_sums(signed, table.digits, params.step), config.calibration == "tight"
     draw(
         "center",
         mechanisms.rounded_gaussian,
         sums,
         sensitivity=_distance(config, params.step) * (_UNIT / params.step),
         moves=config.features,
-        theorem="docs/privacy.md 10" if config.tight else "Bun et al. (2020), Thm 27",
+        theorem="docs/privacy.md 10" if tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
         unit="step of the sums' grid",
     )

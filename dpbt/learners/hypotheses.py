@@ -443,27 +443,31 @@ class TreeGroup(NamedTuple):
     grown: Array
 
 
-def routes(group: TreeGroup, position: Any) -> Any:
-    """i32[P, N]: the leaf of each tree that each row ends in; position f32[N, A]."""
-    xp, inner = namespace(*group, position), group.attribute.shape[-1]
+def leaf_of(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any:
+    """i32[N]: the leaf that each row ends in. It only gathers, so all levels cost the same time.
 
-    def leaves_of_tree(structure: tuple[Any, Any]) -> Any:
-        attribute, threshold = structure
+    Args:
+        attribute: i32[P, 2^D - 1]; an axis for one tree may be left out.
+        threshold: f32[P, 2^D - 1].
+        position: f32[N, A].
+        tree: i32[N], which of the P trees each row passes through.
+    """
+    xp, inner = namespace(attribute, threshold, position), attribute.shape[-1]
+    attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
 
-        def ask(node: Any, _: Any) -> Any:
-            value = xp.take_along_axis(position, attribute[node][:, None], axis=1)[:, 0]
-            return 2 * node + 1 + (value > threshold[node]).astype(np.int32)
+    def ask(node: Any, _: Any) -> Any:
+        split = tree * inner + node
+        value = xp.take_along_axis(position, attributes[split][:, None], axis=1)[:, 0]
+        return 2 * node + 1 + (value > thresholds[split]).astype(np.int32)
 
-        start = xp.zeros(position.shape[0], np.int32)
-        return fold(ask, start, xp.arange(depth(inner + 1))) - inner
-
-    return each(leaves_of_tree, (group.attribute, group.threshold))
+    start = xp.zeros(position.shape[0], np.int32)
+    return fold(ask, start, xp.arange(depth(inner + 1))) - inner
 
 
 def leaf_shares(group: TreeGroup, position: Any) -> Any:
     """f32[P, N]: theta of the leaf of each tree that each row ends in."""
-    xp = namespace(*group, position)
-    return xp.take_along_axis(group.leaf, routes(group, position), axis=1)
+    leaf = each(lambda tree: leaf_of(*tree, position), (group.attribute, group.threshold))
+    return namespace(*group, position).take_along_axis(group.leaf, leaf, axis=1)
 
 
 def votes(group: TreeGroup, position: Any) -> Any:

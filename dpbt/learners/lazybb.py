@@ -55,6 +55,11 @@ def rule(choice: Array) -> Tree:
     return Tree(split[None], sign * leaf)
 
 
+def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
+    with variates.double_precision():
+        return mechanisms.behind_best(-errors, allowed)
+
+
 def _rule_program(
     tight: bool, draw: Draw, table: Prepared, weights: Array, params: Noise, public: Public
 ) -> None:
@@ -75,12 +80,6 @@ def _rule_program(
         releases="a split, its negation or a constant",
         unit=accounting.ROW_STEP,
     )
-
-
-def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
-    """The scores of the rules: minus their errors, exact."""
-    with variates.double_precision():
-        return mechanisms.behind_best(-errors, allowed)
 
 
 @functools.cache
@@ -137,11 +136,6 @@ class Config(NamedTuple):
     relation: types.Relation
     calibration: str = "tight"
 
-    @property
-    def tight(self) -> bool:
-        """Whether the calibration is the tight one."""
-        return self.calibration == "tight"
-
 
 def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
     """`sensitivity.improvement_range` and what rounding may add, in units of the weight cap.
@@ -167,13 +161,6 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
     return here - right - trees.perspectives(criterion, totals[:, :, None] - products)
 
 
-@functools.cache
-def _leftmost_leaf(depth: int) -> np.ndarray:
-    """i32[2^(D+1) - 1]: the leaf that a row reaches by going left from each heap node on."""
-    ends = [(np.arange(2**level) << (depth - level)) for level in range(depth + 1)]
-    return np.concatenate(ends).astype(np.int32)
-
-
 class _Growth(NamedTuple):
     """A growing tree, over a heap of 2^(D+1) - 1 nodes; all fields are private.
 
@@ -194,18 +181,6 @@ def _mask_products(table: Prepared, by_class: Array, mask: Array) -> Array:
     """i32[2, S]: `trees.node_products` of the rows of a mask bool[N]."""
     root = jnp.zeros(table.target.shape[0], jnp.int32)
     return trees.node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
-
-
-def _root(table: Prepared, by_class: Array, depth: int) -> _Growth:
-    """A tree whose only leaf is the root."""
-    nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
-    root = _mask_products(table, by_class, table.present)
-    return _Growth(
-        node=jnp.zeros(table.target.shape[0], jnp.int32),
-        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0]),
-        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
-        is_leaf=jnp.zeros(heap, bool).at[0].set(True),
-    )
 
 
 def _scores(criterion: ProperLoss, growth: _Growth, allowed: types.AnyArray | None) -> Scores:
@@ -249,9 +224,8 @@ def _split_range(config: Config, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
     mass = sensitivity.total_mass(public.rows, public.weighting.density, cap)
     proved = tight_range(config.criterion, mass)
-    if config.tight:
-        return proved
-    return jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
+    tight = config.calibration == "tight"
+    return proved if tight else jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
 
 
 def _tree_program(
@@ -259,10 +233,18 @@ def _tree_program(
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
     del params
-    nodes, leaves = 2**config.depth - 1, 2**config.depth
-    theorem = "docs/privacy.md 9" if config.tight else "Asadi et al. (2022), Thm 4.4"
+    nodes, leaves, tight = 2**config.depth - 1, 2**config.depth, config.calibration == "tight"
+    theorem = "docs/privacy.md 9" if tight else "Asadi et al. (2022), Thm 4.4"
     by_class = trees.weights_by_class(table, weights)
-    growth = _root(table, by_class, config.depth)
+
+    # A tree whose only leaf is the root.
+    root, heap = _mask_products(table, by_class, table.present), nodes + leaves
+    growth = _Growth(
+        node=jnp.zeros(table.target.shape[0], jnp.int32),
+        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0]),
+        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
+        is_leaf=jnp.zeros(heap, bool).at[0].set(True),
+    )
     for k in range(config.splits):
         # One selection among all pairs of an open leaf and a split.
         choice = draw(
@@ -279,14 +261,15 @@ def _tree_program(
         node, split = choice % nodes, choice // nodes
         growth = _split_leaf(table, by_class, growth, node, split, k + 1 == config.splits)
 
-    # Leaves above the depth cap stand for their leftmost descendants.
+    # Leaves above the depth cap stand for their leftmost descendants, which rows reach from them.
+    ends = [np.arange(2**level) << (config.depth - level) for level in range(config.depth + 1)]
     counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
-    counts = jnp.zeros((leaves, 2), jnp.int32).at[_leftmost_leaf(config.depth)].add(counts)
+    counts = jnp.zeros((leaves, 2), jnp.int32).at[np.concatenate(ends)].add(counts)
 
     # The labels, by the class weights up to a constant for each leaf.
     draw(
         "leaf",
-        mechanisms.exponential if config.tight else mechanisms.noisy_max,
+        mechanisms.exponential if tight else mechanisms.noisy_max,
         mechanisms.behind_best(counts),
         sensitivity=GRID * sensitivity.LABEL_RANGE,
         moves=leaves,

@@ -61,11 +61,6 @@ class Config(NamedTuple):
         """Whether leaves state labels instead of class weights."""
         return self.noise is mechanisms.exponential
 
-    @property
-    def leaves(self) -> int:
-        """The number of leaves of a tree."""
-        return 2**self.depth
-
 
 class Positions(NamedTuple):
     """A table laid out for the loops.
@@ -92,33 +87,6 @@ def prepare(table: types.Table) -> Positions:
     if table.splits is not None and table.splits.allowed is not None:
         raise ValueError("random trees ask for every attribute alike: splits.allowed must be None")
     return Positions(splits.positions_of(table), table.target, table.present, table.weight)
-
-
-def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:
-    """i32[D, N]: the node, numbered in its level, of each row after 1, 2, ..., D splits.
-
-    It only gathers, so every level costs the same time. The first h rows of the result are those of
-    a random tree of height h, whose structure is the top of the taller one's.
-
-    Args:
-        attribute: i32[P, 2^D - 1].
-        threshold: f32[P, 2^D - 1].
-        position: f32[N, A].
-        tree: i32[N], which of the P trees each row passes through.
-    """
-    nodes = attribute.shape[-1]
-    depth = (nodes + 1).bit_length() - 1
-    attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
-
-    def ask(node: Array, _: None) -> tuple[Array, Array]:
-        split = tree * nodes + node
-        value = jnp.take_along_axis(position, attributes[split][:, None], axis=1)[:, 0]
-        node = 2 * node + 1 + (value > thresholds[split]).astype(jnp.int32)
-        return node, node
-
-    _, heap = jax.lax.scan(ask, jnp.zeros(position.shape[0], jnp.int32), length=depth)
-    first = 2 ** (jnp.arange(depth, dtype=jnp.int32) + 1) - 1
-    return heap - first[:, None]
 
 
 def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
@@ -180,7 +148,7 @@ def program(
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
     del params, public
     rows, attributes = table.position.shape
-    parts, leaves = config.parts, config.leaves
+    parts, leaves = config.parts, 2**config.depth
 
     def uniform(site: str, places: int, end: Any, releases: str) -> Array:
         unread, proof = jnp.zeros((parts, places), end.dtype), "docs/privacy.md F1"
@@ -207,18 +175,17 @@ def program(
         )
 
     # Private leaves: noise on the class weights of each, or a label drawn from them.
-    leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
+    leaf = tree * leaves + hypotheses.leaf_of(attribute, threshold, table.position, tree)
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
     counts = leaf_weights(leaf, table.target, weights, parts * leaves)
     counts = counts.reshape(parts, leaves, 2)
-    by_score = boundary.Total(counts, mechanisms.behind_best)
     what = "labels" if config.labels else "class weights"
     where = "all leaves" if parts == 1 else "all leaves of all trees"
     proof = "docs/privacy.md F2" if config.labels else "docs/privacy.md F1"
     draw(
         "leaf",
         config.noise,
-        by_score if config.labels else boundary.Total(counts),
+        boundary.Total(counts, *[mechanisms.behind_best] * config.labels),
         sensitivity=_leaf_sensitivity(config),
         moves=sensitivity.moved_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,

@@ -6,7 +6,6 @@ module holds what all algorithms have in common.
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
-import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -152,10 +151,6 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS) -> Request:
         to_relation(relation),
         whole("max_rows_per_user", people),
     )
-    try:
-        _ = request.shape
-    except ValueError as error:
-        raise ValueError(f"epsilon, delta, rows and rounds must broadcast: {error}") from None
     validate.warn_of_delta(request.delta, request.rows)
     return request
 
@@ -277,56 +272,31 @@ def build(
     boundary.check_fractions(fractions)
     params = params or drafted.learner.params
     public = drafted.public()._replace(rows=request.rows)
-    noiseless = params(dict.fromkeys(fractions, np.ones(())), public)
-    made = _draws(_filled(drafted, noiseless), fractions)
+
+    # The draws that share the budget, as one setting makes them with any noise.
+    any_noise = _filled(drafted, params(dict.fromkeys(fractions, np.ones(())), public))
+    single, made = jax.tree.map(lambda leaf: leaf.flat[0], any_noise), []
+    for part in drafted.learner.parts:
+        times = request.rounds.astype(np.float64) if part == "rounds" else np.ones(())
+        for ask in pricing.sites(single, part):
+            if ask.mechanism.price.reads_rows and not ask.own_scale:
+                made.append((ask, boundary.group_of(ask.site, fractions), times))
+    if unused := sorted(set(fractions) - {group for _, group, _ in made}):
+        raise ValueError(f"{drafted.learner.tag} draws nothing at {unused}, which have fractions")
 
     # Gaussian draws alone are composed by GDP.
-    gaussian = all(each.ask.mechanism.price.gaussian for each in made)
+    gaussian = all(ask.mechanism.price.gaussian for ask, _, _ in made)
     if request.approximate and request.tight and gaussian:
         allow = functools.partial(one_accountant, gaussian=True)
 
     # What finite bits cost depends on the noise, so the whole request is shared first.
     first = _noise(request, allow, fractions, made)
-    remaining = after_samplers(request, made, first)
-    noise = _noise(remaining, allow, fractions, made)
+    noise = _noise(after_samplers(request, made, first), allow, fractions, made)
     return assemble(drafted, params(noise, public), np.isfinite(request.epsilon))
 
 
-class PaidDraw(NamedTuple):
-    """A draw that costs something.
-
-    Attributes:
-        ask: what is static of it.
-        group: the name of its fraction of the budget.
-        times: f64[...], how often all rounds together make it.
-    """
-
-    ask: boundary.DrawSpec
-    group: str
-    times: np.ndarray
-
-
-def _draws(recipe: Recipe, fractions: Mapping[str, Any]) -> list[PaidDraw]:
-    """The draws of a recipe that share its budget.
-
-    Args:
-        recipe: with any noise.
-        fractions: the fraction of each site.
-
-    Raises:
-        ValueError: for a fraction without a site, and as `pricing.sites`.
-    """
-    single = jax.tree.map(lambda leaf: leaf.flat[0], recipe)
-    rounds = np.asarray(recipe.rounds, np.float64)
-    found = []
-    for part in recipe.learner.parts:
-        times = rounds if part == "rounds" else np.ones(())
-        for ask in pricing.sites(single, part):
-            if ask.mechanism.price.reads_rows and not ask.own_scale:
-                found.append(PaidDraw(ask, boundary.group_of(ask.site, fractions), times))
-    if unused := sorted(set(fractions) - {each.group for each in found}):
-        raise ValueError(f"{recipe.learner.tag} draws nothing at {unused}, which have fractions")
-    return found
+PaidDraw = tuple[boundary.DrawSpec, str, Any]
+"""A draw that costs something, the name of its fraction, and how often all rounds make it."""
 
 
 def _noise(
@@ -337,13 +307,12 @@ def _noise(
 ) -> dict[str, np.ndarray]:
     """The noise multiplier of each site; draws of one fraction and as many payments share one."""
     allowance = for_people(allow(request), request.max_rows_per_user)
-    siblings = collections.Counter(each.group for each in made)
     noise: dict[str, np.ndarray] = {}
     for ask, group, times in made:
-        payments = siblings[group] * times * float(ask.count)
+        counts = [other.count for other, of_group, _ in made if of_group == group]
+        payments = len(counts) * times * float(ask.count)
         part = allowance.part(np.asarray(fractions[group], np.float64) / payments)
-        alike = len({each.ask.count for each in made if each.group == group}) == 1
-        noise[group if alike else ask.site] = ask.mechanism.multiplier(part)
+        noise[group if len(set(counts)) == 1 else ask.site] = ask.mechanism.multiplier(part)
     return noise
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,7 +49,7 @@ def oblivious_boost(
     rounds: ArrayLike = 64,
     depth: int = 6,
     attributes_per_tree: Sequence[int] = (1, 2, 3),
-    step: ArrayLike | Callable[[Any], Any] = 0.2,
+    step: ArrayLike = 0.2,
     limit: ArrayLike = 0.6,
     clip: ArrayLike | None = None,
     marginals_fraction: ArrayLike = 0.0,
@@ -85,8 +85,7 @@ def oblivious_boost(
         depth: D, the number of splits of a tree, in 1..10.
         attributes_per_tree: how many attributes a tree asks. The trees take these numbers in turn.
         step: s, how far a leaf moves scores if its sum is as large as its noise, in nats, or in
-            spreads of a number. Or a schedule of the round, from 0, such as any `optax.Schedule`.
-            It is evaluated here, once a round, and each number of rounds has its own program.
+            spreads of a number.
         limit: v, the furthest that a leaf moves a score, in nats or in spreads.
         clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
             the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm
@@ -102,9 +101,8 @@ def oblivious_boost(
             in [0, 1). They make probabilities true. All settings have them or none does.
         curvature: h, how much a leaf's estimated share of the rows adds to its denominator, which
             makes the step a Newton step where noise is small. For classes it is 0.05 by default,
-            and counts with histograms only. For a number it is 6 s by default (6 times the first
-            step of a schedule), so that without noise a leaf moves half as far as the mean of its
-            residuals.
+            and counts with histograms only. For a number it is 6 s by default, so that without
+            noise a leaf moves half as far as the mean of its residuals.
         smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
@@ -124,10 +122,9 @@ def oblivious_boost(
     request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
     response = targets.response_of(target)
     number = response == types.NUMBER
-    steps = [step(k) for k in range(int(np.max(request.rounds)))] if callable(step) else [step]
-    steps, limit = [within("step", s, _POSITIVE) for s in steps], within("limit", limit, _POSITIVE)
+    step, limit = within("step", step, _POSITIVE), within("limit", limit, _POSITIVE)
     if curvature is None:
-        curvature = 6 * steps[0] if number else 0.05
+        curvature = 6 * step if number else 0.05
     curvature = within("curvature", curvature, "[0, 1e30]")
     seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
 
@@ -135,7 +132,9 @@ def oblivious_boost(
     marginals = _share("marginals_fraction", marginals_fraction)
     scores = _share("scores_fraction", scores_fraction)
     shares = {"sums": 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
-    if number and not np.any(scores > 0):
+    if number and np.any(scores > 0):
+        raise ValueError("scores by class need classes: a number has no scores_fraction")
+    if number:
         shares[TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
         shares["sums"] = shares["sums"] - shares[TARGET_SITE]
     if np.any(shares["sums"] <= 0):
@@ -144,31 +143,18 @@ def oblivious_boost(
         )
 
     # Put the parts together.
-    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    depth = whole("depth", depth, MAX_DEPTH)
     counts = within("attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True)
     smooth = within("smoothing", smoothing, "[0, 1)")
     if smooth.ndim:
         raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
-    if np.any(scores > 0) and number:
-        raise ValueError("scores by class need classes: a number has no scores_fraction")
     directions = _directions(domain, monotone)
     if directions and response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
     bins = within("target_bins", target_bins, f"[2, {types.MAX_BINS}]", whole=True)
-    config = Config(
-        attributes_of(domain),
-        depth,
-        tuple(map(int, counts.reshape(-1))),
-        bool(np.any(marginals > 0)),
-        bool(np.any(scores > 0)),
-        float(smooth),
-        request.relation,
-        noise,
-        response,
-        directions,
-        int(bins),
-    )
+    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
+    asks = attributes_of(domain), whole("depth", depth, MAX_DEPTH), tuple(map(int, counts.flat))
+    once = bool(np.any(marginals > 0)), bool(np.any(scores > 0)), float(smooth)
+    config = Config(*asks, *once, request.relation, noise, response, directions, int(bins))
     clip = within("clip", (0.5 if number else 0.3) if clip is None else clip, _POSITIVE)
     if not number:
         within("clip", clip, "(0, 1]")
@@ -182,7 +168,7 @@ def oblivious_boost(
     drafted = draft(request, oblivious_tree(config), update, weighting, target=target, **words)
     fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
     known = number or config.marginals  # how many rows a leaf has
-    numbers = tuple(steps) if callable(step) else steps[0], limit, curvature * known, seed
+    numbers = step, limit, curvature * known, seed
     return build(request, drafted, fractions, lambda noise, _: Params(dict(noise), *numbers))
 
 
@@ -349,9 +335,9 @@ def auto(
             whose programs would differ.
     """
     domains.check(domain)
-    whole("max_rows_per_user", max_rows_per_user)
     response = targets.response_of(target)
     people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
+    whole("max_rows_per_user", max_rows_per_user)
     numbers = epsilons(epsilon), checked_rows(rows, types.MAX_ROWS_IN_BLOCKS), deltas(delta)
     settings = np.broadcast(*numbers)
     chosen = [

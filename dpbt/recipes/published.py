@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.types import (
-    ADD_REMOVE,
     GRID,
     AnyArray,
     Array,
@@ -129,6 +128,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     return Tree(trees.gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
 
 
+@functools.cache
 def greedy_tree(config: Config) -> WeakLearner:
     """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
 
@@ -145,11 +145,6 @@ def greedy_tree(config: Config) -> WeakLearner:
     of steps `leaf_step`, to which the noise is drawn exactly. That enlarges the sensitivity of a
     value by one step.
     """
-    return _greedy_tree(config._replace(relation=ADD_REMOVE))  # one program for both relations
-
-
-@functools.cache
-def _greedy_tree(config: Config) -> WeakLearner:
     check_criterion(config.criterion)
     usual = trees.default_settings(config.link, config.depth)
     families = f"{family_name(config.criterion)}, {family_name(config.link)}"

@@ -32,9 +32,9 @@ from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import deltas, epsilons, for_people, setting
 from dpbt.recipes.oblivious import oblivious_boost, rule
 from dpbt.release.model import Model
-from dpbt.training import boosting, checks, step
-from dpbt.training.boosting import Learned
+from dpbt.training import boosting, step
 from dpbt.training.runs import BY_NAME, SITE, Score, drawn_count, program_of
+from dpbt.training.step import Learned
 
 # Choices.
 
@@ -415,19 +415,19 @@ def tune(
     single = settings_of(recipes)
     made = plan(single, selection)
     for recipe in single:
-        checks.check_run(table, recipe)
+        step.check_run(table, recipe)
     if table.weight is not None:
         raise ValueError(
             "a choice scores every row alike, so its table takes no weights of rows or of classes"
         )
-    table = checks.on_device(table)
-    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], single[0])
+    table = step.on_device(table)
+    step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], single[0])
 
     # Candidates with equal static parts share a program, with room for the rounds of all.
     room = tables.bucket(max(each.capacity for each in single))
     roomy = [dataclasses.replace(each, capacity=room, setting="", name="") for each in single]
     for recipe in {jax.tree.structure(each): each for each in roomy}.values():
-        checks.check(key, table, recipe, public_key)
+        step.check_fit(key, table, recipe, public_key)
 
     root = keys.fold_words(key, keys.text_words(_described(single, selection, made)))
     best = _best_of_all(root, _parts(table, selection), roomy, made, public_key)

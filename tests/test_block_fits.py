@@ -13,7 +13,7 @@ from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import greedy_tree, lazybb
 from dpbt.training import blocks as in_blocks
-from dpbt.training.passes import MemoryPlan, plan_for
+from dpbt.training.blocks import MemoryPlan, plan_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 

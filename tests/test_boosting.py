@@ -13,13 +13,14 @@ import optax
 import pytest
 
 import dpbt
-from dpbt import boosting, losses, recipes
+from dpbt import losses, recipes
 from dpbt.common.types import UNSPLIT
 from dpbt.data.splits import columns_of, of_splits, splits_of
 from dpbt.data.tables import take
 from dpbt.learners import hypotheses
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
+from dpbt.training import step
 from tests import reference
 from tests.conftest import random_table
 from tests.noise import multiplier, scales
@@ -32,7 +33,7 @@ BOOST, REPLAY = jax.jit(dpbt.boost), jax.jit(dpbt.replay)
 
 def library_noise(key, recipe):
     """The draws the library will make under this key, for the reference."""
-    keys = boosting.noise_keys(key, recipe).rounds
+    keys = step.noise_keys(key, recipe).rounds
 
     def noise(t, site, shape, scale):
         site_key = boundary.site_key(keys[t], site)

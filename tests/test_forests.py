@@ -9,10 +9,11 @@ import pytest
 from scipy import stats
 
 import dpbt
-from dpbt import boosting, recipes
+from dpbt import recipes
 from dpbt.common.types import GRID, Table
 from dpbt.privacy import boundary, mechanisms, pricing
 from dpbt.release import scoring as prediction
+from dpbt.training import step
 from tests.conftest import random_table
 from tests.noise import scales
 from tests.tables import allowing
@@ -91,7 +92,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     key = jax.random.key(5)
     model = BOOST(key, table, recipe, PUBLIC)
     releases = model.transcript.rounds
-    keys = boosting.noise_keys(key, recipe).rounds
+    keys = step.noise_keys(key, recipe).rounds
     zero = jnp.zeros(releases["leaf"].shape[1:], jnp.int32)
 
     def noise(t, scale):

@@ -18,6 +18,7 @@ from dpbt.data.domains import Boolean
 from dpbt.learners import oblivious_tree, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import whole_rows
+from dpbt.training import step
 from tests import reference_oblivious as reference
 from tests.tables import random_table
 
@@ -110,16 +111,6 @@ def test_noise_of_the_prologue_is_not_that_of_a_round():
     assert not np.any(np.all(same, axis=-1))  # false alarm: below 1e-35
 
 
-def test_keys_of_prologue_epilogue_and_rounds_differ():
-    own = boosting.own_key(jax.random.key(0), recipe_of())
-    rounds = np.asarray(
-        jax.random.key_data(boosting._children(own, np.arange(50, dtype=np.uint32)))
-    )
-    once = boosting._PROLOGUE, boosting._EPILOGUE
-    others = [np.asarray(jax.random.key_data(jax.random.fold_in(own, each))) for each in once]
-    assert len(np.unique([*rounds, *others], axis=0)) == 52
-
-
 def test_the_noise_of_the_epilogue_depends_on_the_number_of_rounds():
     """Scores after other rounds are another statistic, so equal noise would give it away."""
     table, several = random_table(0, 14, 3), recipe_of(rounds=[2, 3], marginals_fraction=0.0)
@@ -138,34 +129,24 @@ def test_learners_that_differ_in_what_they_do_once_do_not_share_noise():
     """By the tag that an epilogue declares, and without a declared tag by all functions."""
     recipe, key = recipe_of(), jax.random.key(0)
     other = with_epilogue(recipe, tag="another epilogue")
-    here, there = (jax.random.key_data(boosting.own_key(key, one)) for one in (recipe, other))
+    here, there = (jax.random.key_data(step.own_key(key, one)) for one in (recipe, other))
     assert np.any(here != there)
 
-    def start(release, budget):
-        return jnp.float32(0)
-
-    def other_start(release, budget):
-        return jnp.float32(1)
-
-    prologues = (
-        None,
-        Prologue(lambda *read: None, start, "counts"),
-        Prologue(counting, start, "counts"),
-        Prologue(counting, other_start, "counts"),
+    parts = (
+        (lambda *read: None, lambda *read: 0),
+        (counting, lambda *read: 0),
+        (counting, lambda *read: 1),
     )
-    tags = {
-        boundary.weak_learner(
-            counting, lambda *read: None, {}, trees.TREES, ADD_REMOVE, prologue=prologue
-        ).tag
-        for prologue in prologues
-    }
+    prologues = [None, *(Prologue(*part, "counts") for part in parts)]
+    made = counting, lambda *read: None, {}, trees.TREES, ADD_REMOVE
+    tags = {boundary.weak_learner(*made, prologue=prologue).tag for prologue in prologues}
     assert len(tags) == 4
 
 
 def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
     """The default tag has `place`, whose result the program reads."""
-
-    def of(place):
+    tags = set()
+    for place in (lambda structure, rows: rows, lambda structure, rows: (rows, 1)):
         kind = recipe_of().learner.hypotheses._replace(
             partition=Partition(lambda *read: None, place, lambda structure: None),
             prepare=lambda table: table,
@@ -173,28 +154,15 @@ def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
             bound=lambda tree: tree,
         )
         made = counting, lambda *read: None, {"scores": 1.0}, kind, ADD_REMOVE
-        return boundary.weak_learner(*made).tag
-
-    def left(structure, rows):
-        return rows
-
-    def right(structure, rows):
-        return (rows, 1)
-
-    assert of(left) != of(right)
+        tags.add(boundary.weak_learner(*made).tag)
+    assert len(tags) == 2
 
 
 def test_a_draw_without_noise_has_an_infinite_line():
     recipe = with_draw(recipe_of(), more=constant("more", scale=0.0))
+    weights = {"weight_update": recipe.weight_update, "weighting": recipe.weighting}
     with pytest.raises(ValueError, match="the noise of 'more' would have scale 0"):
-        recipes.custom(
-            recipe.learner,
-            rows=14,
-            rounds=3,
-            epsilon=3.0,
-            weight_update=recipe.weight_update,
-            weighting=recipe.weighting,
-        )
+        recipes.custom(recipe.learner, rows=14, rounds=3, epsilon=3.0, **weights)
     book = dpbt.ledger(recipe)
     assert [line.site for line in book.lines] == ["histogram", "more", "sums", "scores"]
     assert book.epsilon == book.lines[1].epsilon == np.inf

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes, weighting
+from dpbt import recipes, weighting
 from dpbt.analysis import audit
 from dpbt.common import types
 from dpbt.common.arithmetic import softmax
@@ -19,6 +19,7 @@ from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_tree
 from dpbt.privacy import mechanisms, pricing, sensitivity
 from dpbt.sweeps import plan
+from dpbt.training import step
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -453,7 +454,7 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
 
 def test_targets_have_noise_of_their_own():
     """Two ranges, or two lists of classes, under one key; and so have constraints."""
-    key, own_key = jax.random.key(0), jax.jit(boosting.own_key)
+    key, own_key = jax.random.key(0), jax.jit(step.own_key)
     made = [recipe_of(RANGE), recipe_of(Numeric(-10, 60)), recipe_of(RANGE, monotone={"on": 1})]
     made += [recipe_of(CLASSES), recipe_of(Nominal(("red", "green", "b")))]
     keys = {tuple(jax.random.key_data(own_key(key, recipe)).tolist()) for recipe in made}

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes
+from dpbt import recipes
 from dpbt.common.types import GRID, REPLACE_ONE
 from dpbt.data.splits import splits_of
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity
+from dpbt.training import step
 from experiments.common import smooth_bounds
 from tests import reference_smooth
 from tests.noise import scales
@@ -23,7 +24,7 @@ calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
 
 def library_choice(key, recipe):
     """The draw the library makes under this key, given the reference's errors."""
-    keys = boosting.noise_keys(key, recipe).rounds
+    keys = step.noise_keys(key, recipe).rounds
     scale = jnp.float32(scales(recipe)["rule"])
     sample = jax.jit(mechanisms.exponential.sample)
 

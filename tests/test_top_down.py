@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpbt
-from dpbt import boosting, losses, recipes
+from dpbt import losses, recipes
 from dpbt.common.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
 from dpbt.data.splits import of_splits, splits_of
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
+from dpbt.training import step
 from tests import reference_smooth
 from tests.tables import random_table
 
@@ -101,7 +102,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
     )
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
-    keys = boosting.noise_keys(key, recipe).rounds
+    keys = step.noise_keys(key, recipe).rounds
     splits = np.asarray(splits_of(table))
     label, present = np.asarray(table.target), np.asarray(table.present)
     margins = np.zeros(200)
@@ -254,25 +255,6 @@ def test_forbidden_candidates_and_draws_without_any():
     assert int(drawn[1]) == -1
     log_prob = jax.jit(mechanisms.exponential.log_prob)(jnp.array([1, -1]), scores, jnp.float32(1))
     np.testing.assert_array_equal(log_prob, [-np.inf, 0])
-
-
-@pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max])
-@pytest.mark.parametrize("scale", [0.0, 0.7])
-def test_mechanisms_read_a_pair_as_they_read_the_same_numbers(mechanism, scale):
-    """Small whole numbers are the same as an array and as a pair."""
-    values = np.random.default_rng(2).integers(-9, 9, (6, 5))
-    array = jnp.asarray(values - values.max(axis=1, keepdims=True), jnp.float32)
-    pair = mechanisms.behind_best(jnp.asarray(values, jnp.int32))
-    noise = jnp.float32(scale)
-    drawn = [
-        jax.jit(mechanism.sample)(jax.random.key(3), scores, noise) for scores in (array, pair)
-    ]
-    np.testing.assert_array_equal(*drawn)
-    density = [jax.jit(mechanism.log_prob)(drawn[0], scores, noise) for scores in (array, pair)]
-    np.testing.assert_array_equal(*density)
-    if scale > 0:
-        loss = jax.jit(mechanism.divergence)(array, noise, pair, noise)
-        assert tuple(map(float, loss)) == (0, 0)
 
 
 def test_samples_and_densities_read_both_numbers():

@@ -40,8 +40,8 @@ from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
 from dpbt.training.boosting import compared
-from dpbt.training.checks import check_run, check_table
 from dpbt.training.fit import boost
+from dpbt.training.step import check_run, check_table
 
 MEMORY = 256 * 2**20
 """Neighbours compared side by side take about so many bytes."""

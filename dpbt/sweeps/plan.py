@@ -24,7 +24,7 @@ from dpbt.common.public import without_values
 from dpbt.common.types import BINARY, Hypothesis, Recipe, Table
 from dpbt.common.validate import shown, whole, within
 from dpbt.training import step
-from dpbt.training.checks import check_same_rows
+from dpbt.training.step import check_same_rows
 
 Value = str | int | float | bool
 Setting = Mapping[str, Value]

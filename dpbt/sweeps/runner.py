@@ -39,8 +39,8 @@ from dpbt.sweeps.plan import (
     setting_id,
     shape_of,
 )
-from dpbt.training.checks import check_precision
 from dpbt.training.fit import OLDER_EMITTER, boost, may_choose
+from dpbt.training.step import check_precision
 
 MEMORY_MB = 64
 """Default working memory of a program's lanes: about the size of a CPU's shared caches."""

@@ -1,18 +1,28 @@
 """Learning from a table in blocks, which may be larger than memory.
 
-Each round has a pass over the blocks for each of its stages (`passes`), a draw from the sums over
-all rows (`privacy.totals`), and the steps of a round in memory (`step`). Rounds that do not wait
-for each other share a pass. So the releases are those of the same rows in memory.
+Each round has a pass over the blocks for each of its stages, a draw from the sums over all rows
+(`privacy.totals`), and the steps of a round in memory (`step`). Rounds that do not wait for each
+other share a pass. So the releases are those of the same rows in memory.
+
+A pass adds hypotheses to the scores of the rows, weighs them, and sums up what the learner's
+program draws from. All sums are of integers, so neither the size of the blocks nor their order
+changes a sum. Rows are worked on in slices of one shape, by several threads, so one thread reads
+while another one computes. How it fits into memory is a plan from public numbers, and not a limit
+that the system keeps (docs/scaling.md).
 
 With several processes (`jax.distributed`) each has a folder of its own, and their rows are one
 table, in the order of the processes. A process sends its sums to the others (`processes`). All draw
 the same noise under the same key, and all end with the same model.
 """
 
+import collections
 import contextlib
 import hashlib
+import math
 import os
-from collections.abc import Callable
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,16 +30,347 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import MAX_ROWS, Array, Recipe, Release, Transcript
+from dpbt.common.types import (
+    MAX_ROWS,
+    Array,
+    Given,
+    Prepared,
+    Recipe,
+    Release,
+    Splits,
+    Table,
+    Transcript,
+)
 from dpbt.common.validate import as_path, positive, whole
-from dpbt.data.blocks import BlockTable
-from dpbt.privacy import pricing, totals
-from dpbt.training import boosting, checks, processes, step
-from dpbt.training.boosting import Learned
+from dpbt.data.blocks import BlockTable, Rows
+from dpbt.privacy import boundary, pricing, totals
+from dpbt.privacy.totals import Totals
+from dpbt.training import processes, step
 from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, key_words, recipe_words
-from dpbt.training.passes import Batch, Passes, plan_for
 from dpbt.training.processes import Place
-from dpbt.training.step import Context
+from dpbt.training.step import Context, Learned
+
+# How a run fits into memory.
+
+BASE_BYTES = 700 * 2**20
+"""What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
+
+_MIN_BLOCK, _GOOD_BLOCK, _MAX_BLOCK = 2**14, 2**17, 2**19
+"""Fewest and most rows of a slice. Larger ones are no faster, because arrays leave the caches."""
+
+_MAX_SCORES = 2**21
+"""The most scores of a slice of several classes, unless it has the fewest rows.
+
+More of them took 1.4 to 1.6 times as long for a row.
+"""
+
+AHEAD = 3
+"""For each thread, the most slices whose sums wait to be added up."""
+
+_SUM_BYTES, _TOTAL_BYTES = 4, 128
+"""Of a number that is summed in a slice; and of its total, the new one and the words of a draw."""
+
+_OUTPUT_BYTES = 36
+"""Of an output of a round: in its release and its hypothesis, which are in memory three times at
+the end, one by one, stacked, and filled up and scaled."""
+
+
+class MemoryPlan(NamedTuple):
+    """How a run fits into memory.
+
+    Attributes:
+        block: the most rows of a slice.
+        threads: how many slices are worked on at once.
+        rounds: the most rounds that one pass serves.
+    """
+
+    block: int
+    threads: int
+    rounds: int = 1
+
+
+def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> MemoryPlan:
+    """The largest slices that fit into the memory beside the scores of all rows.
+
+    Where rounds do not depend on each other, as many of them are made in a pass as fit beside
+    slices of a good size.
+
+    Args:
+        table: what is learned from.
+        recipe: how.
+        memory: in bytes.
+        threads: how many slices are worked on at once.
+
+    Raises:
+        ValueError: with the least memory, if it is too little; also for the model.
+    """
+    classes = math.prod(recipe.learner.hypotheses.response.axes)
+    scores = 0 if recipe.independent else 4 * classes
+    row, together = _work_bytes(table, recipe)
+    each = threads * (table.features + row + 12 * scores + 40)
+    sums = _pass_numbers(table, recipe) * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
+    outputs = sum(spec.output.size for spec in pricing.sites(recipe, "rounds"))
+    model = _OUTPUT_BYTES * int(recipe.rounds) * outputs
+    left = memory - BASE_BYTES - model - sums - threads * together - scores * table.capacity
+    if left < each * _MIN_BLOCK:
+        least = (memory - left + each * _MIN_BLOCK) / 2**20
+        raise ValueError(
+            f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB; the model "
+            f"takes {model / 2**20:.0f} MB of it, the sums of a pass "
+            f"{(sums + threads * together) / 2**20:.0f} MB, which less depth and fewer rounds "
+            "lower, and the scores 4 bytes a row and class"
+        )
+
+    # More rounds in a pass, beside good slices.
+    rounds = 1
+    if recipe.independent:
+        rounds = int(np.clip(1 + (left - each * _GOOD_BLOCK) // sums, 1, int(recipe.rounds)))
+        left -= (rounds - 1) * sums
+
+    largest = max(min(_MAX_BLOCK, _MAX_SCORES // classes, table.rows_per_block), _MIN_BLOCK)
+    block = 2 ** int(np.log2(np.clip(left / each, 1, largest)))
+    return MemoryPlan(max(block, _MIN_BLOCK), threads, rounds)
+
+
+def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
+    """How many bytes a row takes in work, and how many all rows of a slice take together."""
+    block, splits = table.room(_MIN_BLOCK), table.splits
+    laid = jax.eval_shape(lambda block: rows_of(block, splits, recipe), block)
+    if recipe.learner.traits.work is not None:
+        return recipe.learner.traits.work(laid)
+    size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
+    return -(-size // _MIN_BLOCK), 0
+
+
+def _pass_numbers(table: BlockTable, recipe: Recipe) -> int:
+    """How many numbers a round sums up and draws in its largest pass."""
+    found = jax.eval_shape(lambda: step.of_a_round(recipe, step.dummy_row(table))[1])
+    stages = pricing.stages(recipe, "rounds")
+    public = sum(draw.output.size for draw in found.values() if draw.mechanism.public)
+
+    def summed(stage: tuple[str, ...]) -> int:
+        parts = [found[site].parts for site in stage]
+        return sum(part.size for part in jax.tree.leaves(parts))
+
+    return public + max(map(summed, stages))
+
+
+# Passes.
+
+
+class Slice(NamedTuple):
+    """Some rows of a block, which are worked on at once.
+
+    Attributes:
+        number: of the slice in the table.
+        block: the number of the block.
+        first: its first row in the block.
+        rows: how many rows it has.
+        place: of its first row in the whole table, of all processes.
+    """
+
+    number: int
+    block: int
+    first: int
+    rows: int
+    place: int
+
+
+class Batch(NamedTuple):
+    """What is public in the B rounds of a pass; a prologue and an epilogue are one of one.
+
+    Attributes:
+        context: of all rounds; their numbers and structures have a leading axis.
+        sites: the public randomness of the rounds, and what earlier stages of them released, with a
+            leading axis.
+        pending: (structures, hypotheses) that the scores do not have yet, with a leading axis; None
+            in a later stage, where the scores have them, and where no scores are read.
+    """
+
+    context: Context
+    sites: Release
+    pending: Any
+
+
+def rows_of(block: Rows, splits: Splits, recipe: Recipe) -> Prepared:
+    """The rows of a block, laid out for the learner."""
+    bins, target, present, weight = jax.tree.map(jnp.asarray, block)
+    table = Table(bins.T, target, present, splits, weight)
+    return recipe.learner.hypotheses.prepare(table)
+
+
+def _sums_of_slice(
+    block: Rows,
+    scores: Array | None,
+    noise: Array,
+    place: Array,
+    splits: Splits,
+    batch: Batch,
+    recipe: Recipe,
+    part: str,
+    wanted: tuple[str, ...],
+) -> Any:
+    """(new scores or None, sums, cap); compiled once for a shape."""
+    learner, context = recipe.learner, batch.context
+    rows = rows_of(block, splits, recipe)
+
+    def add(number: Any, scores: Array) -> Array:
+        structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
+        return step.added(recipe, scores, hypothesis, step.placed(learner, structure, rows))
+
+    if scores is not None and batch.pending is not None:
+        count = jax.tree.leaves(batch.pending)[0].shape[0]
+        scores = add(0, scores) if count == 1 else jax.lax.fori_loop(0, count, add, scores)
+    read = scores
+    if read is None:
+        axes = learner.hypotheses.response.axes
+        read = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
+    weighed = step.weigh(part, recipe, rows, read, context)
+
+    def one(entry: tuple[Array, Any, Release, Array]) -> Any:
+        number, structure, sites, key = entry
+        own = context._replace(number=number, structure=structure)
+        view = step.view(part, recipe, rows, weighed, own)
+        given = Given(sites, key, place)
+        return boundary.sums(pricing.program_of(learner, part), wanted, given, view)
+
+    entries = context.number, context.structure, batch.sites, noise
+    if len(noise) > 1:
+        sums = jax.lax.map(one, entries)
+    else:  # a single one needs no loop
+        sums = one(jax.tree.map(lambda array: array[0], entries))
+        sums = jax.tree.map(lambda array: array[None], sums)
+    return scores, sums, weighed[1]
+
+
+# The new scores take the place of the old ones.
+_summed = jax.jit(_sums_of_slice, donate_argnums=1, static_argnames=("part", "wanted"))
+_everywhere = jax.jit(step.everywhere, static_argnums=1)
+
+
+class Passes:
+    """The rows of a table in blocks, and their scores; all of it is private.
+
+    Only `sums` leave, and `privacy.totals.draw` adds the noise. Use it as a context. A pass that
+    finds a changed block raises a ValueError, and nothing is drawn from its sums.
+    """
+
+    def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, place: int = 0):
+        """Make room for the rows that are worked on.
+
+        Args:
+            table: the rows.
+            recipe: one setting.
+            plan: how it fits into memory.
+            place: of the first row among those of all processes.
+        """
+        self._table, self._recipe, self._plan = table, recipe, plan
+        self._splits = jax.tree.map(jnp.asarray, table.splits)
+        self._pool = ThreadPoolExecutor(plan.threads)
+        self._slices = list(_slices(table, plan.block, place))
+        self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
+        for _ in range(plan.threads):
+            self._rooms.put(table.room(plan.block))
+        self._scores: list[Any] = [None] * len(self._slices)
+
+    def __enter__(self) -> "Passes":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def verified(self) -> Iterator[int]:
+        """Compare every block with its checksum; yields how many were compared.
+
+        Raises:
+            ValueError: naming a block that is not what its manifest says.
+            OSError: if a block cannot be read.
+        """
+        for number, _ in enumerate(
+            self._pool.map(self._table.verify, range(len(self._table.blocks)))
+        ):
+            yield number + 1
+
+    def start(self, start: Array) -> None:
+        """Set the score of every row to f32[], or f32[K] with several classes."""
+        for piece in self._slices:
+            self._scores[piece.number] = _everywhere(start, self._plan.block)
+
+    def sums(
+        self, part: str, batch: Batch, noise: Array, stage: tuple[str, ...]
+    ) -> tuple[Totals, Array]:
+        """(sums, cap) of a stage of a part, after adding what is pending to the scores.
+
+        The sums over all rows are private, with a leading axis for the rounds. The cap is the
+        public bound on the weights of the rounds.
+
+        Args:
+            part: "prologue", "rounds" or "epilogue".
+            batch: what is public in its rounds.
+            noise: B keys, of the noise of each round; private.
+            stage: the sites that are summed.
+        """
+        columns = None if part == "prologue" else self._columns(batch)
+        told = self._splits, *jax.tree.map(jnp.asarray, (batch, self._recipe))
+        scored = part != "prologue" and not self._recipe.independent
+
+        @jax.enable_x64(False)  # threads do not have the caller's context
+        def work(piece: Slice) -> tuple[Totals, Array]:
+            rows = self._rooms.get()
+            try:
+                self._table.read(piece.block, piece.first, piece.rows, rows, columns)
+                scores = self._scores[piece.number] if scored else None
+                words = np.array([piece.place >> 32, piece.place & (2**32 - 1)], np.uint32)
+                found = _summed(rows, scores, noise, words, *told, part, stage)
+                # JAX reads `rows` in place, so they are free when all outputs are there.
+                new, sums, cap = jax.block_until_ready(found)
+            finally:
+                self._rooms.put(rows)
+            if scored:
+                self._scores[piece.number] = new
+            return sums, cap
+
+        sums: Totals | None = None
+        caps = []
+        for more, cap in self._each(work):
+            sums = totals.add(sums, more)
+            caps.append(cap)
+        assert sums is not None
+        return processes.summed(sums), caps[0]  # every slice says the same
+
+    def _columns(self, batch: Batch) -> Sequence[int] | None:
+        """The columns that some rounds and the pending ones ask; None for all."""
+        reads = self._recipe.learner.hypotheses.reads
+        if reads is None:
+            return None
+        asked = []
+        for structures in (batch.context.structure, *(batch.pending or ())[:1]):
+            rounds = jax.tree.leaves(structures)[0].shape[0] if structures is not None else 0
+            asked += [reads(jax.tree.map(lambda a, k=k: a[k], structures)) for k in range(rounds)]
+        return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()
+
+    def _each(self, work: Callable[[Slice], Any]) -> Iterator[Any]:
+        """What is found in each slice, a few slices ahead of the one that is asked for."""
+        ahead: collections.deque[Future[Any]] = collections.deque()
+        for piece in self._slices:
+            if len(ahead) == (AHEAD - 1) * self._plan.threads:
+                yield ahead.popleft().result()
+            ahead.append(self._pool.submit(work, piece))
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def _slices(table: BlockTable, size: int, place: int) -> Iterator[Slice]:
+    """The slices of a table, whose first row has a place among the rows of all processes."""
+    number = 0
+    for block, (rows, _, _) in enumerate(table.blocks):
+        for first in range(0, rows, size):
+            count = min(size, rows - first)
+            yield Slice(number, block, first, count, place)
+            number, place = number + 1, place + count
+
+
+# Runs.
 
 
 class Progress(NamedTuple):
@@ -112,7 +453,7 @@ def check(
         ValueError: as `fit`.
     """
     like = step.dummy_row(table)
-    checks.check_run(like, recipe)
+    step.check_run(like, recipe)
     try:
         pricing.check_in_parts(recipe)
     except ValueError as error:
@@ -121,7 +462,7 @@ def check(
             f"learns from no blocks: {error}; recipes.auto does, and others that docs/scaling.md "
             f"names; a table in memory has at most {MAX_ROWS} rows"
         ) from None
-    public_key = checks.check(key, like, recipe, public_key)
+    public_key = step.check_fit(key, like, recipe, public_key)
     if jax.process_count() > 1:
         processes.check_same(
             recipe=recipe_words(recipe),
@@ -139,7 +480,7 @@ def check(
                 "a folder of its own rows"
             )
     place = processes.place_of(sum(block.present for block in table.blocks), table.capacity)
-    checks.check_rows(place.present, place.capacity, recipe)
+    step.check_rows(place.present, place.capacity, recipe)
     return place, public_key
 
 
@@ -168,8 +509,8 @@ class _Run:
         small: bool,
     ):
         self._recipe, self._passes, self._kept, self._small = recipe, passes, kept, small
-        self._noise = boosting.noise_keys(key, recipe)
-        self._structure = boosting.structure_keys(public_key, recipe)
+        self._noise = step.noise_keys(key, recipe)
+        self._structure = step.structure_keys(public_key, recipe)
         self._dummy = step.dummy_row(table)
         self._waiting: list[Any] = []  # (structure, hypothesis) that the scores do not have yet
 
@@ -316,10 +657,10 @@ class _Run:
         rounds = jax.tree.map(padded, _on_host(released))
         transcript = Transcript(*(_on_device(once) for once in (prologue, rounds, epilogue)))
         hypotheses = _scaled(recipe, hypotheses, slope)
-        return boosting.learned_of(transcript, hypotheses, intercept, recipe)
+        return step.learned_of(transcript, hypotheses, intercept, recipe)
 
 
-def _own(keys_of_run: boosting.Parts, part: str, context: Context) -> Any:
+def _own(keys_of_run: step.Parts, part: str, context: Context) -> Any:
     """The key of a part of a run; of a round it is that of its number."""
     own = getattr(keys_of_run, part)
     return own[int(context.number)] if part == "rounds" and own is not None else own

@@ -4,13 +4,11 @@ The only state between rounds is what has been released. All is pure and traceab
 replay are one function, `run`, with two answers to what the programs of a recipe draw.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from dpbt.common.public import without_values
 from dpbt.common.types import (
@@ -23,125 +21,24 @@ from dpbt.common.types import (
     Transcript,
     View,
 )
-from dpbt.data.tables import first_of
-from dpbt.privacy import boundary, keys, pricing
+from dpbt.privacy import boundary, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.training import step
-from dpbt.training.checks import check_transcript
-from dpbt.training.step import Context, prepared_table
-
-
-def own_key(key: Array, recipe: Recipe) -> Array:
-    """The key of a recipe's noise: a function of the key, of every budget number and of the parts.
-
-    So one key gives independent noise to two recipes that differ in any scale, share, learner or
-    declared target.
-    If they shared their noise at two scales, their two releases would reveal the private statistic.
-    Rounds and capacity are left out, because the first T rounds do not depend on how many follow.
-    The epilogue does, so its own key also depends on the number of rounds.
-
-    Args:
-        key: a typed key.
-        recipe: one setting; its budget may be traced.
-    """
-    target = [] if recipe.target is None else [repr(recipe.target)]
-    tag = keys.text_words(" | ".join([*recipe.tags, *target]))
-    numbers = (recipe.params, recipe.weighting, recipe.rows)
-    return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)]))
-
-
-def _bits_of(numbers: Any) -> list[Array]:
-    """u32[K] of K numbers in all: the bits of the leaves of a budget, in their order."""
-    leaves = [jnp.asarray(leaf).reshape(-1) for leaf in jax.tree.leaves(numbers)]
-    for leaf in leaves:
-        if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
-            raise ValueError(
-                "a budget holds numbers of 32 bits, so that none is lost in the key; "
-                f"got {leaf.dtype}"
-            )
-    return [
-        jax.lax.bitcast_convert_type(jnp.concatenate([*of_one_type]), jnp.uint32)
-        for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
-    ]
-
-
-def _children(key: Array, numbers: np.ndarray) -> Array:
-    return jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.asarray(numbers))
-
-
-class Parts(NamedTuple):
-    """Something for each part of a run, such as its keys or its recorded release.
-
-    Attributes:
-        prologue: for the prologue.
-        rounds: for the rounds, with a leading axis.
-        epilogue: for the epilogue.
-    """
-
-    prologue: Any
-    rounds: Any
-    epilogue: Any
-
-    __repr__ = without_values
-
-
-_PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
-"""The numbers that are folded into a key for what takes place once. Rounds fold in smaller ones."""
-
-
-def _part_keys(key: Array, recipe: Recipe) -> Parts:
-    """The keys of all parts; those of the first T rounds do not depend on the capacity."""
-    numbers = np.arange(recipe.capacity, dtype=np.uint32)
-    children = _children(key, np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
-    epilogue = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
-    return Parts(children[-2], children[: recipe.capacity], epilogue)
-
-
-def noise_keys(key: Array, recipe: Recipe) -> Parts:
-    """The keys of the noise of a run, from the key that `boost` takes."""
-    return _part_keys(own_key(key, recipe), recipe)
-
-
-def structure_keys(public_key: Array | None, recipe: Recipe) -> Parts:
-    """The keys of the public structure of a run, from the public key; None without one."""
-    return Parts(None, None, None) if public_key is None else _part_keys(public_key, recipe)
-
+from dpbt.training.step import (
+    Context,
+    Learned,
+    Parts,
+    check_transcript,
+    learned_of,
+    noise_keys,
+    prepared_table,
+    structure_keys,
+)
 
 # The loop.
 
 Answer = Callable[[str, Any, Sequence[View]], tuple[Release, Any]]
 """(part, entry, what its program reads of each table) -> (its release, what to keep of it)."""
-
-
-class Learned(NamedTuple):
-    """What follows from a run, and is in its model.
-
-    Attributes:
-        transcript: without the sites that the learner withholds, which may be of many rows.
-        hypotheses: after the epilogue, with a leading axis for rounds.
-        intercept: where every score starts.
-    """
-
-    transcript: Transcript
-    hypotheses: Hypotheses
-    intercept: Array
-
-    def first(self, rounds: int) -> "Learned":
-        """That of the first rounds alone."""
-        transcript = self.transcript._replace(rounds=first_of(self.transcript.rounds, rounds))
-        return Learned(transcript, first_of(self.hypotheses, rounds), self.intercept)
-
-
-def learned_of(
-    transcript: Transcript, hypotheses: Hypotheses, intercept: Array, recipe: Recipe
-) -> Learned:
-    """What is in the model of a run."""
-    withheld = recipe.learner.traits.withheld
-
-    def kept(release: Release) -> Release:
-        return {site: array for site, array in release.items() if site not in withheld}
-
-    return Learned(Transcript(*map(kept, transcript)), hypotheses, intercept)
 
 
 class Ran(NamedTuple):

@@ -176,7 +176,7 @@ class Checkpoint:
         """
         names = self._names()
         salt = names.get("salt") or secrets.token_hex(16)
-        # The flag jax_enable_x64 is off in every run (`checks.check_precision`).
+        # The flag jax_enable_x64 is off in every run (`step.check_precision`).
         expected = {
             "salt": salt,
             "key": key_words(key, salt),

@@ -23,10 +23,11 @@ from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing
 from dpbt.privacy.filter import Filter
 from dpbt.release.model import Model
-from dpbt.training import blocks, checks, step
+from dpbt.training import blocks, step
 from dpbt.training.blocks import Pay, Report
-from dpbt.training.boosting import Learned, learned_of, sampled
+from dpbt.training.boosting import sampled
 from dpbt.training.checkpoint import Checkpoint
+from dpbt.training.step import Learned, learned_of
 
 
 class Boosted(NamedTuple):
@@ -71,7 +72,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
 
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
-            under it (`boosting.own_key`).
+            under it (`step.own_key`).
         table: N rows.
         recipe: one setting (no leading axes).
         public_key: of public structure, such as a random tree's splits; needed if the learner
@@ -136,7 +137,7 @@ def fit(
     Raises:
         ValueError: if any of these does not hold, for what the filter does not pay, for a recipe
             that reads no blocks, a damaged block, and a checkpoint of another run or in use. Of
-            what is private only the number of present rows is refused (`checks.check`). No cell
+            what is private only the number of present rows is refused (`step.check_fit`). No cell
             and no length of the table is shown.
         OSError: if a file cannot be read or written.
     """
@@ -149,7 +150,7 @@ def fit(
                 "several processes would each pay for the same fit; let the first one take() the "
                 "recipe with the key, and call dpbt.fit without a filter in all"
             )
-        checks.check_run(step.dummy_row(table) if isinstance(table, BlockTable) else table, recipe)
+        step.check_run(step.dummy_row(table) if isinstance(table, BlockTable) else table, recipe)
         keys.check(key)
         filter.check(recipe, None if checkpoint is None else key)
         pay = filter.paying(recipe, key)
@@ -192,10 +193,10 @@ def learn(
         raise ValueError("checkpoint is for tables in blocks, which dpbt.convert writes")
 
     # A table in memory.
-    checks.check_run(table, recipe)
-    table = checks.on_device(table)
-    checks.check(key, table, recipe, public_key)
-    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
+    step.check_run(table, recipe)
+    table = step.on_device(table)
+    step.check_fit(key, table, recipe, public_key)
+    step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
     limit = float(positive("memory", memory))
     if pay is not None:
         pay(None)

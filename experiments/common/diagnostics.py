@@ -33,8 +33,7 @@ from dpbt.privacy import keys
 from dpbt.privacy.accounting import align
 from dpbt.release.model import Model, decision_function, model_of
 from dpbt.training.boosting import run
-from dpbt.training.checks import check_transcript
-from dpbt.training.step import prepared_table
+from dpbt.training.step import check_transcript, prepared_table
 
 
 def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:

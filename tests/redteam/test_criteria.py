@@ -8,6 +8,7 @@ import pytest
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.data.splits import of_splits
+from dpbt.training import step
 
 
 def share(w1, w0):
@@ -124,5 +125,5 @@ def test_two_criteria_of_one_name_do_not_share_noise():
         recipes.bdpe(epsilon=1.0, rows=50, rounds=1, depth=1, criterion=criterion, loss=losses.log)
         for criterion in (line, parabola)
     )
-    keys = [boosting.own_key(jax.random.key(0), one) for one in (recipe, other)]
+    keys = [step.own_key(jax.random.key(0), one) for one in (recipe, other)]
     assert not np.array_equal(*map(jax.random.key_data, keys))

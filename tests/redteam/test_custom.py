@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes, weighting
+from dpbt import recipes, weighting
 from dpbt.common.types import ADD_REMOVE, Noise, Prologue
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms
+from dpbt.training import step
 from tests.redteam.attacks import one_split
 
 NOISE = mechanisms.discrete_laplace
@@ -123,7 +124,7 @@ def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
     keys = set()
     for prologue in (None, opening("m"), opening("m", tag="another")):
         learner = lazybb.one_rule(ADD_REMOVE)._replace(prologue=prologue)
-        own = boosting.own_key(jax.random.key(0), dataclasses.replace(base, learner=learner))
+        own = step.own_key(jax.random.key(0), dataclasses.replace(base, learner=learner))
         keys.add(tuple(jax.random.key_data(own).tolist()))
     assert len(keys) == 3
 

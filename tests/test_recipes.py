@@ -11,10 +11,7 @@ import dpbt
 from dpbt import losses, recipes, weighting
 from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.data.domains import Boolean
-from dpbt.learners import (
-    greedy_tree,
-    lazybb,
-)
+from dpbt.learners import lazybb
 from dpbt.privacy.pricing import drawn
 from tests.noise import multiplier
 
@@ -41,29 +38,24 @@ def test_the_ledger_adds_up_to_the_request(make, calibration, delta):
 
 
 def test_shares_of_the_budget():
-    ledger = dpbt.ledger(
-        recipes.bdpe(epsilon=2, rows=500, rounds=5, depth=4, beta_tree=0.6, error_fraction=0.25)
+    """And the published ones are equation 17. A ledger has every draw in the program's order."""
+    given = {"epsilon": 2, "rows": 500, "rounds": 5, "depth": 3, "beta_tree": 0.6}
+    tight, published = (
+        recipes.bdpe(**given, error_fraction=0.25),
+        recipes.bdpe(**given, calibration="published", alpha=0.5),
     )
-    cost = {event.site: event.count * event.epsilon for event in ledger.lines}
+    cost = {line.site: line.count * line.epsilon for line in dpbt.ledger(tight).lines}
+    assert set(cost) == set(drawn(tight, "rounds"))
+    assert [*cost][:4] == ["error_0", "split_0", "error_1", "split_1"]
     assert cost["leaf"] == pytest.approx(0.8, rel=1e-5)
-    assert sum(cost[f"error_{k}"] for k in range(4)) == pytest.approx(0.3, rel=1e-5)
-    assert cost["split_3"] == pytest.approx(0.9 / 4, rel=1e-5)
-
-
-def test_published_node_budgets_are_equation_17():
-    recipe = recipes.bdpe(
-        epsilon=2, rows=500, rounds=5, depth=3, beta_tree=0.6, calibration="published", alpha=0.5
-    )
+    assert sum(cost[f"error_{k}"] for k in range(3)) == pytest.approx(0.3, rel=1e-5)
+    assert cost["split_2"] == pytest.approx(0.9 / 3, rel=1e-5)
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
-    found = [1 / multiplier(recipe, f"split_{k}") for k in range(3)]
+    found = [1 / multiplier(published, f"split_{k}") for k in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_a_ledger_has_every_draw_in_the_order_of_the_program():
-    lines = [line.site for line in dpbt.ledger(recipes.bdpe(**GOOD)).lines]
-    assert set(lines) == set(drawn(recipes.bdpe(**GOOD), "rounds"))
-    assert lines[:4] == ["error_0", "split_0", "error_1", "split_1"]
-    assert lines[-1] == "leaf"
+def test_ledgers_without_privacy_and_of_several_settings():
     assert dpbt.ledger(recipes.bdpe(epsilon=np.inf, rows=500)).epsilon == np.inf
     with pytest.raises(ValueError, match="one setting"):
         dpbt.ledger(SEVERAL)
@@ -127,26 +119,18 @@ def test_a_custom_recipe_has_the_budget_or_the_fractions_that_it_is_given():
     assert dpbt.ledger(recipe).epsilon == pytest.approx(0.5, rel=1e-4)
 
 
-def test_a_loss_is_taken_as_its_family():
-    assert weighting.mirror(losses.log) is weighting.mirror(losses.fixed(losses.log), True)
-    recipe = recipes.custom(
-        greedy_tree.greedy_tree(
-            greedy_tree.Config(2, losses.m_alpha, losses.fixed(losses.log), False, ADD_REMOVE)
-        ),
-        rows=100,
-        rounds=2,
-        params=recipes.bdpe(epsilon=1.0, rows=100, depth=2, alpha=0.5).params,
-        weight_update=weighting.mirror(losses.log),
-        weighting=weighting.MirrorNumbers(np.float32(1)),
-        loss=losses.log,
-    )
-    assert recipe.loss is losses.fixed(losses.log)
-
-
 MIRROR = {
     "weight_update": weighting.mirror(losses.m_alpha),
     "weighting": weighting.MirrorNumbers(np.float32(1)),
 }
+
+
+def test_a_loss_is_taken_as_its_family():
+    assert weighting.mirror(losses.log) is weighting.mirror(losses.fixed(losses.log), True)
+    recipe = recipes.custom(RULE, rows=100, rounds=2, epsilon=1.0, loss=losses.log, **MIRROR)
+    assert recipe.loss is losses.fixed(losses.log)
+
+
 LEARNERS = {
     "greedy": (recipes.bdpe, {}),
     "published": (recipes.bdpe, {"calibration": "published"}),
@@ -178,8 +162,6 @@ MAKERS = {
     "lazybb_trees": (recipes.lazybb_trees, GOOD),
     "halfspace_boost": (recipes.halfspace_boost, GOOD),
     "random_forest": (recipes.random_forest, GOOD),
-    "rf_l": (recipes.rf_l, GOOD),
-    "rf_e": (recipes.rf_e, GOOD),
     "custom": (recipes.custom, {"learner": RULE, "rounds": 2, **GOOD}),
 }
 BUDGET = {"epsilon": None, "params": Noise({"rule": np.float32(9)})}

@@ -13,7 +13,6 @@ from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
 from dpbt.common.public import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
-from dpbt.learners.words import DIGITS, Ask, indented, of_trees
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
@@ -111,6 +110,15 @@ def check_within(name: str, numbers: Any, low: int, high: int) -> None:
         raise ValueError(f"{name} must number what the model has")
 
 
+DIGITS = 4
+"""Decimals that are shown of a score, and digits of a number in its units."""
+
+Ask = Callable[[int, int], tuple[int, np.ndarray]]
+"""(tree, node) -> the feature that a node reads, and bool[MAX_BINS], its bins that go right.
+
+A node of which no bin goes right asks nothing.
+"""
+
 SCORES = "score of a row: the sum of what the trees add; positive above 0"
 
 
@@ -135,13 +143,46 @@ def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
 
 
 def _rules(leaf: np.ndarray, ask: Ask, domain: Domain, head: str, says: str) -> str:
-    """`of_trees` over the columns of a domain."""
-    columns = list(domain.items())
+    """The rules of each tree.
 
-    def asked(feature: int, right: np.ndarray) -> str:
-        return bins_in_words(*columns[feature], right)
+    Only branches that a row can reach are shown. Branches that say the same are shown as one leaf.
 
-    return of_trees(leaf, ask, asked, [column.n_bins for column in domain.values()], head, says)
+    Args:
+        leaf: f[k, 2^D], what the leaves of complete trees in heap order say.
+        ask: what their nodes ask.
+        domain: the columns.
+        head: the first line.
+        says: what a leaf says, a format of its number.
+    """
+    columns, inner = list(domain.items()), leaf.shape[1] - 1
+
+    def branch(tree: int, node: int, possible: tuple[frozenset[int], ...]) -> list[str]:
+        """The lines of a node; `possible` are the bins of each feature that its rows may have."""
+        if node >= inner:
+            return [says.format(round(float(leaf[tree, node - inner]), DIGITS) + 0.0)]  # no -0
+        feature, right = ask(tree, node)
+        goes_right, here = frozenset(np.flatnonzero(right).tolist()), possible[feature]
+
+        def below(child: int, bins: frozenset[int]) -> list[str]:
+            return branch(tree, child, (*possible[:feature], bins, *possible[feature + 1 :]))
+
+        if not here & goes_right:  # also where a node asks nothing
+            return below(2 * node + 1, here)
+        if here <= goes_right:  # earlier splits may leave one answer only
+            return below(2 * node + 2, here)
+        yes, no = below(2 * node + 2, here & goes_right), below(2 * node + 1, here - goes_right)
+        asked = bins_in_words(*columns[feature], right)
+        return yes if yes == no else [f"if {asked}:", *indented(yes), "else:", *indented(no)]
+
+    every_bin, lines = tuple(frozenset(range(column.n_bins)) for _, column in columns), [head]
+    for tree in range(len(leaf)):
+        lines += [f"tree {tree + 1}", *indented(branch(tree, 0, every_bin))]
+    return "\n".join(lines)
+
+
+def indented(lines: list[str]) -> list[str]:
+    """Lines two columns further in."""
+    return [f"  {line}" for line in lines]
 
 
 # Trees: complete trees over public splits.

@@ -53,10 +53,10 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
     numbers = within("rows", rows, f"[1, {most}]", whole=True)
     held = numbers.astype(np.float32)
     if np.any(numbers != held):
-        above = np.where(held < numbers, np.nextafter(held, np.float32(np.inf)), held)
+        above = np.nextafter(held, np.float32(np.inf)).astype(int)
         raise ValueError(
             f"rows must be numbers that float32 holds, and the table's capacity, too: "
-            f"use {shown(above.astype(int))} in place of {shown(rows)}"
+            f"use {shown(above)} in place of {shown(rows)}"
         )
     return numbers
 
@@ -123,22 +123,19 @@ class Request(NamedTuple):
         """Whether the guarantee is (epsilon, delta) rather than pure."""
         return bool(np.any(self.delta > 0))
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The axes of settings."""
-        return np.broadcast_shapes(*map(np.shape, self[:4]))
 
-
-def checked_request(*given: Any, max_rows: int = MAX_ROWS) -> Request:
+def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool = True) -> Request:
     """Check the arguments that all recipes share.
 
     Args:
         given: epsilon, delta, rows, rounds, calibration, relation and max_rows_per_user, in their
             order.
         max_rows: as `checked_rows`.
+        published_delta: whether the paper proves more than a pure guarantee.
 
     Raises:
-        ValueError: for a value outside its range, naming the argument and what was given.
+        ValueError: for a value outside its range, naming the argument and what was given. Also for
+            a delta above 0 with the published calibration of a pure guarantee.
     """
     epsilon, delta, rows, rounds, calibration, relation, people = given
     one_of("calibration", calibration, ("tight", "published"))
@@ -151,18 +148,10 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS) -> Request:
         to_relation(relation),
         whole("max_rows_per_user", people),
     )
+    if request.approximate and not (request.tight or published_delta):
+        raise ValueError("delta must be 0, as the published calibration has no other")
     validate.warn_of_delta(request.delta, request.rows)
     return request
-
-
-def no_published_delta(request: Request) -> None:
-    """Refuse a delta for an algorithm whose paper proves a pure guarantee only.
-
-    Raises:
-        ValueError: for a delta above 0 with the published calibration.
-    """
-    if request.approximate and not request.tight:
-        raise ValueError("delta must be 0, as the published calibration has no other")
 
 
 # The budget as an allowance.
@@ -178,7 +167,7 @@ def one_accountant(request: Request, *, either: bool = False, gaussian: bool = F
         gaussian: for recipes whose draws are all Gaussian: rho = mu^2 / 2, and mu by GDP, which
             composes them exactly. Through zCDP the noise would be 5 to 8 % larger.
     """
-    zero = np.zeros(request.shape)
+    zero = np.zeros(np.broadcast_shapes(*map(np.shape, request[:4])))
     if gaussian:
         return Allowance(zero, zero + accounting.gdp_mu(request.epsilon, request.delta) ** 2 / 2)
     if not request.approximate:
@@ -238,13 +227,10 @@ def _single_precision(numbers: Any) -> Any:
     """
 
     def rounded(path: Any, number: Any) -> np.ndarray:
-        return floats(_name(path), number).astype(np.float32)
+        name = jax.tree_util.keystr(path, simple=True, separator=" ")
+        return floats(name, number).astype(np.float32)
 
     return jax.tree_util.tree_map_with_path(rounded, numbers)
-
-
-def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=" ")
 
 
 def build(
@@ -380,7 +366,8 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
     recipe = _filled(drafted, params)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
         if not np.all(value >= 0):  # NaN, too
-            raise ValueError(f"{_name(path)} must be a float32 of at least 0, got {shown(value)}")
+            name = jax.tree_util.keystr(path, simple=True, separator=" ")
+            raise ValueError(f"{name} must be a float32 of at least 0, got {shown(value)}")
     for site, most, scale in pricing.scales(recipe):
         if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
             raise ValueError(

@@ -89,9 +89,8 @@ def random_forest(
     # Check the arguments.
     one_of("variant", variant, ("random_forest", "rf_l", "rf_e"))
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = building.checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
-
-    building.no_published_delta(request)
+    limits = {"max_rows": MAX_ROWS_IN_BLOCKS, "published_delta": False}
+    request = building.checked_request(*common, **limits)
     depth = whole("depth", depth, random_tree.MAX_DEPTH)
     flag("disjoint", disjoint)
     if disjoint and not request.tight:

@@ -116,8 +116,7 @@ def bdpe(
     # Check the arguments.
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     most = types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS
-    request = building.checked_request(*common, max_rows=most)
-    building.no_published_delta(request)
+    request = building.checked_request(*common, max_rows=most, published_delta=False)
     depth = whole("depth", depth, MAX_DEPTH)
     alpha, scored, link, setting = _families(alpha, criterion, loss)
     objective = isinstance(alpha, str)

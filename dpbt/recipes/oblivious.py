@@ -189,7 +189,8 @@ def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int
         ValueError: naming a column that is not in the domain or has no order, or a direction.
     """
     given = {} if monotone is None else monotone
-    ordered = [n for n, col in domain.items() if not isinstance(col, Nominal) or col.ordered]
+    asked = zip(domain, attributes_of(domain), strict=True)
+    ordered = [name for name, attribute in asked if attribute.ordered]
     if not isinstance(given, Mapping) or not all(
         name in ordered and direction in (-1, 0, 1) for name, direction in given.items()
     ):
@@ -268,30 +269,24 @@ def rule(
         signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
         step = (0.3 if number else 1.3 if response == types.BINARY else 0.9) / math.sqrt(rounds)
-        histograms = math.sqrt(attributes) / signal < 0.016
+        histograms, power = math.sqrt(attributes) / signal < 0.016, 2
     else:
         signal = rows * epsilon / moved
         rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
         if response.classes > 2:
             rounds = int(np.clip(round(rounds * (2 / response.classes) ** 0.42), 4, 128))
         step = (0.5 if number else 1.6 if response == types.BINARY else 0.9) / math.sqrt(rounds)
-        histograms = attributes / signal < 0.008
+        histograms, power = attributes / signal < 0.008, 1
 
+    # Rows of a number stand 60 times above the noise of a bin, within bounds. Bins are a power of 2
+    # near three times the root of that ratio.
+    target, bins = 0.1, 32
+    if number:
+        target = float(np.clip((60 / signal) ** power, *_TARGET))
+        ratio = signal * math.sqrt(target) if delta > 0 else signal * target / math.sqrt(2)
+        bins = int(np.clip(2 ** round(math.log2(3 * math.sqrt(ratio))), 8, 64))
     share = 0.1 if histograms else 0.0
-    of_target = _of_target(signal, delta) if number else (0.1, 32)
-    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, *of_target)
-
-
-def _of_target(signal: float, delta: float) -> tuple[float, int]:
-    """(target_fraction, target_bins) for a signal of n eps, or n mu.
-
-    The share is what makes rows stand 60 times above the noise of a bin, within bounds. Bins are a
-    power of 2 near three times the root of that ratio.
-    """
-    share = float(np.clip((60 / signal) ** (2 if delta > 0 else 1), *_TARGET))
-    ratio = signal * math.sqrt(share) if delta > 0 else signal * share / math.sqrt(2)
-    bins = 2 ** round(math.log2(3 * math.sqrt(ratio)))
-    return share, int(np.clip(bins, 8, 64))
+    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, target, bins)
 
 
 def auto(

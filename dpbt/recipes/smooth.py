@@ -175,12 +175,11 @@ def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
         request: the checked arguments.
         split_fraction: the share of a round's budget for one split.
     """
-    both = either_accountant(request)
+    both, noise = either_accountant(request), mechanisms.exponential.multiplier
     of_split = both.part(split_fraction / request.rounds)
 
     # Pay for one split by rho alone and by epsilon alone.
     zero = np.zeros_like(of_split.epsilon)
-    noise = mechanisms.exponential.multiplier
     by_zcdp = noise(of_split._replace(epsilon=zero)) < noise(of_split._replace(rho=zero))
     return Allowance(np.where(by_zcdp, 0.0, both.epsilon), np.where(by_zcdp, both.rho, 0.0))
 
@@ -195,14 +194,11 @@ def composed(request: Request, draws: int, labels: bool = False) -> Allowance:
     """
     if not request.approximate:
         return either_accountant(request)
-    in_round = draws * (2 if labels else 1)
 
     def total(epsilon: float, delta: float, rounds: int) -> float:
-        parts = [(int(rounds) * draws, 1.0)]
-        if labels:
-            parts.append((int(rounds), float(draws)))
-        of_draw = accounting.advanced_each(float(epsilon), float(delta), tuple(parts))
-        return of_draw * in_round * int(rounds)
+        parts = (int(rounds) * draws, 1.0), *[(int(rounds), float(draws))] * labels
+        of_draw = accounting.advanced_each(float(epsilon), float(delta), parts)
+        return of_draw * draws * (1 + labels) * int(rounds)
 
     totals = np.vectorize(total, otypes=[float])
     epsilon = totals(request.epsilon, request.delta, request.rounds)

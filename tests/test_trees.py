@@ -55,7 +55,9 @@ def test_sums_by_bin_are_the_products(nodes):
     rows = table.present.shape[0]
     weights = jax.random.randint(jax.random.key(0), (rows,), 0, GRID + 1)
     levels = trees.weights_by_class(table, weights)
-    node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(trees.node_dtype(nodes))
+    node = jax.random.randint(jax.random.key(1), (rows,), 0, nodes).astype(
+        hypotheses.node_dtype(nodes)
+    )
     expected = reference_products(splits, levels, node, nodes)
     found = jax.jit(trees.node_products, static_argnums=3)(table, levels, node, nodes, None)
     np.testing.assert_array_equal(found, expected)

@@ -126,9 +126,7 @@ def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
     """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
     splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
     if column.steps:
-        above = [
-            split for split in splits[: column.steps] if right[split.low : split.high + 1].all()
-        ]
+        above = [split for split in splits[: column.steps] if right[split.low]]
         alone = [split for split in splits[column.steps :] if right[split.low]]
         said = [split.words.yes for split in above[:1] + alone]
         unlisted = isinstance(column, Nominal) and len(column.names) in bins
@@ -136,10 +134,8 @@ def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
     for split in splits:
         if bins == [split.low]:
             return split.words.yes
-    of_bins = (
-        [column.false, column.true, "missing"] if isinstance(column, Boolean) else column.names
-    )
-    return f"{name} in {{{', '.join([*of_bins, 'not listed'][bin] for bin in bins)}}}"
+    held = [column.false, column.true, "missing"] if isinstance(column, Boolean) else column.names
+    return f"{name} in {{{', '.join([*held, 'not listed'][bin] for bin in bins)}}}"
 
 
 def _rules(leaf: np.ndarray, ask: Ask, domain: Domain, head: str, says: str) -> str:
@@ -296,16 +292,14 @@ def predict(tree: Tree, asked: Any) -> Any:
     return xp.broadcast_to(value[0], right.shape[1:])
 
 
-def _check_trees(trees: Tree, features: int, splits: Splits | None, axes: tuple) -> None:
-    del features
+def _check_trees(trees: Tree, _: int, splits: Splits | None, axes: tuple) -> None:
     if splits is None or axes:
         raise ValueError("trees must have splits, and tell two classes apart")
     _check_heap(trees.split, trees.leaf)
     check_within("split", trees.split, UNSPLIT, len(splits.feature))
 
 
-def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *named: Any) -> str:
-    del named
+def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str:
     column, low, high = (np.asarray(field) for field in splits[:3])
     bin = np.arange(MAX_BINS)
 
@@ -389,11 +383,7 @@ def _check_oblivious(trees: ObliviousTree, width: int, splits: Splits | None, ax
 
 
 def _explain_oblivious(
-    trees: ObliviousTree,
-    splits: Splits,
-    domain: Domain,
-    target: Nominal | Numeric | None,
-    classes: Sequence | None,
+    trees: ObliviousTree, _: Splits, domain: Domain, target: Any, classes: Sequence | None
 ) -> str:
     """The splits of each tree, and what its leaves add.
 
@@ -401,7 +391,6 @@ def _explain_oblivious(
     Of a larger tree the smallest and the largest value are shown. With several classes there is a
     line for each class. Of a number, values are in its units.
     """
-    del splits
     head, factor, style = SCORES, 1.0, f"+.{DIGITS}f"
     if isinstance(target, Nominal):
         head = "scores of a row: for each class the sum of what the trees add; the class of the "
@@ -417,10 +406,8 @@ def _explain_oblivious(
         if levels > 3:
             low, high = shown[int(values.argmin())], shown[int(values.argmax())]
             return [f"{len(values)} leaves, each adds {low} to {high}"]
-        answers = [
-            np.binary_repr(i, levels).replace("0", "n").replace("1", "y")
-            for i in range(len(values))
-        ]
+        no_yes = str.maketrans("01", "ny")
+        answers = [f"{i:0{levels}b}".translate(no_yes) for i in range(len(values))]
         return [f"{answer}{adds} {word}" for answer, word in zip(answers, shown, strict=True)]
 
     columns, lines = list(domain.items()), [head]
@@ -436,11 +423,8 @@ def _explain_oblivious(
     return "\n".join(lines)
 
 
-def _nodes_of_oblivious(
-    graph: Graph, trees: ObliviousTree, rows: Value, splits: Splits | None
-) -> Nodes:
+def _nodes_of_oblivious(graph: Graph, trees: ObliviousTree, rows: Value, *_: Any) -> Nodes:
     """A tree's answers are the bits of its leaf, the first of them the highest."""
-    del splits
     feature, right, leaf = trees
     count, levels = feature.shape
     bits = graph.asked(rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64))
@@ -544,8 +528,7 @@ def _check_groups(groups: TreeGroup, features: int, splits: Splits | None, axes:
     check_within("attribute", groups.attribute, 0, known)
 
 
-def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *named: Any) -> str:
-    del named
+def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_: Any) -> str:
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in groups[:3])
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)
 
@@ -637,17 +620,14 @@ def _predict_halfspace(halfspace: Halfspace, columns: Any) -> Any:
     return fold(add, first, (columns[1:], normal[1:]), unroll=4)
 
 
-def _check_halfspaces(
-    halfspaces: Halfspace, width: int, splits: Splits | None, axes: tuple
-) -> None:
+def _check_halfspaces(planes: Halfspace, width: int, splits: Splits | None, axes: tuple) -> None:
     known = width if splits is None else len(splits.attribute)
-    if axes or halfspaces.normal.ndim != 2 or halfspaces.normal.shape[1] != known:
+    if axes or planes.normal.ndim != 2 or planes.normal.shape[1] != known:
         raise ValueError("normal must have a number for each attribute")
 
 
-def _explain_halfspaces(halfspaces: Halfspace, splits: Splits, domain: Domain, *named: Any) -> str:
+def _explain_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: Any) -> str:
     """The weight of each attribute, largest first: what it adds to the score at position 1."""
-    del splits, named
     names = []
     for name, column in domain.items():
         words = [split.words.yes for split in column.splits(name)]
@@ -663,14 +643,12 @@ def _explain_halfspaces(halfspaces: Halfspace, splits: Splits, domain: Domain, *
     return "\n".join([*head, *(f"{total[a]:+.{DIGITS}f}  {names[a]}" for a in order)])
 
 
-def _nodes_of_halfspaces(
-    graph: Graph, halfspaces: Halfspace, rows: Value, splits: Splits | None
-) -> Nodes:
+def _nodes_of_halfspaces(graph: Graph, planes: Halfspace, rows: Value, splits: Any) -> Nodes:
     """In double precision, for rows of finite numbers."""
     double = graph.positions(rows, splits).cast("DOUBLE")
     length = graph.add("Sqrt", (double * double).sum(keep=True))
     inside = double / graph.add("Max", length, np.float64(1))
-    normal = halfspaces.normal.sum(axis=0, dtype=np.float64)
+    normal = planes.normal.sum(axis=0, dtype=np.float64)
     return (inside * normal[None]).sum().cast("FLOAT"), None
 
 

@@ -8,7 +8,7 @@ route left.
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from dpbt.common import types
 from dpbt.common.types import GRID, Array, Noise, ProperLoss, Public, Tree
 from dpbt.learners import trees
+from dpbt.learners.hypotheses import satisfied
 from dpbt.learners.trees import Prepared
 from dpbt.losses import check_criterion, family_name, fixed
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
@@ -60,11 +61,8 @@ def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
         return mechanisms.behind_best(-errors, allowed)
 
 
-def _rule_program(
-    tight: bool, draw: Draw, table: Prepared, weights: Array, params: Noise, public: Public
-) -> None:
+def _rule_program(tight: bool, draw: Draw, table: Prepared, weights: Array, *_: Any) -> None:
     """One selection among all rules, by their errors; rules of splits not allowed are masked."""
-    del params, public
     allowed = None
     if table.allowed is not None:
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
@@ -203,12 +201,11 @@ def _split_leaf(
 ) -> _Growth:
     """The tree with one leaf split; the last split needs no products of its children."""
     left, right = 2 * node + 1, 2 * node + 2
-    child = left + trees.satisfied(table.asked, split[None])[0].astype(jnp.int32)
-    satisfied = growth.products[node, :, split]
-    unsatisfied = growth.totals[node] - satisfied
+    child = left + satisfied(table.asked, split[None])[0].astype(jnp.int32)
+    inside = growth.products[node, :, split]
     growth = growth._replace(
         node=jnp.where(growth.node == node, child, growth.node),
-        totals=growth.totals.at[left].set(unsatisfied).at[right].set(satisfied),
+        totals=growth.totals.at[left].set(growth.totals[node] - inside).at[right].set(inside),
         is_leaf=growth.is_leaf.at[node].set(False).at[left].set(True).at[right].set(True),
     )
     if last:
@@ -279,9 +276,8 @@ def _tree_program(
     )
 
 
-def tree_hypothesis(config: Config, release: types.Release, params: Noise, public: Public) -> Tree:
+def tree_hypothesis(config: Config, release: types.Release, *_: Any) -> Tree:
     """The tree, with leaves of +-1; nodes that no selection chose are not split."""
-    del params, public
     nodes = 2**config.depth - 1
     split = jnp.full(nodes, types.UNSPLIT, jnp.int32)
     for k in range(config.splits):
@@ -309,8 +305,9 @@ def top_down_tree(config: Config) -> types.WeakLearner:
 
     """
     splits, depth, criterion, relation, calibration = config
-    check_criterion(fixed(criterion))
-    static = f"{splits}, {depth}, {family_name(fixed(criterion))}, {types.relation_name(relation)}"
+    family = fixed(criterion)
+    check_criterion(family)
+    static = f"{splits}, {depth}, {family_name(family)}, {types.relation_name(relation)}"
     return boundary.weak_learner(
         functools.partial(_tree_program, config),
         functools.partial(tree_hypothesis, config),

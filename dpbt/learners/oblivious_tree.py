@@ -22,7 +22,7 @@ alone. It also moves the intercept, which decides the accuracy where one class i
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -118,11 +118,8 @@ def known_bins(config: Config) -> np.ndarray:
     )
 
 
-def _prologue_program(
-    config: Config, draw: Draw, rows: Rows, weights: Array, params: Params, public: Public
-) -> None:
+def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_: Any) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
-    del params, public
     number, moved = config.response == NUMBER, moved_rows(config.relation)
     if config.marginals:
         counts = histograms(config, cells_of(config.attributes, rows), rows.target, weights)
@@ -157,19 +154,15 @@ def _draw_counts(
 
 def fitted_target(config: Config, release: Release, params: Params) -> tuple[Array, Array, Array]:
     """(centre, spread, rows) of a number, as its released histogram says."""
-    return fitted(release[TARGET_SITE], _of_one(config, params, TARGET_SITE))
+    return fitted(release[TARGET_SITE], deviation(config, params, TARGET_SITE))
 
 
-def deviation(config: Config, moved: float, params: Params, site: str) -> Array:
-    """f32[]: the standard deviation of the noise at a site, of a sensitivity."""
+def deviation(config: Config, params: Params, site: str, moved: float | None = None) -> Array:
+    """f32[]: the standard deviation of the noise at a site, of a sensitivity or one histogram."""
+    if moved is None:
+        moved = config.noise.bound(sensitivity.histograms(config.relation))
     of_one = math.sqrt(2) if config.noise.price.norm == "l1" else 1.0
     return rounded(np.float32(of_one * moved) * params.noise[site])
-
-
-def _of_one(config: Config, params: Params, site: str) -> Array:
-    """f32[]: the standard deviation of the noise of one histogram, at a site."""
-    moved = config.noise.bound(sensitivity.histograms(config.relation))
-    return deviation(config, moved, params, site)
 
 
 def class_totals(config: Config, histogram: Array) -> Array:
@@ -190,7 +183,7 @@ def _start(config: Config, release: Release, params: Params) -> Array:
     totals = class_totals(config, release["histogram"])
     bins = float(known_bins(config).sum(axis=1).mean())
     moved = histogram_sensitivity(config) * math.sqrt(bins / len(config.attributes))
-    shrunk = totals + rounded(3 * deviation(config, moved, params, "histogram"))
+    shrunk = totals + rounded(3 * deviation(config, params, "histogram", moved))
     if config.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
     logs = rounded(jnp.log2(shrunk))
@@ -394,17 +387,13 @@ def epilogue(config: Config) -> types.Epilogue:
     """
     response = config.response
 
-    def program(
-        draw: Draw, rows: types.Prepared, scores: Array, params: Params, public: Public
-    ) -> None:
-        del params, public
-        _draw_counts(
-            config, draw, SCORES_SITE, parts(rows, scores), "O3", "rows by score and class"
-        )
+    def program(draw: Draw, rows: types.Prepared, scores: Array, *_: Any) -> None:
+        counts = parts(rows, scores)
+        _draw_counts(config, draw, SCORES_SITE, counts, "O3", "rows by score and class")
 
     def of_release(release: Release, params: Params, start: Array) -> tuple[Array, Array]:
         found = temperature if response.axes else line
-        return found(release[SCORES_SITE], _of_one(config, params, SCORES_SITE), start)
+        return found(release[SCORES_SITE], deviation(config, params, SCORES_SITE), start)
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({types.relation_name(config.relation)}, {config.noise.name}{more})"
@@ -448,7 +437,7 @@ def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Arra
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
     moved = histogram_sensitivity(config) * math.sqrt(config.columns)
-    noise = deviation(config, moved, params, "histogram")
+    noise = deviation(config, params, "histogram", moved)
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
@@ -578,7 +567,7 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
     spread = jnp.sqrt(jnp.sum(near**2, axis=1))
 
     signal = (near @ (sums.astype(jnp.float32) * unit).T).T
-    of_sum = deviation(config, sum_sensitivity(config), params, "sums")
+    of_sum = deviation(config, params, "sums", sum_sensitivity(config))
     noise = rounded(rounded(of_sum * unit) * spread)
     share, response = 1.0, config.response
     if response.axes:
@@ -616,12 +605,11 @@ def monotone(leaf: Array, direction: Array) -> Array:
     return (highest + lowest) / 2
 
 
-def _running(sides: Array, direction: Array, best: "np.ufunc | object") -> Array:
+def _running(sides: Array, direction: Array, best: Any) -> Array:
     """f32[A, 2, B]: the best of a side and of the one before it in the direction."""
-    left, right = sides[:, 0], sides[:, 1]
-    both = best(left, right)  # type: ignore[operator]
-    new_left = jnp.where(direction < 0, both, left)
-    new_right = jnp.where(direction > 0, both, right)
+    both = best(sides[:, 0], sides[:, 1])
+    new_left = jnp.where(direction < 0, both, sides[:, 0])
+    new_right = jnp.where(direction > 0, both, sides[:, 1])
     return jnp.stack([new_left, new_right], axis=1)
 
 

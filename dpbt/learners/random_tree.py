@@ -21,7 +21,7 @@ import numpy as np
 
 from dpbt.common import types
 from dpbt.common.public import without_values
-from dpbt.common.types import GRID, Array, Noise, Public
+from dpbt.common.types import GRID, Array
 from dpbt.data import splits
 from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import Of, TreeGroup
@@ -142,11 +142,8 @@ def _leaf_sensitivity(config: Config) -> Numbers:
     return config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
 
 
-def program(
-    config: Config, draw: Draw, table: Positions, weights: Array, params: Noise, public: Public
-) -> None:
+def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: Any) -> None:
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
-    del params, public
     rows, attributes = table.position.shape
     parts, leaves = config.parts, 2**config.depth
 
@@ -177,8 +174,7 @@ def program(
     # Private leaves: noise on the class weights of each, or a label drawn from them.
     leaf = tree * leaves + hypotheses.leaf_of(attribute, threshold, table.position, tree)
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
-    counts = leaf_weights(leaf, table.target, weights, parts * leaves)
-    counts = counts.reshape(parts, leaves, 2)
+    counts = leaf_weights(leaf, table.target, weights, parts * leaves).reshape(parts, leaves, 2)
     what = "labels" if config.labels else "class weights"
     where = "all leaves" if parts == 1 else "all leaves of all trees"
     proof = "docs/privacy.md F2" if config.labels else "docs/privacy.md F1"
@@ -195,15 +191,14 @@ def program(
     )
 
 
-def hypothesis(config: Config, release: types.Release, params: Noise, public: Public) -> TreeGroup:
+def hypothesis(config: Config, release: types.Release, *_: Any) -> TreeGroup:
     """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
-    del params, public
-    leaf = release["leaf"]
-    grown = jnp.ones(config.parts, jnp.float32)
-    structure = release["attribute"], release["threshold"]
+    leaf, grown = release["leaf"], jnp.ones(config.parts, jnp.float32)
     if config.labels:
-        return TreeGroup(*structure, leaf.astype(jnp.float32), grown)
-    return TreeGroup(*structure, shares(leaf, release["fallback"], config.negative), grown)
+        stated = leaf.astype(jnp.float32)
+    else:
+        stated = shares(leaf, release["fallback"], config.negative)
+    return TreeGroup(release["attribute"], release["threshold"], stated, grown)
 
 
 @functools.cache
@@ -239,10 +234,8 @@ def random_tree(config: Config) -> types.WeakLearner:
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
     budget evenly among leaves. The noise is that of `budget` either way.
     """
-    depth, relation, noise, parts, per_leaf, negative = config
-    static = (
-        f"{depth}, {types.relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
-    )
+    depth, relation, noise, *more = config
+    static = f"{depth}, {types.relation_name(relation)}, {noise.name}, {', '.join(map(str, more))}"
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
@@ -250,5 +243,5 @@ def random_tree(config: Config) -> types.WeakLearner:
         TREE_GROUPS,
         relation,
         tag=f"random_tree({static})",
-        withheld=("part",) if parts > 1 else (),
+        withheld=("part",) if config.parts > 1 else (),
     )

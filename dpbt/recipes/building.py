@@ -193,32 +193,6 @@ def for_people(allowance: Allowance, max_rows_per_user: int) -> Allowance:
 # From a request to a recipe.
 
 
-def draft(
-    request: Request,
-    learner: WeakLearner,
-    weight_update: types.WeightUpdate,
-    weighting: types.Weighting,
-    **words: Any,
-) -> Recipe:
-    """A recipe without the numbers of its learner.
-
-    Args:
-        request: the checked arguments.
-        learner: the weak learner.
-        weight_update: the weight update.
-        weighting: the numbers of the weight update.
-        words: name, setting, and the target where it is declared, as `Recipe` has them.
-
-    Raises:
-        ValueError: as `Recipe`.
-    """
-    shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
-    del shared["epsilon"]
-    shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
-    numbers, capacity = _single_precision(weighting), int(np.max(request.rounds))
-    return Recipe(weighting=numbers, capacity=capacity, **shared, **words)
-
-
 def _single_precision(numbers: Any) -> Any:
     """A pytree of numbers as float32.
 
@@ -235,40 +209,58 @@ def _single_precision(numbers: Any) -> Any:
 
 def build(
     request: Request,
-    drafted: Recipe,
+    learner: WeakLearner,
+    weight_update: types.WeightUpdate,
+    weighting: types.Weighting,
+    *,
     fractions: Mapping[str, Any] | None = None,
     params: Callable[[Mapping[str, Any], types.Public], Params] | None = None,
+    given: Callable[[types.Public], Params] | None = None,
     allow: Callable[[Request], Allowance] = one_accountant,
+    **words: Any,
 ) -> Recipe:
     """Build a recipe: pay for finite bits out of the request, and share the rest among the draws.
 
     Args:
         request: the checked arguments.
-        drafted: the recipe without the numbers of its learner.
+        learner: the weak learner.
+        weight_update: the weight update.
+        weighting: the numbers of the weight update.
         fractions: the fraction of the budget of each site; the learner's own by default.
         params: (noise multipliers by site, public) -> the learner's numbers; the learner's own by
             default.
+        given: (public) -> the learner's numbers, where the request does not set the noise.
         allow: the most that all rounds may cost together, unless all draws are Gaussian.
+        words: name, setting, and the target where it is declared, as `Recipe` has them.
 
     Raises:
         ValueError: if a number of the budget does not fit float32, or finite bits cost too much
-            of the request. Also for a site without a fraction, and as `boundary.check_fractions`.
+            of the request. Also for a site without a fraction, and as `boundary.check_fractions`
+            and `Recipe`.
     """
-    fractions = dict(drafted.learner.fractions if fractions is None else fractions)
-    boundary.check_fractions(fractions)
-    params = params or drafted.learner.params
+    # The recipe without the numbers of its learner.
+    shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
+    del shared["epsilon"]
+    shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
+    numbers, capacity = _single_precision(weighting), int(np.max(request.rounds))
+    drafted = Recipe(weighting=numbers, capacity=capacity, **shared, **words)
     public = drafted.public()._replace(rows=request.rows)
+    if given is not None:
+        return assemble(drafted, given(public), np.isfinite(request.epsilon))
+    fractions = dict(learner.fractions if fractions is None else fractions)
+    boundary.check_fractions(fractions)
+    params = params or learner.params
 
     # The draws that share the budget, as one setting makes them with any noise.
     any_noise = _filled(drafted, params(dict.fromkeys(fractions, np.ones(())), public))
     single, made = jax.tree.map(lambda leaf: leaf.flat[0], any_noise), []
-    for part in drafted.learner.parts:
+    for part in learner.parts:
         times = request.rounds.astype(np.float64) if part == "rounds" else np.ones(())
         for ask in pricing.sites(single, part):
             if ask.mechanism.price.reads_rows and not ask.own_scale:
                 made.append((ask, boundary.group_of(ask.site, fractions), times))
     if unused := sorted(set(fractions) - {group for _, group, _ in made}):
-        raise ValueError(f"{drafted.learner.tag} draws nothing at {unused}, which have fractions")
+        raise ValueError(f"{learner.tag} draws nothing at {unused}, which have fractions")
 
     # Gaussian draws alone are composed by GDP.
     gaussian = all(ask.mechanism.price.gaussian for ask, _, _ in made)
@@ -470,12 +462,9 @@ def custom(
             raise ValueError("a loss needs weighting with link_alpha, as MirrorNumbers has it")
 
     # Take the given numbers, or calibrate them.
-    update, words = weight_update._replace(loss=family), {"name": name, "setting": "custom"}
-    drafted = draft(request, learner, update, weighting, **words)
-    if params is None:
-        recipe = build(request, drafted, fractions)
-    else:
-        recipe = assemble(drafted, params, np.isfinite(request.epsilon))
+    parts = learner, weight_update._replace(loss=family), weighting
+    options = {"fractions": fractions, "given": None if params is None else lambda _: params}
+    recipe = build(request, *parts, **options, name=name, setting="custom")
     if np.any(recipe.rows > MAX_ROWS):
         try:
             pricing.check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))

@@ -118,9 +118,9 @@ def random_forest(
         negative=negative,
     )
     words = {"name": variant, "setting": "disjoint rows" if parts > 1 else "all rows"}
-    drafted = building.draft(request, random_tree.random_tree(config), uniform, (), **words)
     allow = building.either_accountant if labels else building.one_accountant
-    return building.build(request, drafted, allow=allow)
+    learner = random_tree.random_tree(config)
+    return building.build(request, learner, uniform, (), allow=allow, **words)
 
 
 rf_l = functools.partial(random_forest, variant="rf_l")

@@ -133,8 +133,9 @@ def bdpe(
     update, numbers = mirror(link, bounded=request.tight), MirrorNumbers(settings.link_alpha)
     counted = request.tight and objective and depth > 1
     fractions = trees.fractions(structure, errors if counted else None)
-    drafted = building.draft(request, learner, update, numbers, name="bdpe", setting=setting)
-    return building.build(request, drafted, fractions, functools.partial(tree.params, settings))
+    params = functools.partial(tree.params, settings)
+    more = {"fractions": fractions, "params": params, "name": "bdpe", "setting": setting}
+    return building.build(request, learner, update, numbers, **more)
 
 
 MAX_DEPTH = 12

@@ -20,7 +20,7 @@ from dpbt.data.targets import Target
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
 from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
 from dpbt.privacy import accounting, mechanisms
-from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
+from dpbt.recipes.building import build, checked_request, checked_rows, deltas, epsilons
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
@@ -164,12 +164,13 @@ def oblivious_boost(
         update = residuals(response, noise.price.norm)
         norm = 1 if number else 2 if noise.price.norm == "l1" else math.sqrt(2)
         weighting = ResidualNumbers(clip * norm)
-    words = {"name": "oblivious_boost", "setting": f"{config.depth} splits a tree"}
-    drafted = draft(request, oblivious_tree(config), update, weighting, target=target, **words)
     fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
     known = number or config.marginals  # how many rows a leaf has
     numbers = step, limit, curvature * known, seed
-    return build(request, drafted, fractions, lambda noise, _: Params(dict(noise), *numbers))
+    words = {"name": "oblivious_boost", "setting": f"{config.depth} splits a tree"}
+    words |= {"target": target, "params": lambda noise, _: Params(dict(noise), *numbers)}
+    parts = oblivious_tree(config), update, weighting
+    return build(request, *parts, fractions=fractions, **words)
 
 
 _POSITIVE = "[1e-30, 1e30]"

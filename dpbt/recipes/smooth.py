@@ -8,6 +8,7 @@ whose other rows keep their order.
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import functools
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +20,7 @@ from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
 from dpbt.recipes import building
-from dpbt.recipes.building import Request, build, checked_request, either_accountant
+from dpbt.recipes.building import Request, checked_request, either_accountant
 from dpbt.weighting import LazyNumbers, lazy_bregman, loss_rate
 
 MAX_DEPTH = 12
@@ -69,10 +70,9 @@ def lazybb_rules(
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
     learner = lazybb.one_rule(request.relation, calibration)
-    words = {"name": "lazybb_rules", "setting": "exponential"}
-    drafted = _vote(request, learner, density, learning_rate, **words)
-    published = functools.partial(composed, draws=1)
-    return build(request, drafted, allow=either_accountant if request.tight else published)
+    allow = either_accountant if request.tight else functools.partial(composed, draws=1)
+    words = {"name": "lazybb_rules", "setting": "exponential", "allow": allow}
+    return _vote(request, learner, density, learning_rate, **words)
 
 
 def lazybb_trees(
@@ -146,26 +146,27 @@ def lazybb_trees(
 
     config = lazybb.Config(splits, depth, loss, request.relation, calibration)
     words = {"name": "lazybb_trees", "setting": f"{splits}, {loss.name}"}
-    drafted = _vote(request, lazybb.top_down_tree(config), density, learning_rate, **words)
-    fractions = lazybb.fractions(labels)
-    return build(request, drafted, fractions, allow=by_splits if request.tight else published)
+    more = {
+        "fractions": lazybb.fractions(labels),
+        "allow": by_splits if request.tight else published,
+    }
+    return _vote(request, lazybb.top_down_tree(config), density, learning_rate, **words, **more)
 
 
 def _vote(
-    request: Request, learner: WeakLearner, density: ArrayLike, rate: ArrayLike, **words: str
+    request: Request, learner: WeakLearner, density: ArrayLike, rate: ArrayLike, **more: Any
 ) -> Recipe:
-    """The draft of a vote of hypotheses on lazily projected weights.
+    """A vote of hypotheses on lazily projected weights.
 
     Raises:
         ValueError: for a density or a learning rate outside its range.
     """
     kappa = positive("density", density, below=1)
     numbers = LazyNumbers(rounded_down(kappa), positive("learning_rate", rate, finite=True))
-    if np.any(kappa * request.rows < 1):
-        raise ValueError(
-            f"density times rows must be at least 1, got {shown(kappa * request.rows)}"
-        )
-    return building.draft(request, learner, lazy_bregman(request.tight), numbers, **words)
+    mass = kappa * request.rows
+    if np.any(mass < 1):
+        raise ValueError(f"density times rows must be at least 1, got {shown(mass)}")
+    return building.build(request, learner, lazy_bregman(request.tight), numbers, **more)
 
 
 def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
@@ -271,17 +272,14 @@ def halfspace_boost(
     common = given, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
     flag("normalized", normalized)
-    config = halfspace.Config(
-        request.relation, calibration, bool(normalized), whole("features", features)
-    )
+    more = bool(normalized), whole("features", features)
+    config = halfspace.Config(request.relation, calibration, *more)
     rate = loss_rate(positive("learning_rate", learning_rate, finite=True))
     words = {"name": "halfspace_boost", "setting": "normalized" if normalized else "gaussian"}
-    drafted = _vote(request, halfspace.halfspace(config), density, rate, **words)
 
     # Set the noise by the budget, or take the given one.
-    if noise_scale is None:
-        return build(request, drafted)
-    sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
-    public = drafted.public()._replace(rows=request.rows)
-    params = halfspace.for_noise(config, sigma, public)
-    return building.assemble(drafted, params, np.isfinite(request.epsilon))
+    more = {}
+    if noise_scale is not None:
+        sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
+        more["given"] = functools.partial(halfspace.for_noise, config, sigma)
+    return _vote(request, halfspace.halfspace(config), density, rate, **words, **more)

@@ -189,16 +189,11 @@ REFUSED = {
         ({"criterion": losses.square, "alpha": "objective"}, "with a family"),
         ({"criterion": "gini", "alpha": [1.0, 0.5]}, r"the single loss square, .*\[1.0, 0.5\]$"),
         ({"loss": "error"}, "zero_one has kinks"),
-        ({"zeta": 0.5}, "zeta must be"),
-        ({"pi": -1}, "pi must be"),
-        ({"clip": 1e30}, "clip must be in"),
-        ({"smoothing": -1}, "smoothing must be in"),
-        ({"beta_tree": 1.0}, "beta_tree must be"),
-        ({"error_fraction": 0.0}, "error_fraction must be"),
+        *(({name: -1}, f"{name} must be") for name in ("pi", "zeta", "clip", "smoothing")),
+        *(({name: 1.0}, f"{name} must be") for name in ("beta_tree", "error_fraction")),
     ],
     "oblivious_boost": [
         ({"depth": 11}, "depth must be at most 10, got 11"),
-        ({"attributes_per_tree": [[1], [1, 2]]}, "attributes_per_tree must be"),
         ({"attributes_per_tree": 11}, "attributes_per_tree must be"),
         ({"smoothing": np.nan}, "smoothing must be"),
         ({"step": 1e300}, r"step must be in \[1e-30, 1e30\], got 1e.300"),
@@ -241,7 +236,6 @@ REFUSED = {
         ({**MIRROR, "weighting": LINK("1")}, "link_alpha must be a number"),
         ({"loss": losses.log}, "needs weighting with link_alpha"),
         ({**BUDGET, "params": Noise({"rule": np.nan})}, "noise rule must be a float32 of at least"),
-        ({**BUDGET, "params": Noise({"rule": -1.0})}, "noise rule must be a float32 of at least"),
         ({**BUDGET, "params": Noise({"leaf": 9.0})}, "the draw 'rule' has no fraction of the"),
     ],
 }
@@ -257,26 +251,17 @@ def test_bad_arguments_are_refused_by_name(maker):
 
 BAD_OF_ALL = [
     ("epsilon", True),
-    ("epsilon", "1"),
     ("epsilon", [[1.0], [1.0, 2.0]]),
     ("delta", "0"),
     ("delta", 1.5),
-    ("rows", True),
     ("rows", 10.5),
     ("rounds", 2.5),
-    ("rounds", [[1], [1, 2]]),
     ("depth", [[1], [1, 2]]),
-    ("calibration", "x"),
     ("calibration", ["tight"]),
     ("relation", "x"),
-    ("relation", 3),
-    ("criterion", 3),
-    ("criterion", "x"),
     ("criterion", lambda alpha: alpha),
     ("loss", "x"),
-    ("loss", 3),
     ("noise_scale", -1.0),
-    ("noise_scale", "x"),
 ]
 
 
@@ -299,17 +284,11 @@ def test_every_recipe_has_a_name_and_refuses_a_bad_argument_in_one_line(maker):
 
 
 def test_criteria_by_name():
-    assert losses.NAMED["gini"] is losses.square
-    default, named = recipes.bdpe(**GOOD), recipes.bdpe(criterion=losses.m_alpha, **GOOD)
-    assert jax.tree.structure(default) == jax.tree.structure(named)
-    assert default.setting == "objective"
+    """A single loss pays for no errors: the whole share of the structure goes to splits."""
+    assert recipes.bdpe(**GOOD).setting == "objective"
     assert recipes.bdpe(loss="information_gain", **GOOD).loss is losses.fixed(losses.log)
     recipe = recipes.bdpe(criterion="gini", loss="m_alpha", alpha=[0.0, 0.5], **GOOD)
     np.testing.assert_array_equal(recipe.params.settings.link_alpha, [1.0, 0.5])
-
-
-def test_a_single_loss_pays_for_no_errors():
-    """Without alpha nothing is objective: the whole share of the structure goes to splits."""
     recipe = recipes.bdpe(criterion="gini", **GOOD)
     assert {line.site[:5] for line in dpbt.ledger(recipe).lines} == {"split", "leaf"}
     explicit = recipes.bdpe(criterion=losses.square, alpha=1.0, **GOOD)

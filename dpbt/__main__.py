@@ -10,14 +10,14 @@ from pathlib import Path
 from dpbt.cli.shared import INTERRUPTED, Parser, add_commands, status_of
 
 COMMANDS = {
-    "check": "dpbt.cli.rows:Check",
-    "convert": "dpbt.cli.rows:Convert",
-    "fit": "dpbt.cli.fit",
-    "predict": "dpbt.cli.predict",
-    "explain": "dpbt.cli.models:Explain",
-    "statement": "dpbt.cli.models:Statement",
-    "plot": "dpbt.cli.models:Plot",
-    "audit": "dpbt.cli.audit",
+    "check": "dpbt.cli.rows:check",
+    "convert": "dpbt.cli.rows:convert",
+    "fit": "dpbt.cli.fit:fit",
+    "predict": "dpbt.cli.models:predict",
+    "explain": "dpbt.cli.models:explain",
+    "statement": "dpbt.cli.models:statement",
+    "plot": "dpbt.cli.models:plot",
+    "audit": "dpbt.cli.audit:audit",
     "domain": "dpbt.cli.rows:Domains",
     "filter": "dpbt.cli.filter",
 }

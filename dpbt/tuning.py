@@ -9,10 +9,12 @@ price, and `candidates` builds recipes for a price.
 from __future__ import annotations  # so that help() shows the types by their names
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, localcontext
 from typing import Any, NamedTuple
 
 import jax
@@ -21,20 +23,165 @@ import numpy as np
 from msgspec import structs
 
 from dpbt.common import types
-from dpbt.common.types import ADD_REMOVE, BINARY, Array, Noise, Recipe, Relation, Table, View
-from dpbt.common.validate import one_of, positive, whole, within
+from dpbt.common.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
+from dpbt.common.validate import positive, within
 from dpbt.data import tables
-from dpbt.data.domains import Domain
 from dpbt.privacy import accounting, boundary, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line, RunCount
-from dpbt.privacy.mechanism import Allowance
+from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import deltas, epsilons, for_people, setting
-from dpbt.recipes.oblivious import oblivious_boost, rule
+from dpbt.release import file
 from dpbt.release.model import Model
 from dpbt.training import boosting, step
-from dpbt.training.runs import BY_NAME, SITE, Score, drawn_count, program_of
 from dpbt.training.step import Learned
+
+# Scores.
+
+SITE = "score"
+
+MAX_LOSS = 2.0
+"""The most that one row loses, in nats: a probability of 0.135 for its class, or less."""
+
+_NATS = MAX_LOSS / GRID
+
+
+class Score(NamedTuple):
+    """A kind of score: a sum over rows.
+
+    Its sensitivity is `most` in every norm and relation. Proof. Fix the model. A row adds a whole
+    number in 0..most. So a row that comes, goes or is replaced moves the sum by at most `most`. []
+
+    Attributes:
+        name: its name in ledgers.
+        statistic: (rows, scores, public, loss) -> i32[], the private value.
+        most: what one row adds at most.
+        value: (its draw) -> the number that runs are ordered by; a larger one is better.
+        releases: what is published, in words.
+        unit: of the sensitivity.
+        loss_of: the loss that the statistic needs of a recipe; it refuses one without.
+    """
+
+    name: str
+    statistic: Callable[..., Array]
+    most: int
+    value: Callable[[np.ndarray], float]
+    releases: str
+    unit: str
+    loss_of: Callable[[Recipe], types.LossFamily | None]
+
+
+def losses(
+    rows: types.Prepared, scores: Array, public: types.Public, loss: types.LossFamily
+) -> Array:
+    """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
+    member = loss(public.weighting.link_alpha)
+    positive = (member.probability or member.inverse_link)(scores)
+    stated = jnp.where(rows.target, positive, 1 - positive)
+    least = jnp.float32(math.exp(-MAX_LOSS))
+    nats = -jnp.log(jnp.clip(jnp.nan_to_num(stated), least, 1))
+    steps = jnp.clip(jnp.round(nats / np.float32(_NATS)), 0, GRID).astype(jnp.int32)
+    return jnp.sum(jnp.where(rows.present, steps, 0))
+
+
+def loss_of(recipe: Recipe) -> types.LossFamily:
+    """The loss that gives the probabilities of a recipe.
+
+    Raises:
+        ValueError: if it gives none.
+    """
+    about = file.about(recipe)
+    if recipe.loss is None or about.probability is None:
+        raise ValueError(f"a score needs probabilities: {about.reason or 'votes are no scores'}")
+    return recipe.loss
+
+
+LOG_LOSS = Score(
+    name="log_loss",
+    statistic=losses,
+    most=GRID,
+    value=lambda draw: -_NATS * float(draw),
+    releases="the sum of their clipped log losses",
+    unit=f"1/{GRID} of {MAX_LOSS:g} nats",
+    loss_of=loss_of,
+)
+"""The score of every choice."""
+
+
+@functools.cache
+def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) -> types.Program:
+    """The private program of a score, whose budget is a `types.Noise`."""
+
+    def program(
+        draw: boundary.Draw,
+        rows: types.Prepared,
+        scores: Array,
+        params: Noise,
+        public: types.Public,
+    ) -> None:
+        del params
+        draw(
+            SITE,
+            noise,
+            score.statistic(rows, scores, public, loss),
+            sensitivity=noise.bound(Sensitivity(score.most, score.most)),
+            moves=1,
+            theorem="docs/privacy.md T6",
+            releases=score.releases,
+            unit=score.unit,
+        )
+
+    return program
+
+
+# The number of runs: drawn by exact arithmetic from 256 bits of the key.
+
+_DIGITS = 120
+_WORDS = 8
+_NOTHING = Decimal(10) ** -90
+"""Probabilities below it end the search: together they are below 2^-200."""
+
+
+def drawn_count(key: Array, count: RunCount) -> int:
+    """K, by inversion of its distribution function at 256 random bits. It is private.
+
+    Nothing truncates it. The law of the result is within 2^-200 of that of `count` in total
+    variation (`accounting.COUNT_DISTANCE`). The reason is that each value's probability is off by
+    at most 2^-256 and the rounding of 120 digits, and fewer than 2^22 values are not below 10^-90.
+
+    Args:
+        key: one typed key, used for nothing else.
+        count: the law.
+    """
+    words = np.asarray(keys.words(key, _WORDS, ()))
+    position = 0
+    for word in words.tolist():
+        position = (position << 32) | word
+    return at_position(position, 32 * _WORDS, count)
+
+
+def at_position(position: int, bits: int, count: RunCount) -> int:
+    """The k at which the distribution function of K first exceeds position / 2^bits."""
+    if count.gamma == 1:
+        return 1
+    with localcontext() as context:
+        context.prec = _DIGITS
+        gamma, eta = Decimal(count.gamma), Decimal(count.eta)
+        rest = 1 - gamma
+        log_inverse = -gamma.ln()
+        if count.eta == 0:
+            probability = rest / log_inverse
+        else:
+            probability = rest * eta / ((eta * log_inverse).exp() - 1)
+        wanted = Decimal(position) / Decimal(2) ** bits
+
+        k, below = 1, probability
+        while below <= wanted and probability > _NOTHING:
+            probability *= rest * (k + eta) / (k + 1)
+            below += probability
+            k += 1
+    return k
+
 
 # Choices.
 
@@ -44,7 +191,7 @@ class Selection:
     """How candidates are tried and scored; all of it is public. Make one with `selection`.
 
     Attributes:
-        score: "log_loss".
+        score: the name of the score, "log_loss".
         count: the law of the number of runs.
         held_out: the share of rows that are scored on and not learned from; None if all rows are
             both.
@@ -69,7 +216,6 @@ class Selection:
 
 
 def selection(
-    score: str = "log_loss",
     *,
     mean: float = 5.0,
     eta: float = -0.5,
@@ -77,13 +223,12 @@ def selection(
     score_fraction: float = 0.1,
     seed: int = 0,
 ) -> Selection:
-    """How candidates are tried and scored.
+    """How candidates are tried, and scored by the sum of log losses, each at most 2 nats.
 
     A pure guarantee costs 2 + eta times a run, whatever the mean. One with a delta costs more for a
     larger mean.
 
     Args:
-        score: "log_loss", the sum of log losses, each at most 2 nats.
         mean: the mean number of runs, at least 1. The number itself is random and has no bound.
         eta: the shape of its law, in -0.9..100: 0 is logarithmic and 1 geometric.
         held_out: the share of rows that are scored on and not learned from, in (0, 1). None learns
@@ -96,12 +241,11 @@ def selection(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    one_of("score", score, tuple(BY_NAME))
     if held_out is not None:
         held_out = float(positive("held_out", held_out, below=1))
     fraction = float(positive("score_fraction", score_fraction, below=1))
     seed = int(within("seed", seed, f"[0, {2**32 - 1}]", whole=True))
-    return Selection(score, accounting.run_count(mean, eta), held_out, fraction, seed)
+    return Selection(LOG_LOSS.name, accounting.run_count(mean, eta), held_out, fraction, seed)
 
 
 def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
@@ -166,9 +310,9 @@ def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     first, books = single[0], [ledger(each) for each in single]
     disjoint = selection.disjoint(first.relation)
     choice = accounting.choice_of(
-        books, selection.count, selection.score, len(single), disjoint=disjoint
+        books, selection.count, LOG_LOSS.name, len(single), disjoint=disjoint
     )
-    score = BY_NAME[selection.score]
+    score = LOG_LOSS
     noise = mechanisms.rounded_gaussian if first.delta > 0 else mechanisms.discrete_laplace
 
     # The score costs as much as the fit, or its share of the sum.
@@ -204,7 +348,8 @@ def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> 
     return structs.replace(fit, lines=(*fit.lines, made.line), choice=made.choice)
 
 
-_TRIES = 20
+_CLOSE, _TRIES = 1e-6, 20
+"""How far below the cost that was asked for a choice may cost, and how many are planned for it."""
 
 
 def candidates(
@@ -241,121 +386,14 @@ def candidates(
     given = {"delta": delta, "relation": relation, **options}
     chosen = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
-    for gaussian in (True, False) if delta else (True,):
-        each = run_epsilon(epsilon, delta, selection, relation, gaussian=gaussian)
-        if each == 0:
-            raise ValueError(f"epsilon is too small for a choice of several runs, got {epsilon:g}")
-        for _ in range(_TRIES):
-            made = [build(epsilon=each, **given, **values) for values in chosen]
-            book = planned_ledger(made, selection)
-            if book.epsilon <= epsilon:
-                return made
-            if gaussian and delta and book.accountant == "zcdp":
-                break  # the draws are not all Gaussian
-            each *= 1 - min(1.01 * (book.epsilon / epsilon - 1) + 1e-7, 0.5)  # finite bits
-    raise ValueError(f"no epsilon of a run was found whose choice costs at most {epsilon:g}")
-
-
-def run_epsilon(
-    epsilon: float,
-    delta: float,
-    selection: Selection,
-    relation: str | Relation = ADD_REMOVE,
-    *,
-    gaussian: bool = True,
-) -> float:
-    """The epsilon of one fit, at the same delta, whose choice costs (epsilon, delta).
-
-    What finite bits cost is not in it; `candidates` counts it.
-
-    Args:
-        epsilon: the total, above 0.
-        delta: 0, or in (0, 1).
-        selection: how candidates are tried and scored.
-        relation: the neighbouring relation.
-        gaussian: whether all draws of a fit are Gaussian. It counts with a delta.
-    """
-    if math.isinf(epsilon):
-        return epsilon
-    share = 0.0 if selection.disjoint(types.relation(relation)) else selection.score_fraction
-    count = selection.count
-    if delta == 0:
-        return epsilon / accounting.best_pure_epsilon(1.0, count) * (1 - share)
-
-    def total(mu: float) -> float:
-        if gaussian:
-            return accounting.best_gdp_epsilon(mu, delta, count)
-        return accounting.best_zcdp_epsilon(mu**2 / 2, delta, count)
-
-    low, high = 0.0, float(accounting.gdp_mu(epsilon, delta))
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if total(middle) <= epsilon else (low, middle)
-    fit = low * math.sqrt(1 - share)
-    if gaussian:
-        return accounting.gdp_epsilon(fit, delta)
-    return accounting.zcdp_epsilon(fit**2 / 2, delta)
-
-
-AROUND = {"rounds": (0.5, 1.0, 2.0), "step": (0.5, 1.0, 2.0), "clip": (0.3, 1.0)}
-"""Candidates of `around_auto`: multiples of the rule's rounds and step, and clips."""
-
-
-def around_auto(
-    selection: Selection,
-    *,
-    epsilon: float,
-    rows: int,
-    domain: Domain,
-    delta: float = 0.0,
-    seed: int = 0,
-    relation: str | Relation = ADD_REMOVE,
-    max_rows_per_user: int = 1,
-) -> list[Recipe]:
-    """18 candidates: `recipes.auto` with half and twice its rounds and steps, and with two clips.
-
-    Guarantee: a choice among them costs at most (epsilon, delta), as `candidates` says.
-
-    Args:
-        selection: as `dpbt.tune` is given it.
-        epsilon: the total budget of the choice, above 0.
-        rows: as `recipes.auto`.
-        domain: the public domain of the table.
-        delta: of the choice; 0 for a pure guarantee, else in (0, 1).
-        seed: of the public splits. It is not a secret.
-        relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise.
-
-    Raises:
-        ValueError: for a value outside these ranges, named with what was given.
-    """
-    bound, related = whole("rows", rows), types.relation(relation)
-
-    def scaled(*, epsilon: float, rounds: float, step: float, **options: Any) -> Recipe:
-        """`auto` with multiples of its rounds and its step.
-
-        The step also falls with the root of the multiple of rounds, as the rule's own does. The
-        limit follows the step.
-        """
-        chosen = rule(epsilon, bound, len(domain), delta, related, max_rows_per_user)
-        number = max(1, round(rounds * chosen.rounds))
-        factor = step * math.sqrt(chosen.rounds / number)
-        numbers = chosen._asdict() | {"rounds": number, **options}
-        numbers |= {"step": factor * chosen.step, "limit": factor * chosen.limit}
-        return oblivious_boost(epsilon=epsilon, **numbers)
-
-    return candidates(
-        scaled,
-        selection,
-        grid=AROUND,
-        epsilon=epsilon,
-        delta=delta,
-        relation=related,
-        rows=bound,
-        domain=domain,
-        seed=seed,
-        max_rows_per_user=max_rows_per_user,
-    )
+    each = epsilon
+    for _ in range(_TRIES):
+        made = [build(epsilon=each, **given, **values) for values in chosen]
+        cost = planned_ledger(made, selection).epsilon
+        if epsilon * (1 - _CLOSE) <= cost <= epsilon:
+            return made
+        each *= epsilon * (1 - _CLOSE / 4) / cost  # costs are nearly proportional
+    raise ValueError(f"no epsilon of a run was found whose choice costs {epsilon:g}")
 
 
 # A choice.

@@ -10,7 +10,7 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
-from dpbt.cli import predict
+from dpbt.cli import models
 
 ROOT = Path(__file__).parent.parent
 DOMAIN = {
@@ -114,7 +114,7 @@ def test_predictions_of_blocks_are_those_of_all_rows(files, model, monkeypatch):
     assert run("predict", model, "rows.csv", "--out", "whole.csv") == 0
     assert not Path(".dpbt-whole-abcdefgh.csv").exists()
     encode, seen = dpbt.domains.encode, []
-    monkeypatch.setattr(predict, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(models, "BLOCK_ROWS", 7)
     monkeypatch.setattr(
         dpbt.domains, "encode", lambda *given: seen.append(encode(*given)) or seen[-1]
     )

@@ -149,18 +149,6 @@ def test_a_fit_prints_its_cost_and_where_the_model_is(fitted):
     assert dpbt.load(fitted.model).about.classes == ("healthy", "ill, or worse")
 
 
-@pytest.mark.slow  # compiles a choice
-def test_a_tuned_fit_costs_what_was_asked_for(here, capsys):
-    options = ("--rows", BOUND, "--epsilon", 4, "--seed", 1, "--recipe", "tuned")
-    words = "fit", "rows.csv", "--domain", "domain.json", *options, "--out", "tuned.json"
-    status, out, _ = run(capsys, *words)
-    assert status == 0
-    assert out.startswith("total: epsilon = 4, delta = ")
-    book = dpbt.ledger(dpbt.load("tuned.json"))
-    assert 3.9 < book.epsilon <= 4
-    assert "candidates" in str(book)
-
-
 def of_library(name, odd):
     """(model, cells of the odd rows): what the library learns from the same rows."""
     domain, label = domains.read_domain("domain.json" if name == "class" else f"{name}.json")
@@ -308,7 +296,6 @@ FORMS = [
     ({}, (*FIT, "--delta", "1"), "--delta must be at least 0 and less than 1, got 1"),
     ({}, (*FIT, "--rows", "1_000"), "--rows invalid whole number value: '1_000'"),
     ({}, (*FIT, "--recipe", "trees"), "--recipe invalid choice: 'trees'"),
-    ({}, (*FIT, "--recipe", "tuned"), "the recipe 'tuned' takes no rounds"),
     ({}, (*FIT, "--depth", "99"), "depth"),
     ({}, (*FIT, "--relation", "replace_one"), "set rows to their number, or choose relation="),
     ({}, (*FIT, "--seed", "-1"), "--seed must be in 0..2147483647, got -1"),
@@ -322,10 +309,7 @@ FORMS = [
     ({}, of("rings", "--monotone", "job=+1"), "monotone must map columns that have an order"),
 ]
 FREE = ("--domain", "domain.json", "--rows", "70", "--epsilon", "1", "--out", "new.json")
-TUNED = ("fit", "rows.csv", *FREE, "--recipe", "tuned")
 FORMS += [
-    (only(LABELS["site"]), TUNED, "'tuned' takes no target"),
-    (only(TWO, **WEIGHT), TUNED, "--recipe tuned takes no weights"),
     (
         only(TWO, **WEIGHT),
         ("fit", "rows.csv", *FREE, "--recipe", "lazybb_rules"),

@@ -43,8 +43,6 @@ def test_what_the_fit_refuses_is_not_paid_for(folder, capsys):
     run(capsys, "filter", "new", path, "--epsilon", 8, *BOUND)
     err = refusal(capsys, *fitting(folder), "--relation", "replace_one", "--filter", path)
     assert "relation=add_remove, and the recipe for replace_one" in err
-    tuned = [*fitting(folder), "--recipe", "tuned", "--filter", path]
-    assert "no filter pays for it" in refusal(capsys, *tuned)
     assert dpbt.Filter.open(path).spent == 0
 
 

@@ -9,9 +9,9 @@ from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
+from dpbt import tuning
 from dpbt.privacy import accounting, conversions
 from dpbt.privacy.accounting import RunCount
-from dpbt.training import runs
 from tests import tuned
 
 COUNTS = [(5.0, -0.5), (10.0, 0.0), (4.0, 1.0), (3.0, 3.0)]
@@ -45,11 +45,11 @@ def test_the_mean_is_that_of_the_law(count):
 def test_the_number_that_is_drawn_has_its_law_and_no_bound(count):
     """Every position of 12 bits, so the counts are exact to one position."""
     bits = 12
-    drawn = [runs.at_position(position, bits, count) for position in range(2**bits)]
+    drawn = [tuning.at_position(position, bits, count) for position in range(2**bits)]
     seen = np.bincount(drawn, minlength=60)[1:60]
     np.testing.assert_allclose(seen, 2**bits * probabilities(count)[:59], atol=1)
 
-    top = runs.at_position(2**256 - 2**56, 256, count)  # a tail of 2^-200
+    top = tuning.at_position(2**256 - 2**56, 256, count)  # a tail of 2^-200
     log_tail = math.log(2) * 200
     assert top > 0.5 * log_tail / -math.log1p(-count.gamma)
 
@@ -57,8 +57,8 @@ def test_the_number_that_is_drawn_has_its_law_and_no_bound(count):
 def test_the_number_follows_the_key_alone_and_varies():
     count = accounting.run_count(10.0, 0.0)
     keys = jax.random.split(jax.random.key(3), 300)
-    drawn = np.array([runs.drawn_count(key, count) for key in keys])
-    assert runs.drawn_count(keys[0], count) == drawn[0]
+    drawn = np.array([tuning.drawn_count(key, count) for key in keys])
+    assert tuning.drawn_count(keys[0], count) == drawn[0]
     # The median of the law is 4; a binomial count of 300 is outside with probability below 1e-6.
     cdf = np.cumsum(probabilities(count))
     for k in (1, 4, 20):

@@ -129,20 +129,6 @@ def test_public_mistakes_are_refused_by_name(rows):
         forest(recipe=SMALL).fit(X, y)
 
 
-@pytest.mark.slow  # compiles a choice
-def test_a_tuned_estimator_pays_for_its_choice(rows):
-    found = boosting(recipe="tuned", epsilon=4.0, random_state=1).fit(*rows)
-    assert 3.9 < found.ledger_.epsilon <= 4.0
-    assert "best log_loss of a random number of runs" in str(found.ledger_)
-    assert "best of a random number" in found.statement_
-    again = pickle.loads(pickle.dumps(found))
-    assert str(again.ledger_) == str(found.ledger_)
-    scores = found.decision_function(rows[0])
-    np.testing.assert_allclose(again.decision_function(rows[0]), scores, rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match="recipe must be one of"):
-        forest(recipe="tuned").fit(*rows)
-
-
 NO_TABLES = [
     (sparse.csr_matrix(np.ones((3, 2))), TypeError, "X must be dense, got a sparse matrix"),
     (np.ones(3), ValueError, "Expected 2D array"),

@@ -151,10 +151,8 @@ REFUSED = [
         "'rf_l' takes no target",
     ),
     (two(recipe="bdpe", monotone={"a": 1}), "'bdpe' takes no monotone"),
-    (several(recipe="tuned"), "'tuned' takes no target"),
-    (two(recipe="tuned", class_weight={0: 1, 1: 0.5}), "takes no weights of rows or of"),
-    (number(recipe="other"), "recipe must be one of .*'halfspace_boost', 'tuned'"),
-    (forest(recipe="tuned"), r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]"),
+    (number(recipe="other"), "recipe must be one of .*'halfspace_boost'"),
+    (forest(recipe="auto"), r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]"),
     (
         two(recipe=lambda epsilon, delta, rows, relation: 1, max_rows_per_user=2),
         "takes no max_r",
@@ -177,8 +175,6 @@ def test_recipes_that_take_no_weights_refuse_them_in_words(rows):
     X, y, _ = rows
     with pytest.raises(ValueError, match="rows have no weights of their own there"):
         two(recipe="lazybb_rules", max_weight=1).fit(X, np.ones(50, int), np.ones(50))
-    with pytest.raises(ValueError, match="takes no weights of rows or of classes"):
-        two(recipe="tuned", max_weight=1).fit(X, np.ones(50, int), np.ones(50))
     with pytest.raises(TypeError, match="sample_weight"):
         forest().fit(X, y, sample_weight=np.ones(50))  # type: ignore[call-arg]
     for weight in (np.ones(49), np.ones((50, 2)), 1.0):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -17,18 +16,17 @@ from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting
 from dpbt.privacy.keys import ResearchKeyWarning
-from dpbt.training import runs
 from tests import tuned
 
 # Runs and choices.
 
 
-@pytest.fixture(autouse=True)
-def _quiet(monkeypatch):
-    monkeypatch.setitem(runs.BY_NAME, "errors", tuned.ERRORS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResearchKeyWarning)
-        yield
+pytestmark = pytest.mark.filterwarnings("ignore::dpbt.privacy.keys.ResearchKeyWarning")
+
+
+@pytest.fixture
+def errors(monkeypatch):
+    monkeypatch.setattr(tuning, "LOG_LOSS", tuned.ERRORS)
 
 
 REACH = 90
@@ -65,10 +63,10 @@ def without(table, row):
     return table._replace(present=np.asarray(table.present) & (np.arange(40) != row))
 
 
-def test_an_exact_audit_of_a_choice_on_all_neighbours():
+def test_an_exact_audit_of_a_choice_on_all_neighbours(errors):
     """The law of everything that is released, on a table and without each of its rows."""
     table, single = tuned.ballots(7, 9), tuned.voters(*EPSILONS)
-    selection = tuning.selection("errors", mean=6, eta=0.0, held_out=0.5)
+    selection = tuning.selection(mean=6, eta=0.0, held_out=0.5)
     plan = tuning.plan(single, selection)
     held = tuning.held_out(table, 0.5, 0)
     assert 4 <= np.sum(held[:16]) <= 12
@@ -85,11 +83,11 @@ def test_an_exact_audit_of_a_choice_on_all_neighbours():
     assert max(losses) > 0.6  # more than one run costs
 
 
-def test_a_choice_whose_score_is_not_paid_for_is_caught():
+def test_a_choice_whose_score_is_not_paid_for_is_caught(errors):
     """Rows that are scored and learned from cost the sum; the dearer alone is no bound."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6)
     nobody_held = np.zeros(40, bool)
-    selection = tuning.selection("errors", mean=3, eta=-0.5, held_out=None, score_fraction=0.5)
+    selection = tuning.selection(mean=3, eta=-0.5, held_out=None, score_fraction=0.5)
     plan = tuning.plan(single, selection)
 
     def law(present):
@@ -114,10 +112,10 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught():
     assert max(losses) > 1.9 * cheaper.run()[0]
 
 
-def test_runs_have_the_law_that_is_audited():
+def test_runs_have_the_law_that_is_audited(errors):
     """20,000 runs against the exact law; a false alarm has probability 1e-6."""
     table, (voter,) = tuned.ballots(7, 9), tuned.voters(0.6)
-    selection = tuning.selection("errors", held_out=0.5)
+    selection = tuning.selection(held_out=0.5)
     plan = tuning.plan([voter], selection)
     held = tuning.held_out(table, 0.5, 0)
     parts, number = tuning._parts(table, selection), 20_000
@@ -175,7 +173,7 @@ def candidates(selection, **changes):
     ],
 )
 def test_candidates_cost_what_was_asked_for(relation, delta, held_out, people):
-    selection = tuning.selection("log_loss", held_out=held_out)
+    selection = tuning.selection(held_out=held_out)
     made = candidates(selection, relation=relation, delta=delta, max_rows_per_user=people)
     assert len(made) == 4
     book = tuning.planned_ledger(made, selection)
@@ -188,7 +186,7 @@ def test_candidates_cost_what_was_asked_for(relation, delta, held_out, people):
 
 
 def test_a_choice_by_renyi_where_draws_are_mixed():
-    selection = tuning.selection("errors")
+    selection = tuning.selection()
     options = {"epsilon": 1.0, "delta": 1e-6, "criterion": "gini", "rows": 300}
     made = tuning.candidates(recipes.bdpe, selection, grid={"rounds": [2, 3]}, **options)
     book = tuning.planned_ledger(made, selection)
@@ -225,13 +223,13 @@ def test_a_tuned_model_carries_the_ledger_of_its_choice(tmp_path):
 
 def test_a_choice_is_float_if_any_candidate_is():
     """The total is for all candidates, so a sampler of another than the released one counts."""
-    selection = tuning.selection("errors")
+    selection = tuning.selection()
     made = candidates(selection)
     score, books = tuning.plan(made, selection).line, [dpbt.ledger(each) for each in made]
     inexact = structs.replace(books[1].lines[0], exact=False)
     some = [books[0], structs.replace(books[1], lines=(inexact,)), *books[2:]]
     for given, exact in ((books, True), (some, False)):
-        choice = accounting.choice_of(given, selection.count, "errors", 4, disjoint=True)
+        choice = accounting.choice_of(given, selection.count, "log_loss", 4, disjoint=True)
         book = structs.replace(books[0], lines=(*books[0].lines, score), choice=choice)
         assert book.exact is exact
         assert ("FLOAT" in str(book)) is not exact
@@ -239,7 +237,7 @@ def test_a_choice_is_float_if_any_candidate_is():
 
 
 def test_one_key_gives_one_choice_and_other_numbers_another():
-    selection = tuning.selection("errors")
+    selection = tuning.selection()
     made, table = candidates(selection), people()
     first, again = (dpbt.tune(KEY, table, made, selection)[1:] for _ in range(2))
     assert first == again
@@ -249,9 +247,8 @@ def test_one_key_gives_one_choice_and_other_numbers_another():
             (made, selection),
             (made[:2], selection),
             (candidates(selection, epsilon=1.1), selection),
-            (made, tuning.selection("log_loss")),
-            (made, tuning.selection("errors", mean=6)),
-            (made, tuning.selection("errors", seed=1)),
+            (made, tuning.selection(mean=6)),
+            (made, tuning.selection(seed=1)),
         )
     ]
     assert len(set(described)) == len(described)
@@ -260,10 +257,10 @@ def test_one_key_gives_one_choice_and_other_numbers_another():
 # The runs of a choice.
 
 
-def test_every_run_has_a_key_of_its_own(monkeypatch):
+def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
     """Equal runs would make their number worth nothing; no test of the result would see it."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3)
-    selection = tuning.selection("errors")
+    selection = tuning.selection()
     plan, parts, seen = tuning.plan(single, selection), tuning._parts(table, selection), []
 
     def spied(key, *rest):
@@ -279,10 +276,10 @@ def test_every_run_has_a_key_of_its_own(monkeypatch):
         assert {tuning._candidate(key, run, 5) for run in range(64)} == set(range(5))
 
 
-def test_the_best_is_of_as_many_runs_as_were_drawn(monkeypatch):
+def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
     """Every number of runs, with every run as the only good one: it wins if it is one of them."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3, 0.2)
-    selection = tuning.selection("errors")
+    selection = tuning.selection()
     plan, parts = tuning.plan(single, selection), tuning._parts(table, selection)
     monkeypatch.setattr(tuning, "_folded", lambda key, run: run)
     monkeypatch.setattr(tuning, "_candidate", lambda key, run, _: run % 3)
@@ -317,12 +314,12 @@ def test_a_row_is_held_out_by_itself():
 
 
 def test_fits_and_scores_read_disjoint_rows():
-    table, selection = people(), tuning.selection("errors")
+    table, selection = people(), tuning.selection()
     taught, scored = tuning._parts(table, selection)
     assert not np.any(taught.present & scored.present)
     both = np.asarray(taught.present | scored.present)[:300]
     np.testing.assert_array_equal(both, table.present)
-    taught, scored = tuning._parts(table, tuning.selection("errors", held_out=None))
+    taught, scored = tuning._parts(table, tuning.selection(held_out=None))
     np.testing.assert_array_equal(taught.present, scored.present)
 
 
@@ -335,7 +332,7 @@ SMALL = {"rows": 40, "domain": DOMAIN, "attributes_per_tree": (1,), "depth": 2}
 @jax.jit
 def losses_of(rows, scores):
     recipe = recipes.oblivious_boost(epsilon=1.0, **SMALL)
-    return runs.losses(rows, scores, recipe.public(), runs.loss_of(recipe))
+    return tuning.losses(rows, scores, recipe.public(), tuning.loss_of(recipe))
 
 
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda each: each.name)
@@ -358,9 +355,9 @@ def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
             flipped[0], moved[0] = ~target[0], rng.normal(0, 6)
             other = statistic(flipped, present, moved)
         found.append(abs(whole - other))
-    assert max(found) == runs.LOG_LOSS.most
+    assert max(found) == tuning.LOG_LOSS.most
     single = [recipes.oblivious_boost(epsilon=1.0, delta=1e-6, **SMALL, relation=relation)]
-    assert tuning.plan(single, tuning.selection()).line.sensitivity == runs.LOG_LOSS.most
+    assert tuning.plan(single, tuning.selection()).line.sensitivity == tuning.LOG_LOSS.most
 
 
 def test_what_scores_say():
@@ -368,10 +365,10 @@ def test_what_scores_say():
     rows = dpbt.Table(jnp.zeros((4, 1), jnp.uint8), jnp.asarray(target), jnp.ones(4, bool))
     read = jnp.asarray([3.0, -1.0, -2.0, -3.0])
     positive = 1 / (1 + 2.0 ** -np.asarray(read))  # scores are in bits
-    nats = np.minimum(-np.log(np.where(target, positive, 1 - positive)), runs.MAX_LOSS)
+    nats = np.minimum(-np.log(np.where(target, positive, 1 - positive)), tuning.MAX_LOSS)
     steps = int(losses_of(rows, read))
-    assert steps * runs.MAX_LOSS / GRID == pytest.approx(nats.sum(), abs=4 / GRID)
-    value = runs.LOG_LOSS.value(np.array(steps))
+    assert steps * tuning.MAX_LOSS / GRID == pytest.approx(nats.sum(), abs=4 / GRID)
+    value = tuning.LOG_LOSS.value(np.array(steps))
     assert value == pytest.approx(-nats.sum(), abs=4 / GRID)
     odd = jnp.asarray([jnp.nan, jnp.inf, -jnp.inf, 0.0])
     assert int(losses_of(rows, odd)) <= 4 * GRID
@@ -382,15 +379,15 @@ def test_what_scores_say():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("score", "f1"), ("mean", 0.5), ("held_out", 1.0), ("score_fraction", 1.0), ("seed", 0.5)],
+    [("mean", 0.5), ("held_out", 1.0), ("score_fraction", 1.0), ("seed", 0.5)],
 )
 def test_a_bad_selection_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=name):
-        tuning.selection(**{"score": "errors", name: value})
+        tuning.selection(**{name: value})
 
 
 def test_bad_candidates_are_refused():
-    selection, table = tuning.selection("log_loss"), people()
+    selection, table = tuning.selection(), people()
     made = candidates(selection)
     other = dataclasses.replace(made[0], rows=np.float32(200))
     published = recipes.bdpe(epsilon=1.0, rows=300, rounds=1, depth=1, calibration="published")
@@ -411,7 +408,7 @@ def test_bad_candidates_are_refused():
 
 def test_targets_and_weights_that_scores_do_not_take_are_refused():
     """By the recipes and by the form of the table, whatever the rows are."""
-    selection, columns = tuning.selection("errors"), {"age": [10, 60], "pay": [1, 2]}
+    selection, columns = tuning.selection(), {"age": [10, 60], "pay": [1, 2]}
     target = Nominal(("a", "b", "c"))
     with pytest.raises(ValueError, match="a choice is among recipes of two classes"):
         candidates(selection, target=target)

@@ -6,12 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import recipes
+from dpbt import recipes, tuning
 from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.data.splits import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.training import runs
 
 NOISE = mechanisms.discrete_laplace
 
@@ -47,7 +46,7 @@ def _errors(rows, scores, public, loss):
     return jnp.sum(rows.present & ((scores > 0) != rows.target)).astype(jnp.int32)
 
 
-ERRORS = runs.Score(
+ERRORS = tuning.Score(
     name="errors",
     statistic=_errors,
     most=1,

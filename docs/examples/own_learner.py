@@ -3,6 +3,9 @@
 Run it with `python docs/examples/own_learner.py`.
 """
 
+import tempfile
+from pathlib import Path
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -15,12 +18,17 @@ from dpbt.privacy import boundary, mechanisms
 SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.predicates(domain)[4].yes
 
 
+def of_sides(sums):
+    """From sums over rows to what is drawn: the class weights of both sides of the split."""
+    return trees.child_totals(*sums, SPLIT)
+
+
 def program(draw, table, weights, params, public):
     """The private side: it sees rows, and everything it gives away goes through `draw`."""
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
-    products = trees.node_products(table, by_class, root, 1, None)
-    sides = trees.child_totals(products, trees.node_totals(by_class), SPLIT)
+    sums = trees.node_products(table, by_class, root, 1, None), trees.node_totals(by_class)
+    sides = boundary.Total(sums, of_sides)
     proof = "a row is on one side, so it changes one class weight"
     draw("leaf", mechanisms.discrete_laplace, sides, sensitivity=GRID, moves=1, theorem=proof)
 
@@ -42,8 +50,18 @@ if __name__ == "__main__":
 
     recipe = dpbt.recipes.custom(stump, epsilon=1.0, rows=600, rounds=5)
     print(dpbt.ledger(recipe))
-    model = dpbt.fit(dpbt.fresh_key(), table, recipe)
+    key = dpbt.fresh_key()
+    model = dpbt.fit(key, table, recipe)
     print(dpbt.explain(model, domain))
+
+    # The same release from a table in blocks, and the model as a file.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        blocks = dpbt.convert.convert_columns(domain, rows, rows["age"] > 50, folder / "blocks")
+        in_blocks = dpbt.fit(key, blocks, recipe)
+        np.testing.assert_array_equal(in_blocks.hypotheses.leaf, model.hypotheses.leaf)
+        dpbt.save(model, folder / "model.json", domain=domain)
+        print(dpbt.load(folder / "model.json").predict([{"age": 70, "job": "smith"}]))
 
     # The exact losses of 20 transcripts against all tables with one row less.
     near = dpbt.audit.neighbours(table, recipe.relation)

@@ -1,41 +1,37 @@
-"""Check a recipe's claim on made-up rows of your domain: the largest exact privacy loss.
-
-Transcripts are recorded on random rows of the domain. Each is compared, exactly, on neighbours of
-them. No row of yours is read, so what is printed may be shown to anybody. An audit of private rows
-would itself not be private. Exit status 1 means a loss above the claim of a pure guarantee.
-"""
+"""Check a recipe's claim on made-up rows."""
 
 import argparse
 from typing import Any
 
 import dpbt
 from dpbt.cli import shared
-from dpbt.cli.shared import InputError, add_count, add_seed, whole, working
+from dpbt.cli.shared import InputError, command, option, whole, working
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Label
 
 MAX_ROWS = 1000
 """Of the made-up table. Every neighbour has them all."""
 
+_ROWS = whole(1, MAX_ROWS)
 _FLOAT32 = 1e-3
 """How far a loss may be above the claim, as densities are in float32."""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    shared.add_recipe(parser)
-    words = "made-up rows (%(default)s); under replace_one there are --rows of them"
-    parser.add_argument("--sample", type=whole(1, MAX_ROWS), default=30, help=words)
-    add_count(parser, "--neighbours", 60, "number of neighbours at most")
-    add_count(parser, "--transcripts", 5, "number of transcripts")
-    add_seed(parser, "the rows and the noise")
+@command(
+    *shared.RECIPE,
+    option("--recipe RECIPE", "the recipe (%(default)s): %(choices)s"),
+    option("--sample N", "made-up rows, but all of replace_one (30)", type=_ROWS, default=30),
+    option("--neighbours N", "number of neighbours at most (%(default)s)", default=60),
+    option("--transcripts N", "number of transcripts (%(default)s)", default=5),
+    option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
+)
+def audit(options: argparse.Namespace) -> int:
+    """Check a recipe's claim on made-up rows of your domain: the largest exact privacy loss.
 
-
-def run(options: argparse.Namespace) -> int:
-    """Audit, and print the largest loss beside the claim.
-
-    Raises:
-        InputError: for a domain or an option that is not as expected.
+    Transcripts are recorded on random rows of the domain. Each is compared, exactly, on neighbours
+    of them. No row of yours is read, so what is printed may be shown to anybody. An audit of
+    private rows would itself not be private. Exit status 1 means a loss above the claim of a pure
+    guarantee.
     """
     domain, label = shared.declared(options.domain)
     replace = options.relation == "replace_one"
@@ -48,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     with working("auditing; this compiles first"):
         import jax
 
-        [recipe] = shared.candidates_of(options, domain, label)
+        recipe = shared.recipe_of(options, domain, label)
         near = _neighbours(domain, label, rows, options)
         key = jax.random.key(options.seed)
         found = dpbt.audit.audit(key, near, recipe, options.transcripts)

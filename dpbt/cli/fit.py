@@ -1,35 +1,15 @@
-"""Learn a private model of a file of rows, and write it to one file.
-
-Each row of the file is read by itself, and no cell is an error. The domain says which column is the
-label, and what it may hold: two classes, several, or a number in a range. It may name a column of
-weights. A row with another label is absent. What is printed and written is covered by the
-guarantee, up to the running time. A report that a terminal shows to the owner of the rows is not.
-"""
+"""Learn a private model of a file of rows."""
 
 import argparse
 import contextlib
 import functools
 import sys
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.cli import shared
-from dpbt.cli.shared import (
-    LARGEST_SEED,
-    TUNED,
-    InputError,
-    add_out,
-    add_yes,
-    ask,
-    free,
-    is_terminal,
-    keep,
-    of_input,
-    whole,
-    working,
-)
+from dpbt.cli.shared import ROWS, InputError, command, of_input, option, out, working
 from dpbt.data import files
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
@@ -43,60 +23,56 @@ if TYPE_CHECKING:
     from dpbt.training.checkpoint import Checkpoint
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    words = "a CSV file with a header, a Parquet file, or a folder that `convert` wrote"
-    parser.add_argument("file", metavar="ROWS", help=words)
-    shared.add_recipe(parser, TUNED)
-    words = "for research alone: a seed in place of a fresh key; whoever knows it can subtract the "
-    words += "noise"
-    parser.add_argument("--seed", type=whole(0, LARGEST_SEED), help=words)
-    words = "pay for the fit from this file of `filter new`, which has the same --rows; what it "
-    words += "cannot pay is refused"
-    parser.add_argument("--filter", metavar="FILE", help=words)
-    add_yes(parser)
-    words = "of a folder of blocks: a file that keeps what was released so far, and the keys until "
-    words += "the model is written; run the same command again to go on after a stop"
-    parser.add_argument("--checkpoint", metavar="FILE", help=words)
-    words = "of a folder of blocks: how much memory the process may take (4096)"
-    parser.add_argument("--memory-mb", type=whole(1), metavar="N", help=words)
-    add_out(parser, "the file of the model", required=True)
+@command(
+    option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
+    *shared.RECIPE,
+    option("--recipe RECIPE", "%(choices)s (%(default)s)"),
+    option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
+    option("--filter FILE", "pay from this file of `filter new`, which has the same --rows"),
+    shared.YES,
+    option("--checkpoint FILE", "of a folder of blocks: goes on from it after a stop"),
+    option("--memory-mb N", "of a folder of blocks: what the process may take (4096)"),
+    *out("the file of the model", required=True),
+)
+def fit(options: argparse.Namespace) -> None:
+    """Learn a private model of a file of rows, and write it to one file.
 
+    Each row of the file is read by itself, and no cell is an error. The domain says which column is
+    the label, and what it may hold: two classes, several, or a number in a range. It may name a
+    column of weights. A row with another label is absent. What is printed and written is covered by
+    the guarantee, up to the running time. A report that a terminal shows to the owner of the rows
+    is not.
 
-def run(options: argparse.Namespace) -> None:
-    """Read, learn, save, and print what it cost.
-
-    A filter pays once, also if a run was stopped and goes on from its checkpoint.
-
-    Raises:
-        InputError: for a file or an option that is not as expected. No cell is shown, and no number
-            of rows.
+    The recipe bdpe makes models that a person can read. A filter refuses what it cannot pay, and
+    pays once, also if a run was stopped and goes on. A checkpoint keeps what was released so far,
+    and the keys until the model is written; the same command goes on from it.
     """
-    tuned, in_blocks = options.recipe == TUNED, Path(options.file).is_dir()
-    if tuned and (in_blocks or options.filter is not None):
-        raise InputError(
-            f"--recipe {TUNED} learns from no blocks, and no filter pays for it; auto takes both"
-        )
+    in_blocks = Path(options.file).is_dir()
     if not in_blocks and (options.checkpoint is not None or options.memory_mb is not None):
         raise InputError(
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
-    path = free(options)
+    path = shared.free(options)
     domain, label = shared.declared(options.domain)
-    budget = None if options.filter is None else shared.filter_of(options.filter)
+    budget = None
+    if options.filter is not None:
+        from dpbt.privacy.filter import Filter
+
+        with of_input():
+            budget = Filter.open(options.filter)
     with working("setting the noise"):
-        recipes = shared.candidates_of(options, domain, label)
+        recipe = shared.recipe_of(options, domain, label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
         with of_input():  # before a row is read, so that a refusal tells nothing of the rows
-            budget.check(recipes[0])
+            budget.check(recipe)
 
     with contextlib.ExitStack() as stack:
         kept = None
         if in_blocks:
-            table = shared.opened(options.file, domain, label, options.rows)
+            table = _table_of_folder(options, domain, label)
         else:
-            ask(options.file, domain, label, options.yes, "Learn and pay")
+            shared.ask(options.file, domain, label, options.yes, "Learn and pay")
             table = _table_of_file(options, domain, label)
         if options.checkpoint is not None:
             from dpbt.training.checkpoint import Checkpoint
@@ -104,9 +80,9 @@ def run(options: argparse.Namespace) -> None:
             with of_input():
                 kept = stack.enter_context(Checkpoint(Path(options.checkpoint)))
         with of_input() if in_blocks else contextlib.nullcontext():  # a block may be damaged
-            model = _learned(options, table, recipes, budget, kept)
+            model = _learned(options, table, recipe, budget, kept)
         save = functools.partial(dpbt.save, model, domain=domain, classes=label.classes)
-        path = keep(path, save)
+        path = shared.keep(path, save)
         if kept is not None:
             kept.finish()
     lines = str(dpbt.ledger(model)).splitlines()
@@ -114,6 +90,31 @@ def run(options: argparse.Namespace) -> None:
     if budget is not None:
         print(f"{options.filter}: {budget.words()}")
     print(f"wrote {path}")
+
+
+def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) -> "BlockTable":
+    """The table of a folder of blocks.
+
+    Raises:
+        InputError: for a folder that is none, or of another domain or label, or with room for more
+            rows than --rows.
+        OSError: if it cannot be read.
+    """
+    from dpbt.data import blocks
+
+    path = options.file
+    with of_input():
+        table = blocks.open_folder(path)
+    if not table.has_domain(domain):
+        raise InputError(f"{path}: converted with another domain")
+    if table.target != label.target or (label.target is None and table.classes != label.classes):
+        raise InputError(f"{path}: converted with another label")
+    if table.capacity > options.rows:
+        raise InputError(
+            f"{path}: has room for {table.capacity} rows, more than --rows {options.rows}, the "
+            "stated bound on their number"
+        )
+    return table
 
 
 def _table_of_file(options: argparse.Namespace, domain: Domain, label: Label) -> "Table":
@@ -146,7 +147,7 @@ def _table_of_file(options: argparse.Namespace, domain: Domain, label: Label) ->
 def _learned(
     options: argparse.Namespace,
     table: "Table | BlockTable",
-    recipes: "list[Recipe]",
+    recipe: "Recipe",
     budget: "Filter | None",
     kept: "Checkpoint | None",
 ) -> "Model":
@@ -157,7 +158,6 @@ def _learned(
     """
     import jax
 
-    from dpbt import tuning
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy import keys
     from dpbt.training import fit
@@ -175,27 +175,20 @@ def _learned(
 
     with working("learning; this compiles first"), contextlib.ExitStack() as refused:
         refused.enter_context(of_input())
-        if len(recipes) > 1:
-            warnings.simplefilter("ignore", keys.ResearchKeyWarning)  # it is said below
-            held: Any = table  # in memory, as `run` says
-            model = tuning.tune(noise, held, recipes, tuning.selection(), public_key).model
-        else:
 
-            def pay(run: str | None) -> None:
-                if budget is not None:
-                    budget.paying(recipes[0], key)(run)
-                refused.pop_all()  # what can be refused has been, and any other error is a bug
+        def pay(run: str | None) -> None:
+            if budget is not None:
+                budget.paying(recipe, key)(run)
+            refused.pop_all()  # what can be refused has been, and any other error is a bug
 
-            model = fit.learn(noise, table, recipes[0], public_key, pay=pay, **more)
+        model = fit.learn(noise, table, recipe, public_key, pay=pay, **more)
+        keys.warn_of_research(noise)
         jax.block_until_ready(model)
-    if options.seed is not None:
-        words = "--seed makes the noise, and whoever knows it can subtract it; release private rows"
-        print(f"warning: research key: {words} without it", file=sys.stderr)
     return model
 
 
 def _progress(state: "Progress") -> None:
     """Show on a terminal how far a fit of a folder is."""
-    if is_terminal(sys.stderr):
+    if shared.is_terminal(sys.stderr):
         words = f"\r\033[K{state.stage}: {state.done} of {state.all}"
         print(words, end="", file=sys.stderr, flush=True)

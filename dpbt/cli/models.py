@@ -1,91 +1,172 @@
-"""Commands that show what a saved model says: its words, its privacy statement, a picture."""
+"""Commands that read a saved model: its predictions, words, privacy statement, a picture."""
 
 import argparse
-from typing import Any
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
 
 import dpbt
-from dpbt.cli import shared
-from dpbt.cli.shared import add_out, free, of_input, whole
-from dpbt.common.storage import write_whole
+from dpbt.cli.shared import MODEL, ROWS, InputError, command, free, of_input, option, out, working
+from dpbt.common.storage import naming, remove_left, write_whole
+from dpbt.data import blocks as folders
+from dpbt.data import files
+from dpbt.data.kinds import Numeric
+from dpbt.release.model import Model
+from dpbt.release.scoring import BLOCK_ROWS
 
 
-class Explain:
+def _saved(path: str) -> Model:
+    """The model of a file.
+
+    Raises:
+        InputError: if the file is no whole saved model.
+        OSError: if it cannot be read.
+    """
+    with of_input(path):
+        return dpbt.load(path)
+
+
+@command(MODEL)
+def explain(options: argparse.Namespace) -> None:
     """Print a saved model in words, such as its trees as rules."""
-
-    @staticmethod
-    def arguments(parser: argparse.ArgumentParser) -> None:
-        """Declare the options."""
-        parser.add_argument("model", metavar="MODEL", help="a file that `fit` wrote")
-
-    @staticmethod
-    def run(options: argparse.Namespace) -> None:
-        """Print the words.
-
-        Raises:
-            InputError: for a file that is no saved model, or one that has no words.
-        """
-        model = shared.saved(options.model)
-        with of_input():
-            print(dpbt.explain(model))
+    model = _saved(options.model)
+    with of_input():
+        print(dpbt.explain(model))
 
 
-class Statement:
+@command(
+    MODEL,
+    option("--max-rows-per-user K", "say what the same noise means for people with up to K rows"),
+    option("--ledger", "print the ledger, too"),
+)
+def statement(options: argparse.Namespace) -> None:
     """Print the privacy statement of a saved model; --ledger adds what it cost line by line."""
-
-    @staticmethod
-    def arguments(parser: argparse.ArgumentParser) -> None:
-        """Declare the options."""
-        parser.add_argument("model", metavar="MODEL", help="a file that `fit` wrote")
-        words = "say what the same noise means for people with up to K rows"
-        parser.add_argument("--max-rows-per-user", type=whole(1), metavar="K", help=words)
-        parser.add_argument("--ledger", action="store_true", help="print the ledger, too")
-
-    @staticmethod
-    def run(options: argparse.Namespace) -> None:
-        """Print the statement; one for other people needs JAX.
-
-        Raises:
-            InputError: for a file that is no saved model.
-        """
-        model = shared.saved(options.model)
-        assert model.kept is not None  # it was loaded
-        if options.max_rows_per_user is None:
-            print(model.kept.statement)
-        else:
-            print(dpbt.statement(model, max_rows_per_user=options.max_rows_per_user))
-        if options.ledger:
-            print(f"\n{model.kept.ledger}")
+    model = _saved(options.model)
+    print(dpbt.statement(model, max_rows_per_user=options.max_rows_per_user))
+    if options.ledger:
+        print(f"\n{model.about.ledger}")
 
 
-class Plot:
+@command(
+    MODEL,
+    option("--shape NAME", "draw the mean score by this column"),
+    option("--class NAME", "with --shape: which of several classes is drawn", dest="class_"),
+    *out("the picture, such as age.png", required=True),
+)
+def plot(options: argparse.Namespace) -> None:
     """Draw how much a saved model depends on each column, or with --shape on the bins of one.
 
     A picture follows from what was released and what is public, so it costs no privacy. It needs
     the extra `figures`.
     """
+    path, model, name = free(options), _saved(options.model), options.shape
+    with of_input():
+        if name is None:
+            ax = dpbt.plot.attributes(model)
+        else:
+            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_)
+        figure: Any = ax.get_figure()
+        write_whole(path, lambda part: figure.savefig(part, dpi=150))
+    print(f"wrote {path}")
 
-    @staticmethod
-    def arguments(parser: argparse.ArgumentParser) -> None:
-        """Declare the options."""
-        parser.add_argument("model", metavar="MODEL", help="a file that `fit` wrote")
-        parser.add_argument("--shape", metavar="NAME", help="draw the mean score by this column")
-        words = "with --shape: the class that is drawn, for a model of several"
-        parser.add_argument("--class", dest="class_", metavar="NAME", help=words)
-        add_out(parser, "the picture, such as age.png", required=True)
 
-    @staticmethod
-    def run(options: argparse.Namespace) -> None:
-        """Write the picture, whole or not at all.
+@command(
+    MODEL,
+    option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
+    option("--proba", "a column for the probability of each class"),
+    *out("the file of the predictions, in place of standard output"),
+)
+def predict(options: argparse.Namespace) -> None:
+    """Predict with a saved model: a line `class,probability` for each row, or `number`.
 
-        Raises:
-            InputError: for a file that is no saved model, and for a picture that it cannot give.
-        """
-        path, model, name = free(options), shared.saved(options.model), options.shape
-        with of_input():
-            if name is None:
-                ax = dpbt.plot.attributes(model)
-            else:
-                ax = dpbt.plot.shape(model, attribute=name, class_=options.class_)
-            figure: Any = ax.get_figure()
-            write_whole(path, lambda part: figure.savefig(part, dpi=150))
-        print(f"wrote {path}")
+    Of two classes the probability is that of the positive class, whichever class is predicted. Of
+    several it is that of the predicted class. --proba prints a column for each class. Models that
+    vote state no probabilities, and then there is a column `score`. This needs no JAX. Predictions
+    about a row show what it holds, so they are as private as the rows. A new file is its owner's
+    alone (mode 0600), and one that --force replaces keeps its mode.
+
+    Rows need no label. They are read in blocks, so they may be more than memory holds. A row that
+    is absent from a folder of blocks has a line of empty cells. Rows without a label are absent
+    there, so give their file.
+    """
+    path = None if options.out is None else free(options)
+    model = _saved(options.model)
+    if model.about.domain is None:
+        raise InputError(f"{options.model}: saved without a domain, so it reads no files")
+    if options.proba and model.about.probability is None:
+        raise InputError(f"{options.model}: {model.about.reason}")
+    if path is None:
+        _write(sys.stdout, model, options)
+        return
+
+    def write(part: Path) -> None:
+        with open(part, "w", encoding="utf-8", newline="") as file:
+            _write(file, model, options)
+
+    remove_left(path)  # it holds predictions, which are private
+    with working(f"predicting {options.file}"):
+        write_whole(path, write, mode=0o600)
+    print(f"wrote {path}")
+
+
+def _write(file: TextIO, model: Model, options: argparse.Namespace) -> None:
+    """Write the predictions as CSV, a block at a time."""
+    writer = csv.writer(file, lineterminator="\n")
+    for number, (rows, present) in enumerate(_blocks(model, options)):
+        names, columns = zip(*_predictions(model, rows, options.proba), strict=True)
+        if number == 0:  # what is no table is refused before a line is written
+            writer.writerow(names)
+        lines = zip(present.tolist(), *columns, strict=True)
+        writer.writerows(line if there else [""] * len(names) for there, *line in lines)
+
+
+def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The rows of a file or of a folder of blocks: (encoded rows, bool[n] which are present).
+
+    The last block is of no rows.
+
+    Raises:
+        InputError: for what is neither, for one that is damaged, for a folder of another domain,
+            and for one where the model reads no cells.
+        OSError: if it cannot be read.
+    """
+    domain = model.about.domain or {}
+    with of_input(options.file), naming(Path(options.file)):
+        if Path(options.file).is_dir():
+            table = folders.open_folder(options.file)
+            if not table.has_domain(domain):
+                words = "converted with another domain than the model has"
+                raise InputError(f"{options.file}: {words}")
+            if model.dtype != "uint8":
+                words = "reads exact numbers, and blocks have bins of them"
+                raise InputError(f"{options.model}: {words}")
+            yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
+        else:
+            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS):
+                rows = model.encode(columns)
+                yield rows, np.ones(len(rows), bool)
+        yield np.zeros((0, model.features), model.dtype), np.ones(0, bool)
+
+
+def _predictions(model: Model, rows: np.ndarray, proba: bool) -> list[tuple[str, list]]:
+    """(name, cells) of each column."""
+
+    def words(numbers: Any) -> list[str]:
+        return [f"{number:.6g}" for number in np.asarray(numbers).tolist()]
+
+    about, answers = model.about, model.predict(rows).tolist()
+    if isinstance(about.target, Numeric):
+        return [("number", words(answers))]
+    if about.probability is None:
+        return [("class", answers), ("score", words(model.decision_function(rows)))]
+    shares = model.predict_proba(rows)
+    if proba:
+        classes = about.classes or range(shares.shape[1])
+        named = zip(classes, shares.T, strict=True)
+        return [("class", answers), *((f"probability of {c}", words(of)) for c, of in named)]
+    of_predicted = shares[:, 1] if about.target is None else shares.max(axis=1)
+    return [("class", answers), ("probability", words(of_predicted))]

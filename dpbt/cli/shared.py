@@ -1,8 +1,8 @@
 """What all command lines share: errors, a parser, types of arguments, what is read and written.
 
-A command is a module or a class with a docstring, `arguments(parser)` and `run(options)`. The
-docstring's first line is its summary. One with `PROGRAMS` has sub-commands: the names of modules in
-a package, or commands by name.
+A command is a function of the parsed options, which `command` says. It is also a module with a
+docstring, `arguments(parser)` and `run(options)`. The docstring's first line is its summary. One
+with `PROGRAMS` has sub-commands: the names of modules in a package, or commands by name.
 
 An option, a file or a domain that a person got wrong is one line and exit status 2. Any other error
 is a bug and keeps its traceback.
@@ -10,7 +10,6 @@ is a bug and keeps its traceback.
 
 import argparse
 import contextlib
-import functools
 import importlib
 import inspect
 import math
@@ -23,17 +22,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-import dpbt
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.data import domains, files, owner
 from dpbt.data.domains import Domain, Label
-from dpbt.release.model import Model
 from dpbt.release.scoring import BLOCK_ROWS
 
 if TYPE_CHECKING:
     from dpbt.common.types import Recipe
-    from dpbt.data.blocks import BlockTable
-    from dpbt.privacy.filter import Filter
 
 BAD_INPUT, INTERRUPTED, NO_READER = 2, 130, 141
 """Exit statuses; the last two are those of shells for Ctrl-C and for a pipe that nobody reads."""
@@ -77,9 +72,14 @@ def status_of(program: Callable[[], int]) -> int:
     Returns:
         The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`.
     """
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
+
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show
+            warnings.simplefilter("default")
+            warnings.showwarning = show  # without the place in the code
             status = program()
         sys.stdout.flush()
         return status
@@ -87,29 +87,17 @@ def status_of(program: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NO_READER
     except (InputError, OSError) as error:
-        print(f"error: {_line(error)}", file=sys.stderr)
+        words = str(error)
+        if isinstance(error, OSError) and error.filename is not None and error.strerror:
+            words = f"{error.filename}: {error.strerror}"
+        print(f"error: {' '.join(words.split(chr(10)))}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         print(f"\n{STOPPED}", file=sys.stderr)
         return INTERRUPTED
 
 
-def _show(message: Warning | str, *where: object, **more: object) -> None:
-    """A warning on one line of standard error, without the place in the code."""
-    del where, more
-    print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
-
-
-def _line(error: Exception) -> str:
-    """The error in one line, which begins with the file if it is about one."""
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return " ".join(str(error).split("\n"))
-
-
-# Options.
-
-LARGEST_SEED = 2**31 - 1
+# Commands and their options.
 
 
 class Parser(argparse.ArgumentParser):
@@ -130,14 +118,13 @@ class Parser(argparse.ArgumentParser):
         if self._command is not None:
             command, self._command = _found(self._command), None
             self.description = inspect.cleandoc(command.__doc__ or "")
-            programs = getattr(command, "PROGRAMS", None)
-            if programs is None:
+            if hasattr(command, "PROGRAMS"):
+                names, below = command.PROGRAMS, command.__name__
+                more = isinstance(names, Mapping)
+                add_commands(self, names if more else {one: f"{below}.{one}" for one in names})
+            else:
                 command.arguments(self)
                 self.set_defaults(program=command.run)
-            elif isinstance(programs, Mapping):
-                add_commands(self, programs)
-            else:
-                add_commands(self, {one: f"{command.__name__}.{one}" for one in programs})
         return super().parse_known_args(*given)
 
     def format_help(self) -> str:
@@ -171,7 +158,7 @@ def add_commands(parser: Parser, commands: Mapping[str, Any]) -> None:
 
     Args:
         parser: the parser of the command.
-        commands: each sub-command by name: a module or a class, or the full name of one.
+        commands: each sub-command by name: a function or a module, or the full name of one.
     """
     parser._commands = commands
     added = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -180,7 +167,7 @@ def add_commands(parser: Parser, commands: Mapping[str, Any]) -> None:
 
 
 def _found(command: Any) -> Any:
-    """A command, which is imported if it is a name: MODULE or MODULE:CLASS."""
+    """A command, which is imported if it is a name: MODULE or MODULE:FUNCTION."""
     if not isinstance(command, str):
         return command
     module, _, name = command.partition(":")
@@ -204,40 +191,24 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
     return read
 
 
-def real(text: str) -> float:
-    """The type of an argument that is a number, which may be infinite.
-
-    Raises:
-        ValueError: for other text, and for NaN.
-    """
-    if "_" in text or not text.isascii() or math.isnan(number := float(text)):
-        raise ValueError
-    return number
-
-
-real.__name__ = "number"
-
-
-def _number(words: str, good: Callable[[float], bool]) -> Callable[[str], float]:
-    """The type of an argument that is a number of which something holds."""
+def number(words: str, good: Callable[[float], bool]) -> Callable[[str], float]:
+    """The type of an argument that is a number of which something holds. It is never NaN."""
 
     def read(text: str) -> float:
-        number = real(text)
-        if not good(number):
+        if "_" in text or not text.isascii() or math.isnan(found := float(text)):
+            raise ValueError
+        if not good(found):
             raise argparse.ArgumentTypeError(f"must be {words}, got {text}")
-        return number
+        return found
 
     read.__name__ = "number"
     return read
 
 
-positive = _number("greater than 0", lambda number: number > 0)
-"""The type of an argument that is a number above 0, which may be infinite."""
-
-finite = _number("greater than 0 and finite", lambda number: 0 < number < math.inf)
+finite = number("greater than 0 and finite", lambda number: 0 < number < math.inf)
 """The type of an argument that is a finite number above 0."""
 
-share = _number("at least 0 and less than 1", lambda number: 0 <= number < 1)
+share = number("at least 0 and less than 1", lambda number: 0 <= number < 1)
 """The type of an argument that is a number in [0, 1)."""
 
 
@@ -251,33 +222,86 @@ def direction(text: str) -> tuple[str, int]:
 
 direction.__name__ = "direction"
 
+RECIPES = (*BOOSTED, *FORESTS)
 
-def add_count(parser: argparse.ArgumentParser, name: str, default: int, words: str) -> None:
-    """Add an option that is a count of at least 1."""
-    parser.add_argument(name, type=whole(1), default=default, help=f"{words} (%(default)s)")
+_VALUES: dict[str, dict[str, Any]] = {
+    "N": {"type": whole(1)},
+    "K": {"type": whole(1)},
+    "SEED": {"type": whole(0, 2**31 - 1)},
+    "EPSILON": {"type": finite, "required": True},
+    "DELTA": {"type": share, "default": 0.0},
+    "RECIPE": {"choices": RECIPES, "default": RECIPES[0]},
+    "RELATION": {"choices": ("add_remove", "replace_one"), "default": "add_remove"},
+    "NAME=+1": {"type": direction, "action": "append"},
+}
+"""How values are read, by what the help calls them; all others are texts."""
+
+Option = tuple[str, dict[str, Any]]
+"""The name of an option, and how `argparse` reads it."""
 
 
-def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
-    """Add --seed, 0 by default; `words` name what it is the seed of."""
-    kind = whole(0, LARGEST_SEED)
-    parser.add_argument("--seed", type=kind, default=0, help=f"seed of {words} (%(default)s)")
+def option(name: str, words: str, **more: Any) -> Option:
+    """An option of a command, or an argument.
+
+    Args:
+        name: "--name VALUE", or "--name" for what is given or not, or "name VALUE" for an argument.
+        words: its help.
+        **more: of `add_argument`.
+    """
+    name, _, value = name.partition(" ")
+    read = {"metavar": value, **_VALUES.get(value, {})} if value else {"action": "store_true"}
+    return name, {"help": words, **read, **more}
+
+
+def command(*options: Option) -> Callable[[Callable], Any]:
+    """Make a function of the parsed options a command, whose help is its docstring."""
+
+    def declared(run: Any) -> Any:
+        def arguments(parser: argparse.ArgumentParser) -> None:
+            for name, more in options:
+                parser.add_argument(name, **more)
+
+        run.arguments, run.run = arguments, run
+        return run
+
+    return declared
+
+
+ROWS = "a CSV file with a header, or a Parquet file"
+DOMAIN = "the public domain and the label, as JSON; `domain template` writes one"
+BOUND = "a public bound on the number of rows; under replace_one their public number"
+MODEL = option("model MODEL", "a file that `fit` wrote")
+YES = option("--yes", "do not show on a terminal what is doubtful in the rows, and do not ask")
+PEOPLE = (
+    option("--relation RELATION", "what neighbours differ by: %(choices)s (%(default)s)"),
+    option("--max-rows-per-user K", "the most rows a person has, as you promise (1)", default=1),
+)
+"""What neighbours differ in."""
+
+RECIPE = (
+    option("--domain FILE", DOMAIN, required=True),
+    option("--rows N", BOUND, required=True),
+    option("--epsilon EPSILON", "the total budget, such as 1"),
+    option("--delta DELTA", "0 for a pure guarantee (%(default)s)"),
+    *PEOPLE,
+    option("--rounds N", "the rounds of the recipe, where it takes a number of them"),
+    option("--depth N", "the depth of the recipe, where it takes a number of them"),
+    option("--monotone NAME=+1", "predictions must not fall (+1) or rise (-1) with it; for each"),
+)
+"""What a recipe is made of, but its name."""
 
 
 # What commands write.
 
 
-def add_out(parser: argparse.ArgumentParser, words: str, required: bool = False) -> None:
-    """Add --out and --force; `free` reads them."""
-    parser.add_argument("--out", metavar="FILE", required=required, help=words)
-    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
+def out(words: str, required: bool = False) -> tuple[Option, Option]:
+    """--out and --force, which `free` reads."""
+    force = option("--force", "replace the file if it exists")
+    return option("--out FILE", words, required=required), force
 
 
-def free(options: argparse.Namespace, more: str = "") -> Path:
+def free(options: argparse.Namespace) -> Path:
     """The file of --out, if it may be written. Commands ask before they work.
-
-    Args:
-        options: of the command.
-        more: what --force does besides.
 
     Raises:
         InputError: if it is a folder, or exists without --force, or its folder cannot be written.
@@ -286,7 +310,7 @@ def free(options: argparse.Namespace, more: str = "") -> Path:
     if path.is_dir():
         raise InputError(f"{path}: a folder, where --out needs the name of a file")
     if path.exists() and not options.force:
-        raise InputError(f"{path}: the file exists; --force replaces it{more}")
+        raise InputError(f"{path}: the file exists; --force replaces it")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise InputError(f"{path}: no file can be written in {folder}")
@@ -343,9 +367,6 @@ def working(words: str) -> Iterator[None]:
 
 # What commands read.
 
-RECIPES = (*BOOSTED, *FORESTS)
-RELATIONS = ("add_remove", "replace_one")
-
 
 def declared(path: str) -> tuple[Domain, Label]:
     """The domain and the label of a JSON file.
@@ -358,97 +379,8 @@ def declared(path: str) -> tuple[Domain, Label]:
         return domains.read_domain(path)
 
 
-def opened(path: str, domain: Domain, label: Label, rows: int) -> "BlockTable":
-    """The table of a folder of blocks.
-
-    Raises:
-        InputError: for a folder that is none, or of another domain or label, or with room for more
-            rows than their bound.
-        OSError: if it cannot be read.
-    """
-    from dpbt.data import blocks
-
-    with of_input():
-        table = blocks.open_folder(path)
-    if not table.has_domain(domain):
-        raise InputError(f"{path}: converted with another domain")
-    if table.target != label.target or (label.target is None and table.classes != label.classes):
-        raise InputError(f"{path}: converted with another label")
-    if table.capacity > rows:
-        raise InputError(
-            f"{path}: has room for {table.capacity} rows, more than --rows {rows}, the stated "
-            "bound on their number"
-        )
-    return table
-
-
-def saved(path: str) -> Model:
-    """A saved model.
-
-    Raises:
-        InputError: if the file is no whole saved model.
-        OSError: if it cannot be read.
-    """
-    with of_input(path):
-        return dpbt.load(path)
-
-
-def filter_of(path: str) -> "Filter":
-    """The filter of a file.
-
-    Raises:
-        InputError: if the file is no whole filter.
-        OSError: if it cannot be read.
-    """
-    from dpbt.privacy.filter import Filter  # needs JAX
-
-    with of_input():
-        return Filter.open(path)
-
-
-TUNED = "tuned"
-"""A choice among candidates around `auto`, for commands that learn."""
-
-
-def add_recipe(parser: argparse.ArgumentParser, *more: str) -> None:
-    """Add --domain, --rows and the other public quantities that a recipe is made of.
-
-    Args:
-        parser: the parser of the program.
-        more: further names that --recipe takes.
-    """
-    words = "the public domain and the label, as JSON; `domain template` writes one to fill in"
-    parser.add_argument("--domain", metavar="FILE", required=True, help=words)
-    words = "a public bound on the number of rows; under replace_one their public number"
-    parser.add_argument("--rows", type=whole(1), required=True, metavar="N", help=words)
-    words = "the total budget, such as 1"
-    parser.add_argument("--epsilon", type=finite, required=True, help=words)
-    words = "0 for a pure guarantee (%(default)s)"
-    parser.add_argument("--delta", type=share, default=0.0, help=words)
-    words = "the recipe (%(default)s); bdpe makes models that a person can read"
-    if TUNED in more:
-        words += "; tuned chooses among candidates around auto, and pays for it out of --epsilon"
-    parser.add_argument("--recipe", choices=(*RECIPES, *more), default=RECIPES[0], help=words)
-    add_relation(parser)
-    for name in ("rounds", "depth"):
-        words = f"the {name} of the recipe, where it takes a number of them"
-        parser.add_argument(f"--{name}", type=whole(1), metavar="N", help=words)
-    words = "predictions must not fall (+1) or rise (-1) with a column; once for each such column"
-    options: Any = {"type": direction, "action": "append", "metavar": "NAME=+1"}
-    parser.add_argument("--monotone", **options, help=words)
-
-
-def add_relation(parser: argparse.ArgumentParser) -> None:
-    """Add --relation and --max-rows-per-user: what neighbours differ in."""
-    words = "the neighbouring relation (%(default)s)"
-    parser.add_argument("--relation", choices=RELATIONS, default=RELATIONS[0], help=words)
-    words = "the most rows that one person has, which is your promise (%(default)s)"
-    kind = whole(1)
-    parser.add_argument("--max-rows-per-user", type=kind, default=1, metavar="K", help=words)
-
-
-def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> "list[Recipe]":
-    """The recipe of the options that `add_recipe` adds, or the candidates of a choice.
+def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
+    """The recipe of the options `RECIPE`.
 
     Args:
         options: the options.
@@ -459,21 +391,14 @@ def candidates_of(options: argparse.Namespace, domain: Domain, label: Label) -> 
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    from dpbt import (
-        recipes,  # needs JAX
-        tuning,
-    )
+    from dpbt import recipes  # needs JAX
 
-    around = functools.partial(tuning.around_auto, tuning.selection())
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given |= {"domain": domain, "target": label.target}
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
-    if options.recipe == TUNED and label.weight is not None:
-        raise InputError(f"--recipe {TUNED} takes no weights of rows; auto takes them")
     with of_input():
-        made = recipes.build(options.recipe, given, {**recipes.named(), TUNED: around})
-    return made if isinstance(made, list) else [made]
+        return recipes.build(options.recipe, given, recipes.named())
 
 
 def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:
@@ -488,13 +413,6 @@ def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:
     with of_input(file):
         blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS)
         return owner.report(domain, label, blocks)
-
-
-def add_yes(parser: argparse.ArgumentParser) -> None:
-    """Add --yes."""
-    words = "do not ask; on a terminal the owner of rows that the domain may not fit is shown how "
-    words += "it reads them, and asked whether to go on"
-    parser.add_argument("--yes", action="store_true", help=words)
 
 
 def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:

@@ -229,7 +229,7 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
     if callable(about.probability):
         raise ValueError(
             f"the loss of {about.name} is your own, and a file holds no functions, so the saved "
-            "model could give no probabilities; give its recipe loss=None to save scores alone"
+            "model could give no probabilities; give its recipe a loss by name, such as 'gini'"
         )
     arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
     domain, codes = _read_by(model, about.domain if domain is None else domain)

@@ -4,7 +4,6 @@ The guarantee starts at the X that is given to `fit`. A transformer that was fit
 before, such as a scaler or an imputer, is outside of it, and so is every reader that made X.
 """
 
-import functools
 import numbers
 import warnings
 from collections.abc import Callable, Mapping
@@ -26,7 +25,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dpbt import recipes, tuning
+from dpbt import recipes
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import REPLACE_ONE, Array, Recipe
 from dpbt.data import domains, owner, tables
@@ -57,14 +56,8 @@ __all__ = [
     "RepeatedReleaseWarning",
 ]
 
-TUNED = "tuned"
-"""The name of a choice among recipes, which `fit` pays for."""
-
-BOOSTING: Mapping[str, Callable[..., Any]] = {
-    **recipes.named(BOOSTED),
-    TUNED: functools.partial(tuning.around_auto, tuning.selection()),
-}
-"""Recipes that boosting estimators know by name, and the candidates of a choice."""
+BOOSTING: Mapping[str, Callable[..., Any]] = recipes.named(BOOSTED)
+"""Recipes that boosting estimators know by name."""
 
 _STATED = {
     "epsilon": "it is the total budget, such as 1.0",
@@ -152,9 +145,7 @@ class PrivateEstimator(BaseEstimator):
         answers = self._answers(label, labels)
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
-        found = recipes.build(self.recipe, made, self._recipes)
-        candidates = found if isinstance(self.recipe, str) and self.recipe == TUNED else [found]
-        recipe = candidates[0]
+        recipe = recipes.build(self.recipe, made, self._recipes)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
             raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
         self._check(recipe)
@@ -175,10 +166,7 @@ class PrivateEstimator(BaseEstimator):
         report = owner_report_of(reading, given, labels, answers, weights)
         key, public_key = keys_of(self.random_state)
         key = keys.noise_key(key, [private])
-        if len(candidates) > 1:
-            model = tuning.tune(key, private, candidates, tuning.selection(), public_key).model
-        else:
-            model = fit(key, private, recipe, public_key)
+        model = fit(key, private, recipe, public_key)
         self._warn()
 
         # The release.
@@ -432,8 +420,6 @@ class PrivateBoostingClassifier(_PrivateClassifier):
             because it would read the private counts of classes.
         recipe: "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees" or
             "halfspace_boost", with the defaults of `dpbt.recipes`; "bdpe" has the Gini criterion.
-            "tuned" chooses among candidates around "auto" (`dpbt.tune`), within the same epsilon
-            and delta. It is for two classes, without weights and monotone columns.
             Or a function that is given epsilon, delta, rows, relation and, if it takes it, domain.
             `functools.partial(dpbt.recipes.bdpe, depth=2)` is one. Parameters such as `monotone`
             are given to it if they are stated, and it must take them.

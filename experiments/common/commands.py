@@ -4,14 +4,12 @@
 """
 
 import argparse
+import math
 from pathlib import Path
 
 from dpbt.cli import shared
 from dpbt.cli.shared import add_commands as add_commands
-from dpbt.cli.shared import add_count as add_count
-from dpbt.cli.shared import add_seed as add_seed
 from dpbt.cli.shared import finite as finite
-from dpbt.cli.shared import positive as positive
 from dpbt.cli.shared import share as share
 from dpbt.cli.shared import whole as whole
 from dpbt.sweeps import runner
@@ -23,6 +21,24 @@ class Parser(shared.Parser):
 
     def __init__(self, **options):
         super().__init__(**{"epilog": NOTE, **options})
+
+
+positive = shared.number("greater than 0", lambda number: number > 0)
+"""The type of an argument that is a number above 0, which may be infinite."""
+
+at_least_one = shared.number("at least 1", lambda number: 1 <= number < math.inf)
+"""The type of an argument that is a finite number of at least 1."""
+
+
+def add_count(parser: argparse.ArgumentParser, name: str, default: int, words: str) -> None:
+    """Add an option that is a count of at least 1."""
+    parser.add_argument(name, type=whole(1), default=default, help=f"{words} (%(default)s)")
+
+
+def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
+    """Add --seed, 0 by default; `words` name what it is the seed of."""
+    _, read = shared.option("--seed SEED", f"seed of {words} (%(default)s)", default=0)
+    parser.add_argument("--seed", **read)
 
 
 def add_shared(
@@ -85,14 +101,3 @@ def out_folder(options: argparse.Namespace) -> Path:
         return Path(options.out)
     smoke = getattr(options, "smoke", False)
     return options.default_out / "smoke" if smoke else options.default_out
-
-
-def at_least_one(text: str) -> float:
-    """The type of an argument that is a finite number of at least 1."""
-    number = finite(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
-    return number
-
-
-at_least_one.__name__ = "number"

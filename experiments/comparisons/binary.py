@@ -5,6 +5,7 @@ Numbers of `auto` follow from public quantities, so its setting has them as JSON
 
 import dataclasses
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,8 +17,9 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.common.types import Recipe, Table
+from dpbt.common.types import ADD_REMOVE, Recipe, Table
 from dpbt.privacy import keys
+from dpbt.recipes.oblivious import rule
 from dpbt.release.file import about, probability_of
 from experiments.common import peers
 from experiments.comparisons import ablation
@@ -200,6 +202,9 @@ METHODS: dict[str, Method] = {
 """Name -> method, in the order of tables."""
 
 
+AROUND = {"rounds": (0.5, 1.0, 2.0), "step": (0.5, 1.0, 2.0), "clip": (0.3, 1.0)}
+"""Candidates around `auto`: multiples of its rounds and of its step, and clips."""
+
 WIDE = {"step": (0.02, 0.05, 0.1, 0.2, 0.5, 1.0), "rounds": (4, 16, 64, 256), "clip": (0.3, 1.0)}
 """A grid of `oblivious_boost` for those who know no rule: 48 candidates."""
 
@@ -211,8 +216,19 @@ def _near(
     study: Study, selection: tuning.Selection, split: int, epsilon: float, delta: float
 ) -> Sequence[Recipe]:
     """The candidates around `auto`."""
-    given = {"rows": study.rows, "domain": study.data.domain, "seed": split}
-    return tuning.around_auto(selection, epsilon=epsilon, delta=delta, **given)
+    rows, domain = study.rows, study.data.domain
+
+    def scaled(*, epsilon: float, rounds: float, step: float, **options: Any) -> Recipe:
+        """The step also falls with the root of the multiple of rounds, as that of `auto` does."""
+        chosen = rule(epsilon, rows, len(domain), delta, ADD_REMOVE, 1)
+        number = max(1, round(rounds * chosen.rounds))
+        factor = step * math.sqrt(chosen.rounds / number)
+        numbers = chosen._asdict() | {"rounds": number, **options}
+        numbers |= {"step": factor * chosen.step, "limit": factor * chosen.limit}
+        return recipes.oblivious_boost(epsilon=epsilon, **numbers)
+
+    given = {"rows": rows, "domain": domain, "seed": split, "epsilon": epsilon, "delta": delta}
+    return tuning.candidates(scaled, selection, grid=AROUND, **given)
 
 
 def _wide(
@@ -228,7 +244,7 @@ def _tuned(candidates: Candidates, grid: dict, mean: float, eta: float) -> Metho
     """`dpbt.tune` among candidates, at the same total budget."""
 
     def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
-        selection = tuning.selection("log_loss", mean=mean, eta=eta, held_out=0.25, seed=split)
+        selection = tuning.selection(mean=mean, eta=eta, held_out=0.25, seed=split)
         made = candidates(study, selection, split, epsilon, delta)
         table, start = study.taught(split), time.perf_counter()
         model = tuning.tune(jax.random.key(split), table, made, selection).model
@@ -253,7 +269,7 @@ def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
 
     No private choice does better, so it says how much there is to gain.
     """
-    free = tuning.selection("log_loss", mean=1, held_out=0.25)  # its fits have the whole budget
+    free = tuning.selection(mean=1, held_out=0.25)  # its fits have the whole budget
     made = _near(study, free, split, epsilon, delta)
     room = program_rounds(max(each.capacity for each in made))
     target = study.target[study.tests[split]]
@@ -267,8 +283,8 @@ def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
 
 ABLATION = {f"auto:{name}": _changed(change) for name, change in ablation.CHANGES.items()}
 TUNED: dict[str, Method] = {
-    "tuned": _tuned(_near, tuning.AROUND, 5.0, -0.5),
-    "tuned-logarithmic": _tuned(_near, tuning.AROUND, 10.0, 0.0),
+    "tuned": _tuned(_near, AROUND, 5.0, -0.5),
+    "tuned-logarithmic": _tuned(_near, AROUND, 10.0, 0.0),
     "guess-wide": Method(_boosted(_guessed), words(json.dumps({"a random candidate of": WIDE}))),
     "tuned-wide": _tuned(_wide, WIDE, 5.0, -0.5),
     "tuned-wide-logarithmic": _tuned(_wide, WIDE, 10.0, 0.0),

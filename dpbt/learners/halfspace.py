@@ -14,7 +14,7 @@ from dpbt.common import types
 from dpbt.common.public import without_values
 from dpbt.common.types import GRID, AnyArray, Array, Public, Table
 from dpbt.data import splits
-from dpbt.learners.hypotheses import HALFSPACES as HALFSPACE_KIND
+from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
@@ -124,11 +124,12 @@ def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
         return jnp.floor(whole / variates.double(step)).astype(jnp.int32)
 
 
+KIND = hypotheses.HALFSPACES
 HALFSPACES = types.HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
-    predict=Of(HALFSPACE_KIND, lambda each, rows: HALFSPACE_KIND.predict(each, rows.columns)),
+    predict=Of(KIND, lambda each, rows: KIND.predict(each, rows.columns)),
     bound=lambda each: jnp.sqrt(jnp.sum(each.normal**2)) * (1 + 2.0**-20),
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""

@@ -125,16 +125,17 @@ SCORES = "score of a row: the sum of what the trees add; positive above 0"
 def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
     """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
     splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
+    names = column.names if isinstance(column, Nominal) else ()
     if column.steps:
         above = [split for split in splits[: column.steps] if right[split.low]]
         alone = [split for split in splits[column.steps :] if right[split.low]]
         said = [split.words.yes for split in above[:1] + alone]
-        unlisted = isinstance(column, Nominal) and len(column.names) in bins
+        unlisted = len(names) in bins if names else False
         return " or ".join([*said, *[f"{name} is not listed"] * unlisted])
     for split in splits:
         if bins == [split.low]:
             return split.words.yes
-    held = [column.false, column.true, "missing"] if isinstance(column, Boolean) else column.names
+    held = [column.false, column.true, "missing"] if isinstance(column, Boolean) else [*names]
     return f"{name} in {{{', '.join([*held, 'not listed'][bin] for bin in bins)}}}"
 
 
@@ -414,7 +415,7 @@ def _explain_oblivious(
     for number, (features, right, leaf) in enumerate(zip(*trees, strict=True), 1):
         lines.append(f"tree {number}")
         for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
-            lines.append(f"  split {level}: {bins_in_words(*columns[feature], bins)}")
+            lines.append(f"  split {level}: {bins_in_words(*columns[int(feature)], bins)}")
         if isinstance(target, Nominal):
             of_class = zip(classes or target.names, leaf, strict=True)
             lines += [f"  {word}: {', '.join(listed(values, ''))}" for word, values in of_class]
@@ -491,7 +492,9 @@ def leaf_of(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any
 
 def leaf_shares(group: TreeGroup, position: Any) -> Any:
     """f32[P, N]: theta of the leaf of each tree that each row ends in."""
-    leaf = each(lambda tree: leaf_of(*tree, position), (group.attribute, group.threshold))
+    leaf = each(
+        lambda tree: leaf_of(tree[0], tree[1], position), (group.attribute, group.threshold)
+    )
     return namespace(*group, position).take_along_axis(group.leaf, leaf, axis=1)
 
 

@@ -157,7 +157,7 @@ def fitted_target(config: Config, release: Release, params: Params) -> tuple[Arr
     return fitted(release[TARGET_SITE], deviation(config, params, TARGET_SITE))
 
 
-def deviation(config: Config, params: Params, site: str, moved: float | None = None) -> Array:
+def deviation(config: Config, params: Params, site: str, moved: Any = None) -> Array:
     """f32[]: the standard deviation of the noise at a site, of a sensitivity or one histogram."""
     if moved is None:
         moved = config.noise.bound(sensitivity.histograms(config.relation))

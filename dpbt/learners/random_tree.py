@@ -27,7 +27,7 @@ from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import Of, TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.mechanism import Mechanism
 
 MAX_DEPTH = 20
 """The largest depth of a random tree."""
@@ -131,17 +131,6 @@ TREE_GROUPS = types.HypothesisClass(
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
 
 
-def _leaf_sensitivity(config: Config) -> Numbers:
-    """The sensitivity of all class weights, or of all labels' scores, in grid units.
-
-    A row that comes or goes moves a label's scores one way. The published exponent, leaf by leaf,
-    allows for both ways.
-    """
-    if config.labels:
-        return GRID * (2 if config.per_leaf else sensitivity.split_moves(config.relation))
-    return config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
-
-
 def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: Any) -> None:
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
     rows, attributes = table.position.shape
@@ -171,18 +160,24 @@ def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: An
             releases="tree of each row, withheld unless asked for",
         )
 
-    # Private leaves: noise on the class weights of each, or a label drawn from them.
+    # Private leaves: noise on the class weights of each, or a label drawn from them. A row that
+    # comes or goes moves a label's scores one way. The published exponent, leaf by leaf, allows for
+    # both ways.
     leaf = tree * leaves + hypotheses.leaf_of(attribute, threshold, table.position, tree)
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
     counts = leaf_weights(leaf, table.target, weights, parts * leaves).reshape(parts, leaves, 2)
     what = "labels" if config.labels else "class weights"
     where = "all leaves" if parts == 1 else "all leaves of all trees"
     proof = "docs/privacy.md F2" if config.labels else "docs/privacy.md F1"
+    if config.labels:
+        bound = GRID * (2 if config.per_leaf else sensitivity.split_moves(config.relation))
+    else:
+        bound = config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
     draw(
         "leaf",
         config.noise,
-        boundary.Total(counts, *[mechanisms.behind_best] * config.labels),
-        sensitivity=_leaf_sensitivity(config),
+        boundary.Total(counts, mechanisms.behind_best) if config.labels else boundary.Total(counts),
+        sensitivity=bound,
         moves=sensitivity.moved_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,
         count=leaves if config.per_leaf else 1,

@@ -405,11 +405,9 @@ class Config(NamedTuple):
     relation: types.Relation
     noise: Mechanism = mechanisms.discrete_laplace
 
-    @property
-    def tag(self) -> str:
-        """Every static part as text."""
+    def tag_under(self, under: str) -> str:
+        """Every static part as text, with the name of the relation."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        under = types.relation_name(self.relation)
         return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
 
 

@@ -462,9 +462,10 @@ def custom(
             raise ValueError("a loss needs weighting with link_alpha, as MirrorNumbers has it")
 
     # Take the given numbers, or calibrate them.
-    parts = learner, weight_update._replace(loss=family), weighting
-    options = {"fractions": fractions, "given": None if params is None else lambda _: params}
-    recipe = build(request, *parts, **options, name=name, setting="custom")
+    own, given = (learner, weight_update._replace(loss=family), weighting), None
+    if params is not None:
+        given = lambda _: params  # noqa: E731
+    recipe = build(request, *own, fractions=fractions, given=given, name=name, setting="custom")
     if np.any(recipe.rows > MAX_ROWS):
         try:
             pricing.check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))

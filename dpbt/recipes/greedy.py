@@ -134,8 +134,8 @@ def bdpe(
     counted = request.tight and objective and depth > 1
     fractions = trees.fractions(structure, errors if counted else None)
     params = functools.partial(tree.params, settings)
-    more = {"fractions": fractions, "params": params, "name": "bdpe", "setting": setting}
-    return building.build(request, learner, update, numbers, **more)
+    more: dict[str, Any] = {"fractions": fractions, "params": params, "setting": setting}
+    return building.build(request, learner, update, numbers, name="bdpe", **more)
 
 
 MAX_DEPTH = 12

@@ -4,7 +4,7 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -167,10 +167,9 @@ def oblivious_boost(
     fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
     known = number or config.marginals  # how many rows a leaf has
     numbers = step, limit, curvature * known, seed
-    words = {"name": "oblivious_boost", "setting": f"{config.depth} splits a tree"}
-    words |= {"target": target, "params": lambda noise, _: Params(dict(noise), *numbers)}
-    parts = oblivious_tree(config), update, weighting
-    return build(request, *parts, fractions=fractions, **words)
+    more: dict[str, Any] = {"target": target, "setting": f"{config.depth} splits a tree"}
+    more |= {"fractions": fractions, "params": lambda noise, _: Params(dict(noise), *numbers)}
+    return build(request, oblivious_tree(config), update, weighting, name="oblivious_boost", **more)
 
 
 _POSITIVE = "[1e-30, 1e30]"

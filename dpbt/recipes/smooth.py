@@ -21,7 +21,7 @@ from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
 from dpbt.recipes import building
 from dpbt.recipes.building import Request, checked_request, either_accountant
-from dpbt.weighting import LazyNumbers, lazy_bregman, loss_rate
+from dpbt.weighting import LazyNumbers, lazy_bregman
 
 MAX_DEPTH = 12
 
@@ -71,8 +71,8 @@ def lazybb_rules(
     request = checked_request(*common)
     learner = lazybb.one_rule(request.relation, calibration)
     allow = either_accountant if request.tight else functools.partial(composed, draws=1)
-    words = {"name": "lazybb_rules", "setting": "exponential", "allow": allow}
-    return _vote(request, learner, density, learning_rate, **words)
+    more = {"name": "lazybb_rules", "setting": "exponential", "allow": allow}
+    return _vote(request, learner, density, learning_rate, **more)
 
 
 def lazybb_trees(
@@ -274,7 +274,7 @@ def halfspace_boost(
     flag("normalized", normalized)
     more = bool(normalized), whole("features", features)
     config = halfspace.Config(request.relation, calibration, *more)
-    rate = loss_rate(positive("learning_rate", learning_rate, finite=True))
+    rate = positive("learning_rate", learning_rate, finite=True) / 2  # on margins
     words = {"name": "halfspace_boost", "setting": "normalized" if normalized else "gaussian"}
 
     # Set the noise by the budget, or take the given one.

@@ -105,10 +105,6 @@ square = ProperLoss(
 _LN2 = math.log(2.0)
 
 
-def _log_surrogate(z: Numbers) -> Array:
-    return jnp.logaddexp(-z * _LN2, 0) / _LN2
-
-
 def _log_perspective(w1: Numbers, w0: Numbers) -> Array:
     # Sums of positive terms: differences of w log w would lose the digits that one row moves.
     return (w1 * jnp.log1p(_ratio(w0, w1)) + w0 * jnp.log1p(_ratio(w1, w0))) / _LN2
@@ -119,7 +115,7 @@ log = ProperLoss(
     bayes_risk=lambda u: -(xlogy(u, u) + xlogy(1 - u, 1 - u)) / _LN2,
     link=lambda u: jnp.log2(u / (1 - u)),
     inverse_link=log_probability,
-    surrogate=_log_surrogate,
+    surrogate=lambda z: jnp.logaddexp(-z * _LN2, 0) / _LN2,
     perspective=_log_perspective,
     smoothness=_LN2 / 4,
 )
@@ -296,7 +292,7 @@ def _of_link(loss: ProperLoss) -> Properties:
 
     inverse, surrogate = (_on_grid(loss, name, _SCORES) for name in ("inverse_link", "surrogate"))
     step, slope = np.diff(_SCORES), -inverse[::-1]
-    slopes, middle = np.diff(surrogate) / step, len(surrogate) // 2
+    falling = _near(np.diff(surrogate) / step, slope[:-1], slope[1:])
 
     # A peak as narrow as a step may be higher than the grid shows.
     steepest = float(np.max(np.diff(inverse) / step))
@@ -312,10 +308,8 @@ def _of_link(loss: ProperLoss) -> Properties:
         "link must be minus the slope of bayes_risk": _near(falls, link[:-1], link[1:]),
         "inverse_link must undo link": _near(undone, inside[certain], inside[certain]),
         "inverse_link must be in [0, 1]": _near(inverse, 0, 1),
-        "the slope of surrogate at z must be -inverse_link(-z)": _near(
-            slopes, slope[:-1], slope[1:]
-        ),
-        "surrogate must be 1 at z = 0": _near(surrogate[middle], 1, 1),
+        "the slope of surrogate at z must be -inverse_link(-z)": falling,
+        "surrogate must be 1 at z = 0": _near(surrogate[len(surrogate) // 2], 1, 1),
         f"smoothness must be the {smooth}": _near(smoothness, 0.98 * steepest, most),
         "probability must be in [0, 1] and increase with the score": _near(stated, highest, 1),
     }

@@ -126,11 +126,6 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
         norm: "l1" or "l2", of the residuals of a row over classes.
     """
 
-    def size(residual: Array) -> Array:
-        if norm == "l1":
-            return added(jnp.abs(residual))
-        return jnp.sqrt(added(rounded(residual**2)))
-
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
         del bound
         cap = jnp.asarray(public.weighting.clip, jnp.float32)
@@ -140,7 +135,9 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
             return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
-        factor = jnp.minimum(1 / jnp.maximum(size(residual), 1e-30), 1 / cap)
+        own = jnp.abs(residual) if norm == "l1" else rounded(residual**2)
+        size = added(own) if norm == "l1" else jnp.sqrt(added(own))
+        factor = jnp.minimum(1 / jnp.maximum(size, 1e-30), 1 / cap)
         return Weighted(jnp.trunc(rounded(residual * factor[None]) * GRID), cap)
 
     tag = f"residuals({response.words}, {norm})"
@@ -222,8 +219,9 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
     slickness. Here the density is always kappa, as its Theorem 3.1 needs.
 
     Bun et al.'s (2020) Algorithm 4 is the same with half the learning rate. Its losses are
-    1 - |h - y| / 2 = (1 + y h) / 2 for h in [-1, 1]: see `loss_rate`. As a fixed map of the row's
-    own score, |learning_rate y H| is clamped to 80.
+    1 - |h - y| / 2 = (1 + y h) / 2 for h in [-1, 1], and exp(-lambda sum (1 + y h) / 2) =
+    exp(-(lambda / 2) y H) times a constant, which the projection removes. As a fixed map of the
+    row's own score, |learning_rate y H| is clamped to 80.
 
     Args:
         bounded: also cap weights at the public u = min(1, kappa exp(2 lambda bound)), where |H| <=
@@ -246,12 +244,3 @@ def lazy_bregman(bounded: bool = True) -> WeightUpdate:
 
     weight_cap = "bounded" if bounded else "at most 1"
     return WeightUpdate(f"lazy_bregman({weight_cap})", True, weigh, LazyNumbers)
-
-
-def loss_rate(learning_rate: types.Numbers) -> types.Numbers:
-    """The rate on margins that equals a rate on Bun et al.'s losses: half of it.
-
-    exp(-lambda sum (1 + y h) / 2) = exp(-(lambda / 2) y H) times a constant, which the projection
-    removes.
-    """
-    return learning_rate / 2

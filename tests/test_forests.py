@@ -2,6 +2,8 @@
 equal trees.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,14 +28,11 @@ def grown(key, table, recipe, **more):
     return dpbt.fit(key, table, recipe, PUBLIC, **more)
 
 
+SHAPE = {"rows": 200, "rounds": 7, "depth": 4}
 EVERY_RECIPE = {
-    "forest": lambda **more: recipes.random_forest(
-        rows=200, rounds=7, depth=4, negative="uniform", **more
-    ),
-    "disjoint": lambda **more: recipes.random_forest(
-        rows=200, rounds=7, depth=4, disjoint=True, **more
-    ),
-    "rf_e": lambda **more: recipes.rf_e(rows=200, rounds=7, depth=4, **more),
+    "forest": functools.partial(recipes.random_forest, negative="uniform", **SHAPE),
+    "disjoint": functools.partial(recipes.random_forest, disjoint=True, **SHAPE),
+    "rf_e": functools.partial(recipes.rf_e, **SHAPE),
 }
 every_recipe = pytest.mark.parametrize("make", EVERY_RECIPE.values(), ids=EVERY_RECIPE)
 BOOST = jax.jit(dpbt.boost)
@@ -71,18 +70,14 @@ def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
             count = np.zeros((attribute.shape[2] + 1, 2), np.int64)
             for i in np.flatnonzero(present):
                 if "part" not in release or int(release["part"][t, i]) == p:
-                    count[
-                        leaf_of(attribute[t, p], threshold[t, p], position[i]), int(label[i])
-                    ] += 1
+                    leaf = leaf_of(attribute[t, p], threshold[t, p], position[i])
+                    count[leaf, int(label[i])] += 1
             counts.append(count)
             noisy = count * unit + noise(t, scale)[p]
             for leaf, (negative, positive) in enumerate(np.maximum(noisy, 0) if zero else noisy):
-                usable = negative >= 0 and positive >= 0 and negative + positive > 0
-                theta[t, p, leaf] = (
-                    positive / (negative + positive)
-                    if usable
-                    else float(release["fallback"][t, p, leaf])
-                )
+                theta[t, p, leaf] = float(release["fallback"][t, p, leaf])
+                if negative >= 0 and positive >= 0 and negative + positive > 0:
+                    theta[t, p, leaf] = positive / (negative + positive)
     return theta, counts
 
 
@@ -109,11 +104,8 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
 
 def test_labels_without_privacy_are_majorities(table):
     model = grown(jax.random.key(0), table, EVERY_RECIPE["rf_e"](epsilon=np.inf))
-    counts = np.array(
-        plain_theta(
-            {**model.releases, "fallback": np.zeros((7, 1, 16))}, table, lambda t, s: [0], 0
-        )[1]
-    )
+    release = {**model.releases, "fallback": np.zeros((7, 1, 16))}
+    counts = np.array(plain_theta(release, table, lambda t, s: [0], 0)[1])
     np.testing.assert_array_equal(model.releases["leaf"][:, 0], counts[..., 1] > counts[..., 0])
 
 
@@ -185,9 +177,8 @@ def test_rounds_that_did_not_happen_have_no_vote(table):
     key, small = jax.random.key(0), recipes.setting(many, 0)
     alone = recipes.random_forest(epsilon=2.0, rows=200, rounds=3, depth=4)
     model, same = grown(key, table, small), grown(key, table, alone)
-    jax.tree.map(
-        lambda x, y: np.testing.assert_array_equal(x[:3], y), model.hypotheses, same.hypotheses
-    )
+    grown_trees = jax.tree.map(lambda array: array[:3], model.hypotheses)
+    jax.tree.map(np.testing.assert_array_equal, grown_trees, same.hypotheses)
     assert not np.any(model.hypotheses.leaf[3:])
     for voting in ("majority", "threshold"):
         expected = dpbt.predict(same, table, voting)

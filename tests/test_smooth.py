@@ -96,9 +96,8 @@ def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_ref
 
 def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     table = random_features(0, rows=60, splits=3)
-    recipe = recipes.halfspace_boost(
-        epsilon=np.inf, rows=60, rounds=4, density=0.4, learning_rate=0.8
-    )
+    given = {"epsilon": np.inf, "rows": 60, "rounds": 4}
+    recipe = recipes.halfspace_boost(**given, density=0.4, learning_rate=0.8)
     model = dpbt.fit(jax.random.key(0), table, recipe)
     x = np.asarray(table.bins, np.float64)
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
@@ -114,15 +113,13 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
 def test_sums_of_rows_are_exact_integers(rows):
     """Against int64, on rows that make int32 sums as large as they get."""
     rng = np.random.default_rng(rows)
-    x = np.where(
-        rng.random((rows, 3)) < 0.9, 0.999 * np.float32(1), rng.uniform(-1, 1, (rows, 3))
-    ).astype(np.float32)
+    x = np.where(rng.random((rows, 3)) < 0.9, 0.999, rng.uniform(-1, 1, (rows, 3)))
+    x = x.astype(np.float32)
     x[:, 1] *= -1
     x[:, 2] = 0
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
-    table = halfspace.prepare(
-        dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool))
-    )
+    everyone = jnp.ones(rows, bool)
+    table = halfspace.prepare(dpbt.Table(jnp.asarray(x), everyone, everyone))
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
     whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
     digits = np.asarray(table.digits, np.int64)
@@ -139,9 +136,8 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
     """
     rng = np.random.default_rng(rows)
     x = rng.normal(0, 1, (rows, 4)).astype(np.float32) + np.float32(0.7)
-    table = halfspace.prepare(
-        dpbt.Table(jnp.asarray(x), jnp.ones(rows, bool), jnp.ones(rows, bool))
-    )
+    everyone = jnp.ones(rows, bool)
+    table = halfspace.prepare(dpbt.Table(jnp.asarray(x), everyone, everyone))
     level = jnp.full(rows, GRID, jnp.int8)  # every row is at the cap
     step = sensitivity.sum_step(rows)
     claim = float(sensitivity.center_step(step, features=4))
@@ -157,35 +153,22 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
 
 
 def test_rows_are_projected_to_the_unit_ball_whatever_they_hold():
-    rows = np.array(
-        [[3, 4], [0.3, 0.4], [np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]],
-        np.float32,
-    )
+    odd = [[np.inf, 0], [np.nan, 0.5], [1e30, 1e30], [0, 0], [1e38, -3e38]]
+    rows = np.array([[3, 4], [0.3, 0.4], *odd], np.float32)
     found = np.asarray(halfspace.to_ball(jnp.asarray(rows)), np.float64)
-    expected = [
-        [0.6, 0.8],
-        [0.3, 0.4],
-        [0, 0],
-        [0, 0.5],
-        [0.5**0.5, 0.5**0.5],
-        [0, 0],
-        [0.5**0.5, -(0.5**0.5)],
-    ]
+    half = 0.5**0.5
+    expected = [[0.6, 0.8], [0.3, 0.4], [0, 0], [0, 0.5], [half, half], [0, 0], [half, -half]]
     np.testing.assert_allclose(found, expected, atol=2e-6)
     assert np.linalg.norm(found, axis=1).max() <= 1
 
 
 @calibrations
 def test_halfspace_costs(calibration):
-    recipe = recipes.halfspace_boost(
-        rows=500, noise_scale=0.2, rounds=7, density=0.25, calibration=calibration
-    )
-    book = dpbt.ledger(recipe)
+    given = {"rows": 500, "rounds": 7, "calibration": calibration}
+    book = dpbt.ledger(recipes.halfspace_boost(noise_scale=0.2, **given))
     step = 2 + 16 * 2 / (127 * 2**14) if calibration == "tight" else 4
     assert book.rho == pytest.approx(7 * step**2 / 2 / (0.25 * 500 * 0.2) ** 2, rel=1e-5)
-    by_budget = recipes.halfspace_boost(
-        rows=500, epsilon=0.8, delta=1e-5, rounds=7, calibration=calibration
-    )
+    by_budget = recipes.halfspace_boost(epsilon=0.8, delta=1e-5, **given)
     accountant = "gdp" if calibration == "tight" else "zcdp"  # the paper's own composition
     assert dpbt.ledger(by_budget).epsilon_at(1e-5, accountant) == pytest.approx(0.8, rel=1e-5)
 
@@ -193,8 +176,6 @@ def test_halfspace_costs(calibration):
 def test_halfspace_refusals():
     features = random_features(0, rows=20, splits=2)
     recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
-    with pytest.raises(ValueError, match=r"uint8 table.bins, got float32"):
-        dpbt.fit(jax.random.key(0), features, recipes.lazybb_rules(epsilon=1, rows=20))
     some = allowing(random_table(0, 20, 2), np.ones(2, bool))
     with pytest.raises(ValueError, match="allowed must be None"):
         dpbt.fit(jax.random.key(0), some, recipe)
@@ -208,9 +189,8 @@ def test_halfspace_refusals():
 
 
 def test_calculators():
-    assert smooth_bounds.rounds_needed(0.05, 0.5) == int(
-        np.ceil(16 * np.log(2) / 0.0025)
-    )  # "approximately 4,000"
+    about = int(np.ceil(16 * np.log(2) / 0.0025))  # "approximately 4,000"
+    assert smooth_bounds.rounds_needed(0.05, 0.5) == about
     small, large = (smooth_bounds.halfspace_rows(0.1, 0.1, 0.2, e, 1e-6) for e in (1.0, 0.1))
     assert large["privacy"] == pytest.approx(10 * small["privacy"])
     assert large["accuracy"] == small["accuracy"]

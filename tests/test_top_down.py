@@ -4,6 +4,7 @@ And scores of selections as pairs: as near to double precision as sensitivities 
 """
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,23 +28,9 @@ each = pytest.mark.parametrize("criterion", CRITERIA, ids=lambda loss: loss.name
 
 
 def f(criterion, w1, w0):
-    """The perspective in float64, from its formula."""
-    total = w1 + w0
-    if total == 0:
-        return 0.0
-    q = w1 / total
-    if criterion is losses.square:
-        return total * 4 * q * (1 - q)
-    if criterion is losses.matsushita:
-        return total * 2 * np.sqrt(q * (1 - q))
-    return -total * sum(p * np.log2(p) for p in (q, 1 - q) if p > 0)
-
-
-def exact_perspective(criterion, counts):
-    """The perspective of class weights in grid units, in long doubles and without cancellation."""
-    w0, w1 = (np.longdouble(count) / GRID for count in counts)
+    """The perspective, from its formula and without cancellation; of long doubles a long double."""
     if min(w0, w1) == 0:
-        return np.longdouble(0)
+        return 0.0
     if criterion is losses.square:
         return 4 * w1 * w0 / (w1 + w0)
     if criterion is losses.matsushita:
@@ -51,11 +38,18 @@ def exact_perspective(criterion, counts):
     return (w1 * np.log1p(w0 / w1) + w0 * np.log1p(w1 / w0)) / np.log(np.longdouble(2))
 
 
-class Node:
-    """A node of the plain tree: its rows, its heap index and its level."""
+def exact_perspective(criterion, counts):
+    """The perspective of class weights in grid units, in long doubles."""
+    w0, w1 = (np.longdouble(count) / GRID for count in counts)
+    return f(criterion, w1, w0)
 
-    def __init__(self, rows, heap, level):
-        self.rows, self.heap, self.level = rows, heap, level
+
+class Node(NamedTuple):
+    """A node of the plain tree."""
+
+    rows: np.ndarray
+    heap: int
+    level: int
 
 
 def plain_tree(criterion, splits, label, levels, count, depth, select):
@@ -78,8 +72,8 @@ def plain_tree(criterion, splits, label, levels, count, depth, select):
                 )
         node, s = select(k, gains)
         heap[node] = s
-        (old,) = (leaf for leaf in leaves if leaf.heap == node)
-        leaves.remove(old)
+        old = next(leaf for leaf in leaves if leaf.heap == node)
+        leaves = [leaf for leaf in leaves if leaf is not old]
         leaves.append(Node(old.rows & ~splits[:, s], 2 * node + 1, old.level + 1))
         leaves.append(Node(old.rows & splits[:, s], 2 * node + 2, old.level + 1))
     return heap, leaves, weight
@@ -89,17 +83,8 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
     criterion = losses.square
     table = random_table(6, rows=200, splits=6, absent=10)
     count, depth, rounds = 3, 3, 2
-    recipe = recipes.lazybb_trees(
-        epsilon=60,
-        rows=200,
-        relation="add_remove",
-        rounds=rounds,
-        density=0.4,
-        learning_rate=0.5,
-        splits=count,
-        depth=depth,
-        criterion=criterion,
-    )
+    shape = {"rounds": rounds, "splits": count, "depth": depth, "criterion": criterion}
+    recipe = recipes.lazybb_trees(epsilon=60, rows=200, density=0.4, learning_rate=0.5, **shape)
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
     keys = step.noise_keys(key, recipe).rounds
@@ -257,25 +242,6 @@ def test_forbidden_candidates_and_draws_without_any():
     np.testing.assert_array_equal(log_prob, [-np.inf, 0])
 
 
-@pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max])
-@pytest.mark.parametrize("scale", [0.0, 0.7])
-def test_mechanisms_read_a_pair_as_they_read_the_same_numbers(mechanism, scale):
-    """Small whole numbers are the same as an array and as a pair."""
-    values = np.random.default_rng(2).integers(-9, 9, (6, 5))
-    array = jnp.asarray(values - values.max(axis=1, keepdims=True), jnp.float32)
-    pair = mechanisms.behind_best(jnp.asarray(values, jnp.int32))
-    noise = jnp.float32(scale)
-    drawn = [
-        jax.jit(mechanism.sample)(jax.random.key(3), scores, noise) for scores in (array, pair)
-    ]
-    np.testing.assert_array_equal(*drawn)
-    density = [jax.jit(mechanism.log_prob)(drawn[0], scores, noise) for scores in (array, pair)]
-    np.testing.assert_array_equal(*density)
-    if scale > 0:
-        loss = jax.jit(mechanism.divergence)(array, noise, pair, noise)
-        assert tuple(map(float, loss)) == (0, 0)
-
-
 def test_samples_and_densities_read_both_numbers():
     """Two candidates that differ in what float32 leaves of them."""
     pair = mechanisms.Scores(jnp.full(2, 2.0**28, jnp.float32), jnp.asarray([0, 1], jnp.float32))
@@ -308,17 +274,13 @@ def test_perspectives_are_right_to_what_the_allowance_assumes(criterion):
 
 def test_a_perspective_in_float32_is_refused():
     square = losses.square
-    coarse = square._replace(
-        name="own",
-        perspective=lambda w1, w0: square.perspective(
-            w1.astype(jnp.float32), w0.astype(jnp.float32)
-        ),
-    )
-    hidden = coarse._replace(perspective=lambda w1, w0: coarse.perspective(w1, w0).astype(w1.dtype))
-    for bad in (coarse, hidden):
+
+    def coarse(*weights):
+        return square.perspective(*(weight.astype(jnp.float32) for weight in weights))
+
+    for bad in (coarse, lambda w1, w0: coarse(w1, w0).astype(w1.dtype)):
         with pytest.raises(ValueError, match="the perspective is not"):
-            losses.check_criterion(losses.fixed(bad))
-    losses.check_criterion(losses.fixed(square._replace(name="own")))
+            losses.check_criterion(losses.fixed(square._replace(name="own", perspective=bad)))
 
 
 def test_errors_of_rules_are_exact_beyond_float32():

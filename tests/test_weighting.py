@@ -49,21 +49,6 @@ def margins(rng, rows, spread=12):
     return rng.integers(-spread, spread + 1, rows).astype(np.float64)
 
 
-@given(rows=sizes, seed=seeds, density=st.floats(0.05, 0.95), rate=st.floats(0.01, 1.5))
-def test_the_total_is_exact_caps_hold_and_order_is_kept(rows, seed, density, rate):
-    rng = np.random.default_rng(seed)
-    weight = np.exp(-rate * margins(rng, rows))
-    total = round(density * rows * GRID)
-    found = levels(weight, total)
-    assert found.sum() == total
-    assert found.min() >= 0
-    assert found.max() <= GRID
-    above = weight[:, None] > weight[None, :] * (1 + 2.0**-11)
-    assert np.all((found[:, None] >= found[None, :]) | ~above)
-    equal = weight[:, None] == weight[None, :]
-    assert np.abs(found[:, None] - found[None, :])[equal].max() <= 1
-
-
 @given(rows=sizes, seed=seeds, density=st.floats(0.05, 0.95))
 def test_levels_are_those_of_the_plain_reference(rows, seed, density):
     weight = np.exp(-0.37 * margins(np.random.default_rng(seed), rows)).astype(np.float32)
@@ -92,20 +77,16 @@ def test_it_is_the_divergence_projection(rows, seed, density):
 
 
 def test_losses_and_margins_are_one_measure():
-    """Bun et al.'s 1 - |h - y| / 2 at rate lambda, and Asadi et al.'s y h at
-    `loss_rate(lambda)`.
-    """
+    """Bun et al.'s 1 - |h - y| / 2 at rate lambda, and Asadi et al.'s y h at half of it."""
     rng = np.random.default_rng(1)
     y, h = rng.choice([-1, 1], 40), rng.uniform(-1, 1, (9, 40))
     loss = (1 - np.abs(h - y) / 2).sum(axis=0)
     by_loss = reference_smooth.capped_scaling(np.exp(-0.6 * loss), 0.3 * 40)
-    by_margin = reference_smooth.capped_scaling(
-        np.exp(-weighting.loss_rate(0.6) * y * h.sum(axis=0)), 0.3 * 40
-    )
+    by_margin = reference_smooth.capped_scaling(np.exp(-0.3 * y * h.sum(axis=0)), 0.3 * 40)
     np.testing.assert_allclose(by_loss, by_margin, rtol=1e-12)
     score = jnp.asarray(h.sum(axis=0), jnp.float32)
     everyone = jnp.ones(40, bool)
-    settings = given_numbers(40, 0.3, weighting.loss_rate(0.6))
+    settings = given_numbers(40, 0.3, 0.3)
     found = weights_of(score, jnp.asarray(y > 0), everyone, settings, 9, False)
     np.testing.assert_allclose(found.weight / GRID, by_loss, atol=1.5 / GRID)
 

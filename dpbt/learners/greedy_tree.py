@@ -26,19 +26,13 @@ def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) ->
     return Params(dict(noise), settings)
 
 
-def objective_alpha(noisy_errors: Array) -> Array:
-    """f32[K] non-increasing alphas from noisy errors [K] of the levels 0..K-1; the first is 1.
-
-    This is post-processing: ratios to the root's errors, clamped to [0, 1], each at most the one
-    above. Root errors below one grid unit count as one.
-    """
-    ratio = noisy_errors.astype(jnp.float32) / jnp.maximum(noisy_errors[0], 1).astype(jnp.float32)
-    ratio = jnp.clip(ratio, 0, 1).at[0].set(1)
-    return jnp.minimum.accumulate(ratio)
-
-
 def noisy_objective(draw: Draw, config: Config) -> Alpha:
-    """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row."""
+    """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row.
+
+    What follows is post-processing. Alpha is the ratio to the root's errors, clamped to [0, 1] and
+    at most that of the level above; at the root it is 1. Root errors below one grid unit count as
+    one.
+    """
     noisy_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
@@ -55,7 +49,8 @@ def noisy_objective(draw: Draw, config: Config) -> Alpha:
             unit=accounting.ROW_STEP,
         )
         noisy_errors.append(released.astype(jnp.float32))  # i32, or f32 of a large table
-        return objective_alpha(jnp.stack(noisy_errors))[-1]
+        ratio = jnp.stack(noisy_errors) / jnp.maximum(noisy_errors[0], 1)
+        return jnp.min(jnp.clip(ratio, 0, 1).at[0].set(1))
 
     return alpha
 
@@ -135,5 +130,5 @@ def greedy_tree(config: Config) -> types.WeakLearner:
         config.relation,
         params=functools.partial(params, usual),
         work=functools.partial(trees.work, nodes=2 ** (config.depth - 1)),
-        tag=f"greedy_tree({config.tag})",
+        tag=f"greedy_tree({config.tag_under(types.relation_name(config.relation))})",
     )

@@ -14,7 +14,7 @@ from dpbt.common import types
 from dpbt.common.public import without_values
 from dpbt.common.types import GRID, AnyArray, Array, Public, Table
 from dpbt.data import splits
-from dpbt.learners.hypotheses import HALFSPACES as HALFSPACE_KIND
+from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
@@ -76,11 +76,6 @@ class Config(NamedTuple):
     normalized: bool = False
     features: int = 256
 
-    @property
-    def tight(self) -> bool:
-        """Whether the ledger claims what is proved, and not what is published."""
-        return self.calibration == "tight"
-
 
 def check(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
@@ -129,11 +124,12 @@ def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
         return jnp.floor(whole / variates.double(step)).astype(jnp.int32)
 
 
+KIND = hypotheses.HALFSPACES
 HALFSPACES = types.HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
     check=check,
     prepare=prepare,
-    predict=Of(HALFSPACE_KIND, lambda each, rows: HALFSPACE_KIND.predict(each, rows.columns)),
+    predict=Of(KIND, lambda each, rows: KIND.predict(each, rows.columns)),
     bound=lambda each: jnp.sqrt(jnp.sum(each.normal**2)) * (1 + 2.0**-20),
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
@@ -146,7 +142,7 @@ _UNIT = 2.0**14 * GRID
 def _distance(config: Config, step: Numbers) -> Numbers:
     """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
     proved = sensitivity.center_step(step, config.features)
-    return proved if config.tight else proved.clip(min=PUBLISHED_L2)
+    return proved if config.calibration == "tight" else proved.clip(min=PUBLISHED_L2)
 
 
 def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Params:
@@ -186,22 +182,19 @@ def program(
     """
     if len(table.columns) > config.features:
         raise ValueError(f"at most {config.features} features, got {len(table.columns)}")
-
     del public
 
-    # The sum of weight times label times row over all present rows.
+    # The sum of weight times label times row over all present rows, and noise in steps of the grid.
     signed = jnp.where(table.target, weights, -weights)
     signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
-    sums = signed_sums(signed, table.digits, params.step)
-
-    # Noise in steps of the grid.
+    sums, tight = signed_sums(signed, table.digits, params.step), config.calibration == "tight"
     draw(
         "center",
         mechanisms.rounded_gaussian,
         sums,
         sensitivity=_distance(config, params.step) * (_UNIT / params.step),
         moves=config.features,
-        theorem="docs/privacy.md 10" if config.tight else "Bun et al. (2020), Thm 27",
+        theorem="docs/privacy.md 10" if tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
         unit="step of the sums' grid",
     )

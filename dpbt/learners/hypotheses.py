@@ -13,7 +13,6 @@ from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
 from dpbt.common.public import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
-from dpbt.learners.words import DIGITS, Ask, indented, of_trees
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
@@ -111,37 +110,76 @@ def check_within(name: str, numbers: Any, low: int, high: int) -> None:
         raise ValueError(f"{name} must number what the model has")
 
 
+DIGITS = 4
+"""Decimals that are shown of a score, and digits of a number in its units."""
+
+Ask = Callable[[int, int], tuple[int, np.ndarray]]
+"""(tree, node) -> the feature that a node reads, and bool[MAX_BINS], its bins that go right.
+
+A node of which no bin goes right asks nothing.
+"""
+
 SCORES = "score of a row: the sum of what the trees add; positive above 0"
 
 
 def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
     """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
     splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
+    names = column.names if isinstance(column, Nominal) else ()
     if column.steps:
-        above = [
-            split for split in splits[: column.steps] if right[split.low : split.high + 1].all()
-        ]
+        above = [split for split in splits[: column.steps] if right[split.low]]
         alone = [split for split in splits[column.steps :] if right[split.low]]
         said = [split.words.yes for split in above[:1] + alone]
-        unlisted = isinstance(column, Nominal) and len(column.names) in bins
+        unlisted = len(names) in bins if names else False
         return " or ".join([*said, *[f"{name} is not listed"] * unlisted])
     for split in splits:
         if bins == [split.low]:
             return split.words.yes
-    of_bins = (
-        [column.false, column.true, "missing"] if isinstance(column, Boolean) else column.names
-    )
-    return f"{name} in {{{', '.join([*of_bins, 'not listed'][bin] for bin in bins)}}}"
+    held = [column.false, column.true, "missing"] if isinstance(column, Boolean) else [*names]
+    return f"{name} in {{{', '.join([*held, 'not listed'][bin] for bin in bins)}}}"
 
 
 def _rules(leaf: np.ndarray, ask: Ask, domain: Domain, head: str, says: str) -> str:
-    """`of_trees` over the columns of a domain."""
-    columns = list(domain.items())
+    """The rules of each tree.
 
-    def asked(feature: int, right: np.ndarray) -> str:
-        return bins_in_words(*columns[feature], right)
+    Only branches that a row can reach are shown. Branches that say the same are shown as one leaf.
 
-    return of_trees(leaf, ask, asked, [column.n_bins for column in domain.values()], head, says)
+    Args:
+        leaf: f[k, 2^D], what the leaves of complete trees in heap order say.
+        ask: what their nodes ask.
+        domain: the columns.
+        head: the first line.
+        says: what a leaf says, a format of its number.
+    """
+    columns, inner = list(domain.items()), leaf.shape[1] - 1
+
+    def branch(tree: int, node: int, possible: tuple[frozenset[int], ...]) -> list[str]:
+        """The lines of a node; `possible` are the bins of each feature that its rows may have."""
+        if node >= inner:
+            return [says.format(round(float(leaf[tree, node - inner]), DIGITS) + 0.0)]  # no -0
+        feature, right = ask(tree, node)
+        goes_right, here = frozenset(np.flatnonzero(right).tolist()), possible[feature]
+
+        def below(child: int, bins: frozenset[int]) -> list[str]:
+            return branch(tree, child, (*possible[:feature], bins, *possible[feature + 1 :]))
+
+        if not here & goes_right:  # also where a node asks nothing
+            return below(2 * node + 1, here)
+        if here <= goes_right:  # earlier splits may leave one answer only
+            return below(2 * node + 2, here)
+        yes, no = below(2 * node + 2, here & goes_right), below(2 * node + 1, here - goes_right)
+        asked = bins_in_words(*columns[feature], right)
+        return yes if yes == no else [f"if {asked}:", *indented(yes), "else:", *indented(no)]
+
+    every_bin, lines = tuple(frozenset(range(column.n_bins)) for _, column in columns), [head]
+    for tree in range(len(leaf)):
+        lines += [f"tree {tree + 1}", *indented(branch(tree, 0, every_bin))]
+    return "\n".join(lines)
+
+
+def indented(lines: list[str]) -> list[str]:
+    """Lines two columns further in."""
+    return [f"  {line}" for line in lines]
 
 
 # Trees: complete trees over public splits.
@@ -255,16 +293,14 @@ def predict(tree: Tree, asked: Any) -> Any:
     return xp.broadcast_to(value[0], right.shape[1:])
 
 
-def _check_trees(trees: Tree, features: int, splits: Splits | None, axes: tuple) -> None:
-    del features
+def _check_trees(trees: Tree, _: int, splits: Splits | None, axes: tuple) -> None:
     if splits is None or axes:
         raise ValueError("trees must have splits, and tell two classes apart")
     _check_heap(trees.split, trees.leaf)
     check_within("split", trees.split, UNSPLIT, len(splits.feature))
 
 
-def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *named: Any) -> str:
-    del named
+def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str:
     column, low, high = (np.asarray(field) for field in splits[:3])
     bin = np.arange(MAX_BINS)
 
@@ -348,11 +384,7 @@ def _check_oblivious(trees: ObliviousTree, width: int, splits: Splits | None, ax
 
 
 def _explain_oblivious(
-    trees: ObliviousTree,
-    splits: Splits,
-    domain: Domain,
-    target: Nominal | Numeric | None,
-    classes: Sequence | None,
+    trees: ObliviousTree, _: Splits, domain: Domain, target: Any, classes: Sequence | None
 ) -> str:
     """The splits of each tree, and what its leaves add.
 
@@ -360,7 +392,6 @@ def _explain_oblivious(
     Of a larger tree the smallest and the largest value are shown. With several classes there is a
     line for each class. Of a number, values are in its units.
     """
-    del splits
     head, factor, style = SCORES, 1.0, f"+.{DIGITS}f"
     if isinstance(target, Nominal):
         head = "scores of a row: for each class the sum of what the trees add; the class of the "
@@ -376,17 +407,15 @@ def _explain_oblivious(
         if levels > 3:
             low, high = shown[int(values.argmin())], shown[int(values.argmax())]
             return [f"{len(values)} leaves, each adds {low} to {high}"]
-        answers = [
-            np.binary_repr(i, levels).replace("0", "n").replace("1", "y")
-            for i in range(len(values))
-        ]
+        no_yes = str.maketrans("01", "ny")
+        answers = [f"{i:0{levels}b}".translate(no_yes) for i in range(len(values))]
         return [f"{answer}{adds} {word}" for answer, word in zip(answers, shown, strict=True)]
 
     columns, lines = list(domain.items()), [head]
     for number, (features, right, leaf) in enumerate(zip(*trees, strict=True), 1):
         lines.append(f"tree {number}")
         for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
-            lines.append(f"  split {level}: {bins_in_words(*columns[feature], bins)}")
+            lines.append(f"  split {level}: {bins_in_words(*columns[int(feature)], bins)}")
         if isinstance(target, Nominal):
             of_class = zip(classes or target.names, leaf, strict=True)
             lines += [f"  {word}: {', '.join(listed(values, ''))}" for word, values in of_class]
@@ -395,11 +424,8 @@ def _explain_oblivious(
     return "\n".join(lines)
 
 
-def _nodes_of_oblivious(
-    graph: Graph, trees: ObliviousTree, rows: Value, splits: Splits | None
-) -> Nodes:
+def _nodes_of_oblivious(graph: Graph, trees: ObliviousTree, rows: Value, *_: Any) -> Nodes:
     """A tree's answers are the bits of its leaf, the first of them the highest."""
-    del splits
     feature, right, leaf = trees
     count, levels = feature.shape
     bits = graph.asked(rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64))
@@ -443,27 +469,33 @@ class TreeGroup(NamedTuple):
     grown: Array
 
 
-def routes(group: TreeGroup, position: Any) -> Any:
-    """i32[P, N]: the leaf of each tree that each row ends in; position f32[N, A]."""
-    xp, inner = namespace(*group, position), group.attribute.shape[-1]
+def leaf_of(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any:
+    """i32[N]: the leaf that each row ends in. It only gathers, so all levels cost the same time.
 
-    def leaves_of_tree(structure: tuple[Any, Any]) -> Any:
-        attribute, threshold = structure
+    Args:
+        attribute: i32[P, 2^D - 1]; an axis for one tree may be left out.
+        threshold: f32[P, 2^D - 1].
+        position: f32[N, A].
+        tree: i32[N], which of the P trees each row passes through.
+    """
+    xp, inner = namespace(attribute, threshold, position), attribute.shape[-1]
+    attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
 
-        def ask(node: Any, _: Any) -> Any:
-            value = xp.take_along_axis(position, attribute[node][:, None], axis=1)[:, 0]
-            return 2 * node + 1 + (value > threshold[node]).astype(np.int32)
+    def ask(node: Any, _: Any) -> Any:
+        split = tree * inner + node
+        value = xp.take_along_axis(position, attributes[split][:, None], axis=1)[:, 0]
+        return 2 * node + 1 + (value > thresholds[split]).astype(np.int32)
 
-        start = xp.zeros(position.shape[0], np.int32)
-        return fold(ask, start, xp.arange(depth(inner + 1))) - inner
-
-    return each(leaves_of_tree, (group.attribute, group.threshold))
+    start = xp.zeros(position.shape[0], np.int32)
+    return fold(ask, start, xp.arange(depth(inner + 1))) - inner
 
 
 def leaf_shares(group: TreeGroup, position: Any) -> Any:
     """f32[P, N]: theta of the leaf of each tree that each row ends in."""
-    xp = namespace(*group, position)
-    return xp.take_along_axis(group.leaf, routes(group, position), axis=1)
+    leaf = each(
+        lambda tree: leaf_of(tree[0], tree[1], position), (group.attribute, group.threshold)
+    )
+    return namespace(*group, position).take_along_axis(group.leaf, leaf, axis=1)
 
 
 def votes(group: TreeGroup, position: Any) -> Any:
@@ -499,8 +531,7 @@ def _check_groups(groups: TreeGroup, features: int, splits: Splits | None, axes:
     check_within("attribute", groups.attribute, 0, known)
 
 
-def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *named: Any) -> str:
-    del named
+def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_: Any) -> str:
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in groups[:3])
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)
 
@@ -592,17 +623,14 @@ def _predict_halfspace(halfspace: Halfspace, columns: Any) -> Any:
     return fold(add, first, (columns[1:], normal[1:]), unroll=4)
 
 
-def _check_halfspaces(
-    halfspaces: Halfspace, width: int, splits: Splits | None, axes: tuple
-) -> None:
+def _check_halfspaces(planes: Halfspace, width: int, splits: Splits | None, axes: tuple) -> None:
     known = width if splits is None else len(splits.attribute)
-    if axes or halfspaces.normal.ndim != 2 or halfspaces.normal.shape[1] != known:
+    if axes or planes.normal.ndim != 2 or planes.normal.shape[1] != known:
         raise ValueError("normal must have a number for each attribute")
 
 
-def _explain_halfspaces(halfspaces: Halfspace, splits: Splits, domain: Domain, *named: Any) -> str:
+def _explain_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: Any) -> str:
     """The weight of each attribute, largest first: what it adds to the score at position 1."""
-    del splits, named
     names = []
     for name, column in domain.items():
         words = [split.words.yes for split in column.splits(name)]
@@ -618,14 +646,12 @@ def _explain_halfspaces(halfspaces: Halfspace, splits: Splits, domain: Domain, *
     return "\n".join([*head, *(f"{total[a]:+.{DIGITS}f}  {names[a]}" for a in order)])
 
 
-def _nodes_of_halfspaces(
-    graph: Graph, halfspaces: Halfspace, rows: Value, splits: Splits | None
-) -> Nodes:
+def _nodes_of_halfspaces(graph: Graph, planes: Halfspace, rows: Value, splits: Any) -> Nodes:
     """In double precision, for rows of finite numbers."""
     double = graph.positions(rows, splits).cast("DOUBLE")
     length = graph.add("Sqrt", (double * double).sum(keep=True))
     inside = double / graph.add("Max", length, np.float64(1))
-    normal = halfspaces.normal.sum(axis=0, dtype=np.float64)
+    normal = planes.normal.sum(axis=0, dtype=np.float64)
     return (inside * normal[None]).sum().cast("FLOAT"), None
 
 

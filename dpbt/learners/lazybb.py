@@ -8,7 +8,7 @@ route left.
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from dpbt.common import types
 from dpbt.common.types import GRID, Array, Noise, ProperLoss, Public, Tree
 from dpbt.learners import trees
+from dpbt.learners.hypotheses import satisfied
 from dpbt.learners.trees import Prepared
 from dpbt.losses import check_criterion, family_name, fixed
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
@@ -55,11 +56,13 @@ def rule(choice: Array) -> Tree:
     return Tree(split[None], sign * leaf)
 
 
-def _rule_program(
-    tight: bool, draw: Draw, table: Prepared, weights: Array, params: Noise, public: Public
-) -> None:
+def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
+    with variates.double_precision():
+        return mechanisms.behind_best(-errors, allowed)
+
+
+def _rule_program(tight: bool, draw: Draw, table: Prepared, weights: Array, *_: Any) -> None:
     """One selection among all rules, by their errors; rules of splits not allowed are masked."""
-    del params, public
     allowed = None
     if table.allowed is not None:
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
@@ -75,12 +78,6 @@ def _rule_program(
         releases="a split, its negation or a constant",
         unit=accounting.ROW_STEP,
     )
-
-
-def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
-    """The scores of the rules: minus their errors, exact."""
-    with variates.double_precision():
-        return mechanisms.behind_best(-errors, allowed)
 
 
 @functools.cache
@@ -137,11 +134,6 @@ class Config(NamedTuple):
     relation: types.Relation
     calibration: str = "tight"
 
-    @property
-    def tight(self) -> bool:
-        """Whether the calibration is the tight one."""
-        return self.calibration == "tight"
-
 
 def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
     """`sensitivity.improvement_range` and what rounding may add, in units of the weight cap.
@@ -167,13 +159,6 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
     return here - right - trees.perspectives(criterion, totals[:, :, None] - products)
 
 
-@functools.cache
-def _leftmost_leaf(depth: int) -> np.ndarray:
-    """i32[2^(D+1) - 1]: the leaf that a row reaches by going left from each heap node on."""
-    ends = [(np.arange(2**level) << (depth - level)) for level in range(depth + 1)]
-    return np.concatenate(ends).astype(np.int32)
-
-
 class _Growth(NamedTuple):
     """A growing tree, over a heap of 2^(D+1) - 1 nodes; all fields are private.
 
@@ -196,18 +181,6 @@ def _mask_products(table: Prepared, by_class: Array, mask: Array) -> Array:
     return trees.node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
 
 
-def _root(table: Prepared, by_class: Array, depth: int) -> _Growth:
-    """A tree whose only leaf is the root."""
-    nodes, heap = 2**depth - 1, 2 ** (depth + 1) - 1
-    root = _mask_products(table, by_class, table.present)
-    return _Growth(
-        node=jnp.zeros(table.target.shape[0], jnp.int32),
-        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0]),
-        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
-        is_leaf=jnp.zeros(heap, bool).at[0].set(True),
-    )
-
-
 def _scores(criterion: ProperLoss, growth: _Growth, allowed: types.AnyArray | None) -> Scores:
     """The scores [S * nodes] of all pairs, at index split * nodes + node.
 
@@ -228,12 +201,11 @@ def _split_leaf(
 ) -> _Growth:
     """The tree with one leaf split; the last split needs no products of its children."""
     left, right = 2 * node + 1, 2 * node + 2
-    child = left + trees.satisfied(table.asked, split[None])[0].astype(jnp.int32)
-    satisfied = growth.products[node, :, split]
-    unsatisfied = growth.totals[node] - satisfied
+    child = left + satisfied(table.asked, split[None])[0].astype(jnp.int32)
+    inside = growth.products[node, :, split]
     growth = growth._replace(
         node=jnp.where(growth.node == node, child, growth.node),
-        totals=growth.totals.at[left].set(unsatisfied).at[right].set(satisfied),
+        totals=growth.totals.at[left].set(growth.totals[node] - inside).at[right].set(inside),
         is_leaf=growth.is_leaf.at[node].set(False).at[left].set(True).at[right].set(True),
     )
     if last:
@@ -249,9 +221,8 @@ def _split_range(config: Config, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
     mass = sensitivity.total_mass(public.rows, public.weighting.density, cap)
     proved = tight_range(config.criterion, mass)
-    if config.tight:
-        return proved
-    return jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
+    tight = config.calibration == "tight"
+    return proved if tight else jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
 
 
 def _tree_program(
@@ -259,10 +230,18 @@ def _tree_program(
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
     del params
-    nodes, leaves = 2**config.depth - 1, 2**config.depth
-    theorem = "docs/privacy.md 9" if config.tight else "Asadi et al. (2022), Thm 4.4"
+    nodes, leaves, tight = 2**config.depth - 1, 2**config.depth, config.calibration == "tight"
+    theorem = "docs/privacy.md 9" if tight else "Asadi et al. (2022), Thm 4.4"
     by_class = trees.weights_by_class(table, weights)
-    growth = _root(table, by_class, config.depth)
+
+    # A tree whose only leaf is the root.
+    root, heap = _mask_products(table, by_class, table.present), nodes + leaves
+    growth = _Growth(
+        node=jnp.zeros(table.target.shape[0], jnp.int32),
+        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0]),
+        products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
+        is_leaf=jnp.zeros(heap, bool).at[0].set(True),
+    )
     for k in range(config.splits):
         # One selection among all pairs of an open leaf and a split.
         choice = draw(
@@ -279,14 +258,15 @@ def _tree_program(
         node, split = choice % nodes, choice // nodes
         growth = _split_leaf(table, by_class, growth, node, split, k + 1 == config.splits)
 
-    # Leaves above the depth cap stand for their leftmost descendants.
+    # Leaves above the depth cap stand for their leftmost descendants, which rows reach from them.
+    ends = [np.arange(2**level) << (config.depth - level) for level in range(config.depth + 1)]
     counts = jnp.where(growth.is_leaf[:, None], growth.totals, 0)
-    counts = jnp.zeros((leaves, 2), jnp.int32).at[_leftmost_leaf(config.depth)].add(counts)
+    counts = jnp.zeros((leaves, 2), jnp.int32).at[np.concatenate(ends)].add(counts)
 
     # The labels, by the class weights up to a constant for each leaf.
     draw(
         "leaf",
-        mechanisms.exponential if config.tight else mechanisms.noisy_max,
+        mechanisms.exponential if tight else mechanisms.noisy_max,
         mechanisms.behind_best(counts),
         sensitivity=GRID * sensitivity.LABEL_RANGE,
         moves=leaves,
@@ -296,9 +276,8 @@ def _tree_program(
     )
 
 
-def tree_hypothesis(config: Config, release: types.Release, params: Noise, public: Public) -> Tree:
+def tree_hypothesis(config: Config, release: types.Release, *_: Any) -> Tree:
     """The tree, with leaves of +-1; nodes that no selection chose are not split."""
-    del params, public
     nodes = 2**config.depth - 1
     split = jnp.full(nodes, types.UNSPLIT, jnp.int32)
     for k in range(config.splits):
@@ -326,8 +305,9 @@ def top_down_tree(config: Config) -> types.WeakLearner:
 
     """
     splits, depth, criterion, relation, calibration = config
-    check_criterion(fixed(criterion))
-    static = f"{splits}, {depth}, {family_name(fixed(criterion))}, {types.relation_name(relation)}"
+    family = fixed(criterion)
+    check_criterion(family)
+    static = f"{splits}, {depth}, {family_name(family)}, {types.relation_name(relation)}"
     return boundary.weak_learner(
         functools.partial(_tree_program, config),
         functools.partial(tree_hypothesis, config),

@@ -174,16 +174,10 @@ def _attributes_of_tree(
     drawing = jnp.concatenate([folded, offsets_key[None]])
     words = jax.vmap(lambda key: jax.random.bits(key, (features,), jnp.uint32))(drawing)
 
-    def card(words: Array, position: Array) -> Array:
-        return _inverse(_ranks(words))[position]
-
-    attributes = jax.vmap(card)(words[:-1], cards % features).astype(jnp.int32)
-    return (
-        jnp.asarray(sizes, jnp.int32)[place],
-        attributes,
-        decks,
-        (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23),
-    )
+    shuffled = jax.vmap(lambda words: _inverse(_ranks(words)))(words[:-1])
+    attributes = jnp.take_along_axis(shuffled, (cards % features)[:, None], axis=1)[:, 0]
+    starts = (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)
+    return jnp.asarray(sizes, jnp.int32)[place], attributes, decks, starts
 
 
 def draw(
@@ -228,15 +222,17 @@ def draw(
     known = np.array([[attribute.n_bins] for attribute in attributes])
     even = rounded(_EVEN * jnp.asarray((np.arange(mass.shape[1]) < known) / known, jnp.float32))
     spread = rounded((1 - _EVEN) * mass) + even
-    rank, order = _bin_orders(attributes, feature, jax.random.fold_in(orders_key, tree))
+    bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)[feature]
+    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
+    most = max((attribute.n_bins for attribute in attributes if not attribute.ordered), default=0)
+    of_tree = jax.random.fold_in(orders_key, tree)
+    rank, order = _bin_orders(mass.shape[1], most, bins, ordered, feature, of_tree)
     asked_spread = spread[feature]
     if order is not None:
         asked_spread = jnp.take_along_axis(asked_spread, order, axis=1)
     up_to = jnp.cumsum(asked_spread, axis=1)
 
     # Bins beyond the cut go right; both sides have at least one known bin.
-    bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)[feature]
-    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     middle = jnp.where(ordered, quantile, 0.5 + 0.5 * (quantile - 0.5))
     cut = jnp.sum(up_to < middle[:, None], axis=1)
     cut = jnp.clip(cut, 0, jnp.maximum(bins - 2, 0))
@@ -250,32 +246,26 @@ def draw(
 
 
 def _bin_orders(
-    attributes: tuple[Attribute, ...], feature: Array, key: Array
+    widest: int, most: int, bins: Array, ordered: Array, feature: Array, key: Array
 ) -> tuple[Array, Array | None]:
     """i32[D, C]: the rank of each bin in the order that a level cuts, and the bin of each rank.
 
     Ordered bins keep their order, and others are shuffled. Bins that a feature does not have come
-    last. Where all bins keep their order there is None in place of the second.
+    last. Where all bins keep their order there is None in place of the second. Only the first
+    `most` bins can be out of order.
     """
-    place = jnp.arange(max(attribute.n_bins for attribute in attributes), dtype=jnp.int32)
-    unmoved = jnp.broadcast_to(place, (feature.shape[0], place.size))
-    most = max((attribute.n_bins for attribute in attributes if not attribute.ordered), default=0)
+    place = jnp.arange(widest, dtype=jnp.int32)
+    unmoved = jnp.broadcast_to(place, (feature.shape[0], widest))
     if most == 0:
         return unmoved, None
-
-    # Only the first `most` bins can be out of order.
-    bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)[feature]
-    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, feature)
     words = jax.vmap(lambda key: jax.random.bits(key, (most,), jnp.uint32))(folded)
     known = unmoved[:, :most] < bins[:, None]
     shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
     ranks = jnp.where(ordered[:, None], unmoved[:, :most], jax.vmap(_ranks)(shuffled))
-    rest = unmoved[:, most:]
-    return (
-        jnp.concatenate([ranks, rest], axis=1),
-        jnp.concatenate([jax.vmap(_inverse)(ranks), rest], axis=1),
-    )
+    both, rest = (ranks, jax.vmap(_inverse)(ranks)), unmoved[:, most:]
+    rank, order = (jnp.concatenate([moved, rest], axis=1) for moved in both)
+    return rank, order
 
 
 def _shares(right: Array, slot: Array, mass: Array, most: int) -> Array:
@@ -343,29 +333,32 @@ def cells_of(attributes: tuple[Attribute, ...], rows: Rows) -> Array:
     return rows.bins[:features]
 
 
-_Run = tuple[Array, Array]
-"""A set of bins without gaps: u8[] its first bin, and u8[] how many bins it has."""
-
-
-def _runs_of(right: Array) -> _Run:
-    """The sets of all levels, worked out at once: a loop over levels takes longer for it."""
-    first = jnp.argmax(right, axis=1).astype(jnp.uint8)
-    return first, jnp.sum(right, axis=1, dtype=jnp.int32).astype(jnp.uint8)
-
-
 def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, bins: Array) -> Array:
-    """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in."""
-    small = jnp.uint8 if tree.feature.shape[0] <= 8 else jnp.uint16
-    known = tree.right[:, : max(attribute.n_bins for attribute in attributes)]
+    """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in.
 
-    def ask(leaf: Array, level: tuple[Array, Array, _Run]) -> tuple[Array, None]:
-        feature, right, run = level
+    Rows compare their bins with those that go right, which is faster than looking them up.
+    """
+    small = jnp.uint8 if tree.feature.shape[0] <= 8 else jnp.uint16
+    sets = [attribute.n_bins for attribute in attributes if not attribute.ordered]
+    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[tree.feature]
+
+    # Where bins have no gap, their first one and their number, of all levels at once.
+    known = tree.right[:, : max(attribute.n_bins for attribute in attributes)]
+    first = jnp.argmax(known, axis=1).astype(jnp.uint8)
+    count = jnp.sum(known, axis=1, dtype=jnp.int32).astype(jnp.uint8)
+
+    def ask(leaf: Array, level: tuple[Array, ...]) -> tuple[Array, None]:
+        feature, right, is_run, first, count = level
         bin = jax.lax.dynamic_index_in_dim(bins, feature, keepdims=False)
-        goes = _goes_right(attributes, feature, right, run, bin)
+        goes = bin - first < count
+        if len(sets) == len(attributes):
+            goes = _in_set(right, bin, max(sets))
+        elif sets:
+            goes = jnp.where(is_run, goes, _in_set(right, bin, max(sets)))
         return leaf + leaf + goes.astype(small), None
 
-    start = jnp.zeros(bins.shape[1], small)
-    return jax.lax.scan(ask, start, (tree.feature, known, _runs_of(known)))[0]
+    start, levels = jnp.zeros(bins.shape[1], small), (tree.feature, known, ordered, first, count)
+    return jax.lax.scan(ask, start, levels)[0]
 
 
 def leaves_in(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
@@ -373,28 +366,6 @@ def leaves_in(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows
     if rows.leaf is not None:
         return rows.leaf
     return leaves_of(attributes, tree, cells_of(attributes, rows))
-
-
-def _goes_right(
-    attributes: tuple[Attribute, ...], feature: Array, right: Array, run: _Run, bin: Array
-) -> Array:
-    """bool[N]: whether bins go right at a level, by comparisons instead of a lookup.
-
-    Args:
-        attributes: of the domain.
-        feature: i32[], of the level.
-        right: bool[C], of the level.
-        run: the same bins, if they have no gap.
-        bin: u8[N], of the feature.
-    """
-    sets = [attribute.n_bins for attribute in attributes if not attribute.ordered]
-    in_run = bin - run[0] < run[1]
-    if not sets:
-        return in_run
-    if len(sets) == len(attributes):
-        return _in_set(right, bin, max(sets))
-    ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
-    return jnp.where(ordered, in_run, _in_set(right, bin, max(sets)))
 
 
 _WORD = 32
@@ -411,14 +382,6 @@ def _in_set(right: Array, bin: Array, bins: int) -> Array:
     for number in range(count):
         word = jnp.where(bin // _WORD == number, words[number], word)
     return (word >> (bin % _WORD).astype(jnp.uint32)) & 1 == 1
-
-
-def place(
-    attributes: tuple[Attribute, ...], structure: tuple[ObliviousTree, Array], rows: Rows
-) -> Rows:
-    """The rows, each with its leaf in the round's tree."""
-    tree, _ = structure
-    return rows._replace(leaf=leaves_of(attributes, tree, cells_of(attributes, rows)))
 
 
 def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
@@ -451,40 +414,36 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
             )
 
 
-def _predict(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
-    """f32[N], or f32[K, N] with several classes: the value of each row's leaf."""
-    leaf = leaves_in(attributes, tree, rows)
-    return tree.leaf.at[..., leaf.astype(jnp.int32)].get(mode="promise_in_bounds")
-
-
 def hypothesis_class(
-    attributes: tuple[Attribute, ...],
-    structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]],
-    response: types.Response = types.BINARY,
+    config: Config, structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]]
 ) -> types.HypothesisClass:
     """Oblivious trees over the bins of a domain.
 
     Args:
-        attributes: of the domain.
+        config: the static parts.
         structure: (params, public) -> the splits of a round, and what else is public in it.
-        response: what is predicted.
     """
+    attributes, response = config.attributes, config.response
 
     def example() -> types.Table:
-        features = len(attributes)
-        asked = splits.of_bits(features)
-        bins, target = jnp.zeros((1, features), jnp.uint8), jnp.zeros(1, response.dtype)
-        return types.Table(bins, target, jnp.zeros(1, bool), asked)
+        bins, absent = jnp.zeros((1, len(attributes)), jnp.uint8), jnp.zeros(1, bool)
+        target, asked = absent.astype(response.dtype), splits.of_bits(len(attributes))
+        return types.Table(bins, target, absent, asked)
+
+    def predict(tree: ObliviousTree, rows: Rows) -> Array:
+        leaf = leaves_in(attributes, tree, rows).astype(jnp.int32)
+        return tree.leaf.at[..., leaf].get(mode="promise_in_bounds")
+
+    def place(structure: tuple[ObliviousTree, Array], rows: Rows) -> Rows:
+        return rows._replace(leaf=leaves_of(attributes, structure[0], cells_of(attributes, rows)))
 
     return types.HypothesisClass(
         example=example,
         check=functools.partial(_check_table, attributes),
         prepare=prepare,
-        predict=Of(OBLIVIOUS, functools.partial(_predict, attributes)),
+        predict=Of(OBLIVIOUS, predict),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         response=response,
-        partition=types.Partition(
-            structure, functools.partial(place, attributes), lambda found: found[0].feature
-        ),
+        partition=types.Partition(structure, place, lambda found: found[0].feature),
     )

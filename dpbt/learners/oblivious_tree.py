@@ -22,7 +22,7 @@ alone. It also moves the intercept, which decides the accuracy where one class i
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ class Params(NamedTuple):
         noise: f32[], the noise multiplier of "sums", and of "histogram", "target" and "scores"
             where they are drawn.
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats, or in
-            spreads of a number. Or a tuple with that of each round.
+            spreads of a number.
         limit: f32[], v: no leaf moves a score by more, in nats or in spreads.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
         seed: f32[], a whole number below 2^24 from which the public splits follow.
@@ -118,11 +118,8 @@ def known_bins(config: Config) -> np.ndarray:
     )
 
 
-def _prologue_program(
-    config: Config, draw: Draw, rows: Rows, weights: Array, params: Params, public: Public
-) -> None:
+def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_: Any) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
-    del params, public
     number, moved = config.response == NUMBER, moved_rows(config.relation)
     if config.marginals:
         counts = histograms(config, cells_of(config.attributes, rows), rows.target, weights)
@@ -157,19 +154,15 @@ def _draw_counts(
 
 def fitted_target(config: Config, release: Release, params: Params) -> tuple[Array, Array, Array]:
     """(centre, spread, rows) of a number, as its released histogram says."""
-    return fitted(release[TARGET_SITE], _of_one(config, params, TARGET_SITE))
+    return fitted(release[TARGET_SITE], deviation(config, params, TARGET_SITE))
 
 
-def deviation(config: Config, moved: float, params: Params, site: str) -> Array:
-    """f32[]: the standard deviation of the noise at a site, of a sensitivity."""
+def deviation(config: Config, params: Params, site: str, moved: Any = None) -> Array:
+    """f32[]: the standard deviation of the noise at a site, of a sensitivity or one histogram."""
+    if moved is None:
+        moved = config.noise.bound(sensitivity.histograms(config.relation))
     of_one = math.sqrt(2) if config.noise.price.norm == "l1" else 1.0
     return rounded(np.float32(of_one * moved) * params.noise[site])
-
-
-def _of_one(config: Config, params: Params, site: str) -> Array:
-    """f32[]: the standard deviation of the noise of one histogram, at a site."""
-    moved = config.noise.bound(sensitivity.histograms(config.relation))
-    return deviation(config, moved, params, site)
 
 
 def class_totals(config: Config, histogram: Array) -> Array:
@@ -190,7 +183,7 @@ def _start(config: Config, release: Release, params: Params) -> Array:
     totals = class_totals(config, release["histogram"])
     bins = float(known_bins(config).sum(axis=1).mean())
     moved = histogram_sensitivity(config) * math.sqrt(bins / len(config.attributes))
-    shrunk = totals + rounded(3 * deviation(config, moved, params, "histogram"))
+    shrunk = totals + rounded(3 * deviation(config, params, "histogram", moved))
     if config.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
     logs = rounded(jnp.log2(shrunk))
@@ -202,16 +195,11 @@ def prologue(config: Config) -> types.Prologue:
     program = functools.partial(_prologue_program, config)
     start, tag = functools.partial(_start, config), f"histograms({config.tag})"
     if config.response == NUMBER:
-        fitted = functools.partial(fitted_target, config)
-        return types.Prologue(
-            program, start, tag, lambda *read: fitted(*read)[1], lambda *read: fitted(*read)[2]
-        )
-
-    def members(release: Release, params: Params) -> Array:
-        del params
-        return jnp.sum(class_totals(config, release["histogram"]))
-
-    return types.Prologue(program, start, tag, seen=members)
+        of_number = functools.partial(fitted_target, config)
+        unit, seen = (lambda *read, part=part: of_number(*read)[part] for part in (1, 2))
+        return types.Prologue(program, start, tag, unit, seen)
+    seen = lambda release, _: jnp.sum(class_totals(config, release["histogram"]))  # noqa: E731
+    return types.Prologue(program, start, tag, seen=seen)
 
 
 def target_counts(target: Array, rows: Array, bins: int) -> Array:
@@ -399,17 +387,13 @@ def epilogue(config: Config) -> types.Epilogue:
     """
     response = config.response
 
-    def program(
-        draw: Draw, rows: types.Prepared, scores: Array, params: Params, public: Public
-    ) -> None:
-        del params, public
-        _draw_counts(
-            config, draw, SCORES_SITE, parts(rows, scores), "O3", "rows by score and class"
-        )
+    def program(draw: Draw, rows: types.Prepared, scores: Array, *_: Any) -> None:
+        counts = parts(rows, scores)
+        _draw_counts(config, draw, SCORES_SITE, counts, "O3", "rows by score and class")
 
     def of_release(release: Release, params: Params, start: Array) -> tuple[Array, Array]:
         found = temperature if response.axes else line
-        return found(release[SCORES_SITE], _of_one(config, params, SCORES_SITE), start)
+        return found(release[SCORES_SITE], deviation(config, params, SCORES_SITE), start)
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({types.relation_name(config.relation)}, {config.noise.name}{more})"
@@ -442,26 +426,24 @@ def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Arra
 
     Uniform over the bins of a feature without histograms.
     """
-    known = known_bins(config)
+    known, number = known_bins(config), config.response == NUMBER
     uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
+    if not config.marginals and public.seen is not None:
+        return uniform, public.seen
     if not config.marginals:
-        rows = jnp.asarray(public.rows, jnp.float32)
-        if public.seen is not None:
-            rows = public.seen
-        elif config.response == NUMBER:
-            rows = fitted_target(config, public.prologue, params)[2]
-        return uniform, rows
+        rows = fitted_target(config, public.prologue, params)[2] if number else public.rows
+        return uniform, jnp.asarray(rows, jnp.float32)
 
     # What stands above the noise, and a tenth of uniform.
     histogram = public.prologue["histogram"]
     moved = histogram_sensitivity(config) * math.sqrt(config.columns)
-    noise = deviation(config, moved, params, "histogram")
+    noise = deviation(config, params, "histogram", moved)
     rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
     above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
     total = jnp.sum(above, axis=1, keepdims=True)
     measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
     mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
-    if public.seen is None or config.response == NUMBER:
+    if public.seen is None or number:
         return mass, jnp.sum(class_totals(config, histogram))
     return mass, public.seen
 
@@ -521,8 +503,11 @@ def program(
     tree, _ = _known(config, params, public)
     leaf = leaves_in(config.attributes, tree, rows).astype(jnp.int32)
     residuals, sums = _residuals(config, rows, weights), _leaf_sums(2**config.depth)
+    residuals_of_a_row = 1  # that are not 0
     if config.response.axes:  # one class at a time: as one flat sum, XLA makes residuals many times
         total = jax.lax.map(lambda residual: sums(residual, leaf), residuals)
+        most = GRID if config.noise.price.norm == "l1" else GRID**2
+        residuals_of_a_row = min(config.response.classes, most)
     else:
         total = sums(residuals, leaf)
     what = "signed weights" if config.response == BINARY else "residuals"
@@ -531,7 +516,7 @@ def program(
         config.noise,
         Total(total),
         sensitivity=sum_sensitivity(config),
-        moves=moved_rows(config.relation) * _sums_of_a_row(config),
+        moves=moved_rows(config.relation) * residuals_of_a_row,
         theorem="docs/privacy.md O2",
         releases=f"{what}, all leaves",
     )
@@ -555,14 +540,6 @@ def _residuals(config: Config, rows: Rows, weights: Array) -> Array:
     return jnp.where(within[None], whole, 0)
 
 
-@functools.cache
-def _neighbour_weights(depth: int, smoothing: float) -> np.ndarray:
-    """f32[2^D, 2^D]: the weight of one leaf in another, by the number of bits they differ in."""
-    leaves = np.arange(2**depth)
-    bits = np.bitwise_count(leaves[:, None] ^ leaves[None, :])
-    return (float(smoothing) ** bits).astype(np.float32)
-
-
 def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public: Public) -> Array:
     """f32[2^D], or f32[K, 2^D] with several classes: what each leaf adds to the score.
 
@@ -584,11 +561,13 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
         public: of the round.
     """
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
-    near = jnp.asarray(_neighbour_weights(config.depth, config.smoothing))
+    leaves = np.arange(2**config.depth)
+    bits = np.bitwise_count(leaves[:, None] ^ leaves[None, :])
+    near = jnp.asarray((float(config.smoothing) ** bits).astype(np.float32))
     spread = jnp.sqrt(jnp.sum(near**2, axis=1))
 
     signal = (near @ (sums.astype(jnp.float32) * unit).T).T
-    of_sum = deviation(config, sum_sensitivity(config), params, "sums")
+    of_sum = deviation(config, params, "sums", sum_sensitivity(config))
     noise = rounded(rounded(of_sum * unit) * spread)
     share, response = 1.0, config.response
     if response.axes:
@@ -598,10 +577,7 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
 
     expected = rounded((near @ rows) * params.curvature / 3)
     denominator = jnp.broadcast_to(jnp.maximum(noise + expected, 1.0), signal.shape)
-    step = params.step
-    if isinstance(step, tuple):
-        step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
-    found = jnp.clip(step * signal / denominator, -params.limit, params.limit)
+    found = jnp.clip(params.step * signal / denominator, -params.limit, params.limit)
     if response == NUMBER:
         return rounded((found * public.unit).astype(jnp.float32))
     return rounded((found / math.log(2.0) * np.float32(share)).astype(jnp.float32))
@@ -629,12 +605,11 @@ def monotone(leaf: Array, direction: Array) -> Array:
     return (highest + lowest) / 2
 
 
-def _running(sides: Array, direction: Array, best: "np.ufunc | object") -> Array:
+def _running(sides: Array, direction: Array, best: Any) -> Array:
     """f32[A, 2, B]: the best of a side and of the one before it in the direction."""
-    left, right = sides[:, 0], sides[:, 1]
-    both = best(left, right)  # type: ignore[operator]
-    new_left = jnp.where(direction < 0, both, left)
-    new_right = jnp.where(direction > 0, both, right)
+    both = best(sides[:, 0], sides[:, 1])
+    new_left = jnp.where(direction < 0, both, sides[:, 0])
+    new_right = jnp.where(direction > 0, both, sides[:, 1])
     return jnp.stack([new_left, new_right], axis=1)
 
 
@@ -645,22 +620,6 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     if any(config.monotone):
         leaf = monotone(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
     return tree._replace(leaf=leaf)
-
-
-def _sums_of_a_row(config: Config) -> int:
-    """How many sums a row may add to: one for each residual that is not 0."""
-    if not config.response.axes:
-        return 1
-    most = GRID if config.noise.price.norm == "l1" else GRID**2
-    return min(config.response.classes, most)
-
-
-def default_fractions(config: Config) -> dict[str, float]:
-    """A tenth of the budget for each of what is drawn once, and the rest for the trees."""
-    is_drawn = config.marginals, config.response == NUMBER, config.scores
-    sites = zip(("histogram", TARGET_SITE, SCORES_SITE), is_drawn, strict=True)
-    drawn = [site for site, drawn in sites if drawn]
-    return {"sums": 1 - 0.1 * len(drawn), **dict.fromkeys(drawn, 0.1)}
 
 
 @functools.cache
@@ -678,15 +637,17 @@ def oblivious_tree(config: Config) -> types.WeakLearner:
     Args:
         config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
-    of_round = functools.partial(structure, config)
-    opening = config.marginals or config.response == NUMBER
+    # By default a tenth of the budget for each of what is drawn once, and the rest for the trees.
+    number = config.response == NUMBER
+    is_drawn = {"histogram": config.marginals, TARGET_SITE: number, SCORES_SITE: config.scores}
+    drawn = dict.fromkeys([site for site, drawn in is_drawn.items() if drawn], 0.1)
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
-        default_fractions(config),
-        hypothesis_class(config.attributes, of_round, config.response),
+        {"sums": 1 - 0.1 * len(drawn), **drawn},
+        hypothesis_class(config, functools.partial(structure, config)),
         config.relation,
-        prologue=prologue(config) if opening else None,
+        prologue=prologue(config) if config.marginals or number else None,
         epilogue=epilogue(config) if config.scores else None,
         params=lambda noise, public: Params(dict(noise)),
         tag=f"oblivious_tree({config.tag})",

@@ -21,13 +21,13 @@ import numpy as np
 
 from dpbt.common import types
 from dpbt.common.public import without_values
-from dpbt.common.types import GRID, Array, Noise, Public
+from dpbt.common.types import GRID, Array
 from dpbt.data import splits
 from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import Of, TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import Mechanism, Numbers
+from dpbt.privacy.mechanism import Mechanism
 
 MAX_DEPTH = 20
 """The largest depth of a random tree."""
@@ -61,11 +61,6 @@ class Config(NamedTuple):
         """Whether leaves state labels instead of class weights."""
         return self.noise is mechanisms.exponential
 
-    @property
-    def leaves(self) -> int:
-        """The number of leaves of a tree."""
-        return 2**self.depth
-
 
 class Positions(NamedTuple):
     """A table laid out for the loops.
@@ -92,33 +87,6 @@ def prepare(table: types.Table) -> Positions:
     if table.splits is not None and table.splits.allowed is not None:
         raise ValueError("random trees ask for every attribute alike: splits.allowed must be None")
     return Positions(splits.positions_of(table), table.target, table.present, table.weight)
-
-
-def descend(attribute: Array, threshold: Array, position: Array, tree: Array) -> Array:
-    """i32[D, N]: the node, numbered in its level, of each row after 1, 2, ..., D splits.
-
-    It only gathers, so every level costs the same time. The first h rows of the result are those of
-    a random tree of height h, whose structure is the top of the taller one's.
-
-    Args:
-        attribute: i32[P, 2^D - 1].
-        threshold: f32[P, 2^D - 1].
-        position: f32[N, A].
-        tree: i32[N], which of the P trees each row passes through.
-    """
-    nodes = attribute.shape[-1]
-    depth = (nodes + 1).bit_length() - 1
-    attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
-
-    def ask(node: Array, _: None) -> tuple[Array, Array]:
-        split = tree * nodes + node
-        value = jnp.take_along_axis(position, attributes[split][:, None], axis=1)[:, 0]
-        node = 2 * node + 1 + (value > thresholds[split]).astype(jnp.int32)
-        return node, node
-
-    _, heap = jax.lax.scan(ask, jnp.zeros(position.shape[0], jnp.int32), length=depth)
-    first = 2 ** (jnp.arange(depth, dtype=jnp.int32) + 1) - 1
-    return heap - first[:, None]
 
 
 def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
@@ -163,24 +131,10 @@ TREE_GROUPS = types.HypothesisClass(
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
 
 
-def _leaf_sensitivity(config: Config) -> Numbers:
-    """The sensitivity of all class weights, or of all labels' scores, in grid units.
-
-    A row that comes or goes moves a label's scores one way. The published exponent, leaf by leaf,
-    allows for both ways.
-    """
-    if config.labels:
-        return GRID * (2 if config.per_leaf else sensitivity.split_moves(config.relation))
-    return config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
-
-
-def program(
-    config: Config, draw: Draw, table: Positions, weights: Array, params: Noise, public: Public
-) -> None:
+def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: Any) -> None:
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
-    del params, public
     rows, attributes = table.position.shape
-    parts, leaves = config.parts, config.leaves
+    parts, leaves = config.parts, 2**config.depth
 
     def uniform(site: str, places: int, end: Any, releases: str) -> Array:
         unread, proof = jnp.zeros((parts, places), end.dtype), "docs/privacy.md F1"
@@ -206,20 +160,24 @@ def program(
             releases="tree of each row, withheld unless asked for",
         )
 
-    # Private leaves: noise on the class weights of each, or a label drawn from them.
-    leaf = tree * leaves + descend(attribute, threshold, table.position, tree)[-1]
+    # Private leaves: noise on the class weights of each, or a label drawn from them. A row that
+    # comes or goes moves a label's scores one way. The published exponent, leaf by leaf, allows for
+    # both ways.
+    leaf = tree * leaves + hypotheses.leaf_of(attribute, threshold, table.position, tree)
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
-    counts = leaf_weights(leaf, table.target, weights, parts * leaves)
-    counts = counts.reshape(parts, leaves, 2)
-    by_score = boundary.Total(counts, mechanisms.behind_best)
+    counts = leaf_weights(leaf, table.target, weights, parts * leaves).reshape(parts, leaves, 2)
     what = "labels" if config.labels else "class weights"
     where = "all leaves" if parts == 1 else "all leaves of all trees"
     proof = "docs/privacy.md F2" if config.labels else "docs/privacy.md F1"
+    if config.labels:
+        bound = GRID * (2 if config.per_leaf else sensitivity.split_moves(config.relation))
+    else:
+        bound = config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
     draw(
         "leaf",
         config.noise,
-        by_score if config.labels else boundary.Total(counts),
-        sensitivity=_leaf_sensitivity(config),
+        boundary.Total(counts, mechanisms.behind_best) if config.labels else boundary.Total(counts),
+        sensitivity=bound,
         moves=sensitivity.moved_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,
         count=leaves if config.per_leaf else 1,
@@ -228,15 +186,14 @@ def program(
     )
 
 
-def hypothesis(config: Config, release: types.Release, params: Noise, public: Public) -> TreeGroup:
+def hypothesis(config: Config, release: types.Release, *_: Any) -> TreeGroup:
     """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
-    del params, public
-    leaf = release["leaf"]
-    grown = jnp.ones(config.parts, jnp.float32)
-    structure = release["attribute"], release["threshold"]
+    leaf, grown = release["leaf"], jnp.ones(config.parts, jnp.float32)
     if config.labels:
-        return TreeGroup(*structure, leaf.astype(jnp.float32), grown)
-    return TreeGroup(*structure, shares(leaf, release["fallback"], config.negative), grown)
+        stated = leaf.astype(jnp.float32)
+    else:
+        stated = shares(leaf, release["fallback"], config.negative)
+    return TreeGroup(release["attribute"], release["threshold"], stated, grown)
 
 
 @functools.cache
@@ -272,10 +229,8 @@ def random_tree(config: Config) -> types.WeakLearner:
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
     budget evenly among leaves. The noise is that of `budget` either way.
     """
-    depth, relation, noise, parts, per_leaf, negative = config
-    static = (
-        f"{depth}, {types.relation_name(relation)}, {noise.name}, {parts}, {per_leaf}, {negative}"
-    )
+    depth, relation, noise, *more = config
+    static = f"{depth}, {types.relation_name(relation)}, {noise.name}, {', '.join(map(str, more))}"
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
@@ -283,5 +238,5 @@ def random_tree(config: Config) -> types.WeakLearner:
         TREE_GROUPS,
         relation,
         tag=f"random_tree({static})",
-        withheld=("part",) if parts > 1 else (),
+        withheld=("part",) if config.parts > 1 else (),
     )

@@ -25,10 +25,7 @@ from dpbt.common.public import without_values
 from dpbt.common.types import GRID, AnyArray, Array, LossFamily, Public, Release
 from dpbt.data import splits
 from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import ONE_HOT_NODES, Bins, Of, depth
-from dpbt.learners.hypotheses import descend as descend
-from dpbt.learners.hypotheses import node_dtype as node_dtype
-from dpbt.learners.hypotheses import satisfied as satisfied
+from dpbt.learners.hypotheses import ONE_HOT_NODES, Bins, Of, depth, descend, node_dtype
 from dpbt.losses import family_name
 from dpbt.privacy import accounting, boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
@@ -408,11 +405,9 @@ class Config(NamedTuple):
     relation: types.Relation
     noise: Mechanism = mechanisms.discrete_laplace
 
-    @property
-    def tag(self) -> str:
-        """Every static part as text."""
+    def tag_under(self, under: str) -> str:
+        """Every static part as text, with the name of the relation."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        under = types.relation_name(self.relation)
         return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
 
 
@@ -468,8 +463,7 @@ def grow(
         i32[L, 2], the leaves' class weights in grid units; private.
     """
     family, noise_of = config.criterion, params.noise
-    weigh = functools.partial(weights_by_class, table, weights)
-    by_class = stored(public.round, weigh)
+    by_class = stored(public.round, functools.partial(weights_by_class, table, weights))
     node = jnp.zeros(table.target.shape[0], node_dtype(2**config.depth))
     totals, products = node_totals(by_class), None
     by_rows = isinstance(table.asked, Bins)

@@ -8,27 +8,17 @@ from typing import Any
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import Recipe
 from dpbt.common.validate import shown
-from dpbt.recipes.building import custom, setting
-from dpbt.recipes.forest import random_forest, rf_e, rf_l
-from dpbt.recipes.greedy import bdpe
-from dpbt.recipes.oblivious import auto, oblivious_boost
-from dpbt.recipes.smooth import halfspace_boost, lazybb_rules, lazybb_trees
-
-__all__ = [
-    "auto",
-    "bdpe",
-    "build",
-    "custom",
-    "halfspace_boost",
-    "lazybb_rules",
-    "lazybb_trees",
-    "named",
-    "oblivious_boost",
-    "random_forest",
-    "rf_e",
-    "rf_l",
-    "setting",
-]
+from dpbt.recipes.building import custom as custom
+from dpbt.recipes.building import setting as setting
+from dpbt.recipes.forest import random_forest as random_forest
+from dpbt.recipes.forest import rf_e as rf_e
+from dpbt.recipes.forest import rf_l as rf_l
+from dpbt.recipes.greedy import bdpe as bdpe
+from dpbt.recipes.oblivious import auto as auto
+from dpbt.recipes.oblivious import oblivious_boost as oblivious_boost
+from dpbt.recipes.smooth import halfspace_boost as halfspace_boost
+from dpbt.recipes.smooth import lazybb_rules as lazybb_rules
+from dpbt.recipes.smooth import lazybb_trees as lazybb_trees
 
 
 def named(names: Iterable[str] = (*BOOSTED, *FORESTS)) -> dict[str, Callable[..., Recipe]]:
@@ -60,19 +50,17 @@ def build(asked: Any, options: Mapping[str, Any], known: Mapping[str, Callable[.
             "relation and domain by name and returns a recipe, such as "
             f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(asked)}"
         )
-    given = {}
-    for name, value in options.items():
-        if value is None:
+
+    def takes(function: Callable[..., Any], name: str) -> bool:
+        parameters = inspect.signature(function).parameters.values()
+        return any(one.name == name or one.kind is one.VAR_KEYWORD for one in parameters)
+
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in list(given.items()):
+        if takes(function, name):
             continue
-        if _takes(function, name):
-            given[name] = value
-        elif name != "domain" and (name, value) != ("max_rows_per_user", 1):
-            others = [other for other in known if _takes(known[other], name)]
+        if name != "domain" and (name, value) != ("max_rows_per_user", 1):
+            others = [other for other in known if takes(known[other], name)]
             raise ValueError(f"the recipe {shown(asked)} takes no {name}, as these do: {others}")
+        del given[name]
     return function(**given)
-
-
-def _takes(function: Callable[..., Any], name: str) -> bool:
-    """Whether a function takes an argument of that name."""
-    parameters = inspect.signature(function).parameters.values()
-    return any(one.name == name or one.kind is one.VAR_KEYWORD for one in parameters)

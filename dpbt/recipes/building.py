@@ -6,7 +6,6 @@ module holds what all algorithms have in common.
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
-import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -54,10 +53,10 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
     numbers = within("rows", rows, f"[1, {most}]", whole=True)
     held = numbers.astype(np.float32)
     if np.any(numbers != held):
-        above = np.where(held < numbers, np.nextafter(held, np.float32(np.inf)), held)
+        above = np.nextafter(held, np.float32(np.inf)).astype(int)
         raise ValueError(
             f"rows must be numbers that float32 holds, and the table's capacity, too: "
-            f"use {shown(above.astype(int))} in place of {shown(rows)}"
+            f"use {shown(above)} in place of {shown(rows)}"
         )
     return numbers
 
@@ -124,22 +123,19 @@ class Request(NamedTuple):
         """Whether the guarantee is (epsilon, delta) rather than pure."""
         return bool(np.any(self.delta > 0))
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The axes of settings."""
-        return np.broadcast_shapes(*map(np.shape, self[:4]))
 
-
-def checked_request(*given: Any, max_rows: int = MAX_ROWS) -> Request:
+def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool = True) -> Request:
     """Check the arguments that all recipes share.
 
     Args:
         given: epsilon, delta, rows, rounds, calibration, relation and max_rows_per_user, in their
             order.
         max_rows: as `checked_rows`.
+        published_delta: whether the paper proves more than a pure guarantee.
 
     Raises:
-        ValueError: for a value outside its range, naming the argument and what was given.
+        ValueError: for a value outside its range, naming the argument and what was given. Also for
+            a delta above 0 with the published calibration of a pure guarantee.
     """
     epsilon, delta, rows, rounds, calibration, relation, people = given
     one_of("calibration", calibration, ("tight", "published"))
@@ -152,22 +148,10 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS) -> Request:
         to_relation(relation),
         whole("max_rows_per_user", people),
     )
-    try:
-        _ = request.shape
-    except ValueError as error:
-        raise ValueError(f"epsilon, delta, rows and rounds must broadcast: {error}") from None
+    if request.approximate and not (request.tight or published_delta):
+        raise ValueError("delta must be 0, as the published calibration has no other")
     validate.warn_of_delta(request.delta, request.rows)
     return request
-
-
-def no_published_delta(request: Request) -> None:
-    """Refuse a delta for an algorithm whose paper proves a pure guarantee only.
-
-    Raises:
-        ValueError: for a delta above 0 with the published calibration.
-    """
-    if request.approximate and not request.tight:
-        raise ValueError("delta must be 0, as the published calibration has no other")
 
 
 # The budget as an allowance.
@@ -183,7 +167,7 @@ def one_accountant(request: Request, *, either: bool = False, gaussian: bool = F
         gaussian: for recipes whose draws are all Gaussian: rho = mu^2 / 2, and mu by GDP, which
             composes them exactly. Through zCDP the noise would be 5 to 8 % larger.
     """
-    zero = np.zeros(request.shape)
+    zero = np.zeros(np.broadcast_shapes(*map(np.shape, request[:4])))
     if gaussian:
         return Allowance(zero, zero + accounting.gdp_mu(request.epsilon, request.delta) ** 2 / 2)
     if not request.approximate:
@@ -209,32 +193,6 @@ def for_people(allowance: Allowance, max_rows_per_user: int) -> Allowance:
 # From a request to a recipe.
 
 
-def draft(
-    request: Request,
-    learner: WeakLearner,
-    weight_update: types.WeightUpdate,
-    weighting: types.Weighting,
-    **words: Any,
-) -> Recipe:
-    """A recipe without the numbers of its learner.
-
-    Args:
-        request: the checked arguments.
-        learner: the weak learner.
-        weight_update: the weight update.
-        weighting: the numbers of the weight update.
-        words: name, setting, and the target where it is declared, as `Recipe` has them.
-
-    Raises:
-        ValueError: as `Recipe`.
-    """
-    shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
-    del shared["epsilon"]
-    shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
-    numbers, capacity = _single_precision(weighting), int(np.max(request.rounds))
-    return Recipe(weighting=numbers, capacity=capacity, **shared, **words)
-
-
 def _single_precision(numbers: Any) -> Any:
     """A pytree of numbers as float32.
 
@@ -243,90 +201,80 @@ def _single_precision(numbers: Any) -> Any:
     """
 
     def rounded(path: Any, number: Any) -> np.ndarray:
-        return floats(_name(path), number).astype(np.float32)
+        name = jax.tree_util.keystr(path, simple=True, separator=" ")
+        return floats(name, number).astype(np.float32)
 
     return jax.tree_util.tree_map_with_path(rounded, numbers)
 
 
-def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=" ")
-
-
 def build(
     request: Request,
-    drafted: Recipe,
+    learner: WeakLearner,
+    weight_update: types.WeightUpdate,
+    weighting: types.Weighting,
+    *,
     fractions: Mapping[str, Any] | None = None,
     params: Callable[[Mapping[str, Any], types.Public], Params] | None = None,
+    given: Callable[[types.Public], Params] | None = None,
     allow: Callable[[Request], Allowance] = one_accountant,
+    **words: Any,
 ) -> Recipe:
     """Build a recipe: pay for finite bits out of the request, and share the rest among the draws.
 
     Args:
         request: the checked arguments.
-        drafted: the recipe without the numbers of its learner.
+        learner: the weak learner.
+        weight_update: the weight update.
+        weighting: the numbers of the weight update.
         fractions: the fraction of the budget of each site; the learner's own by default.
         params: (noise multipliers by site, public) -> the learner's numbers; the learner's own by
             default.
+        given: (public) -> the learner's numbers, where the request does not set the noise.
         allow: the most that all rounds may cost together, unless all draws are Gaussian.
+        words: name, setting, and the target where it is declared, as `Recipe` has them.
 
     Raises:
         ValueError: if a number of the budget does not fit float32, or finite bits cost too much
-            of the request. Also for a site without a fraction, and as `boundary.check_fractions`.
+            of the request. Also for a site without a fraction, and as `boundary.check_fractions`
+            and `Recipe`.
     """
-    fractions = dict(drafted.learner.fractions if fractions is None else fractions)
-    boundary.check_fractions(fractions)
-    params = params or drafted.learner.params
+    # The recipe without the numbers of its learner.
+    shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
+    del shared["epsilon"]
+    shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
+    numbers, capacity = _single_precision(weighting), int(np.max(request.rounds))
+    drafted = Recipe(weighting=numbers, capacity=capacity, **shared, **words)
     public = drafted.public()._replace(rows=request.rows)
-    noiseless = params(dict.fromkeys(fractions, np.ones(())), public)
-    made = _draws(_filled(drafted, noiseless), fractions)
+    if given is not None:
+        return assemble(drafted, given(public), np.isfinite(request.epsilon))
+    fractions = dict(learner.fractions if fractions is None else fractions)
+    boundary.check_fractions(fractions)
+    params = params or learner.params
+
+    # The draws that share the budget, as one setting makes them with any noise.
+    any_noise = _filled(drafted, params(dict.fromkeys(fractions, np.ones(())), public))
+    single, made = jax.tree.map(lambda leaf: leaf.flat[0], any_noise), []
+    for part in learner.parts:
+        times = request.rounds.astype(np.float64) if part == "rounds" else np.ones(())
+        for ask in pricing.sites(single, part):
+            if ask.mechanism.price.reads_rows and not ask.own_scale:
+                made.append((ask, boundary.group_of(ask.site, fractions), times))
+    if unused := sorted(set(fractions) - {group for _, group, _ in made}):
+        raise ValueError(f"{learner.tag} draws nothing at {unused}, which have fractions")
 
     # Gaussian draws alone are composed by GDP.
-    gaussian = all(each.ask.mechanism.price.gaussian for each in made)
+    gaussian = all(ask.mechanism.price.gaussian for ask, _, _ in made)
     if request.approximate and request.tight and gaussian:
         allow = functools.partial(one_accountant, gaussian=True)
 
     # What finite bits cost depends on the noise, so the whole request is shared first.
     first = _noise(request, allow, fractions, made)
-    remaining = after_samplers(request, made, first)
-    noise = _noise(remaining, allow, fractions, made)
+    noise = _noise(after_samplers(request, made, first), allow, fractions, made)
     return assemble(drafted, params(noise, public), np.isfinite(request.epsilon))
 
 
-class PaidDraw(NamedTuple):
-    """A draw that costs something.
-
-    Attributes:
-        ask: what is static of it.
-        group: the name of its fraction of the budget.
-        times: f64[...], how often all rounds together make it.
-    """
-
-    ask: boundary.DrawSpec
-    group: str
-    times: np.ndarray
-
-
-def _draws(recipe: Recipe, fractions: Mapping[str, Any]) -> list[PaidDraw]:
-    """The draws of a recipe that share its budget.
-
-    Args:
-        recipe: with any noise.
-        fractions: the fraction of each site.
-
-    Raises:
-        ValueError: for a fraction without a site, and as `pricing.sites`.
-    """
-    single = jax.tree.map(lambda leaf: leaf.flat[0], recipe)
-    rounds = np.asarray(recipe.rounds, np.float64)
-    found = []
-    for part in recipe.learner.parts:
-        times = rounds if part == "rounds" else np.ones(())
-        for ask in pricing.sites(single, part):
-            if ask.mechanism.price.reads_rows and not ask.own_scale:
-                found.append(PaidDraw(ask, boundary.group_of(ask.site, fractions), times))
-    if unused := sorted(set(fractions) - {each.group for each in found}):
-        raise ValueError(f"{recipe.learner.tag} draws nothing at {unused}, which have fractions")
-    return found
+PaidDraw = tuple[boundary.DrawSpec, str, Any]
+"""A draw that costs something, the name of its fraction, and how often all rounds make it."""
 
 
 def _noise(
@@ -337,13 +285,12 @@ def _noise(
 ) -> dict[str, np.ndarray]:
     """The noise multiplier of each site; draws of one fraction and as many payments share one."""
     allowance = for_people(allow(request), request.max_rows_per_user)
-    siblings = collections.Counter(each.group for each in made)
     noise: dict[str, np.ndarray] = {}
     for ask, group, times in made:
-        payments = siblings[group] * times * float(ask.count)
+        counts = [other.count for other, of_group, _ in made if of_group == group]
+        payments = len(counts) * times * float(ask.count)
         part = allowance.part(np.asarray(fractions[group], np.float64) / payments)
-        alike = len({each.ask.count for each in made if each.group == group}) == 1
-        noise[group if alike else ask.site] = ask.mechanism.multiplier(part)
+        noise[group if len(set(counts)) == 1 else ask.site] = ask.mechanism.multiplier(part)
     return noise
 
 
@@ -411,7 +358,8 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
     recipe = _filled(drafted, params)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
         if not np.all(value >= 0):  # NaN, too
-            raise ValueError(f"{_name(path)} must be a float32 of at least 0, got {shown(value)}")
+            name = jax.tree_util.keystr(path, simple=True, separator=" ")
+            raise ValueError(f"{name} must be a float32 of at least 0, got {shown(value)}")
     for site, most, scale in pricing.scales(recipe):
         if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
             raise ValueError(
@@ -514,12 +462,10 @@ def custom(
             raise ValueError("a loss needs weighting with link_alpha, as MirrorNumbers has it")
 
     # Take the given numbers, or calibrate them.
-    update, words = weight_update._replace(loss=family), {"name": name, "setting": "custom"}
-    drafted = draft(request, learner, update, weighting, **words)
-    if params is None:
-        recipe = build(request, drafted, fractions)
-    else:
-        recipe = assemble(drafted, params, np.isfinite(request.epsilon))
+    own, given = (learner, weight_update._replace(loss=family), weighting), None
+    if params is not None:
+        given = lambda _: params  # noqa: E731
+    recipe = build(request, *own, fractions=fractions, given=given, name=name, setting="custom")
     if np.any(recipe.rows > MAX_ROWS):
         try:
             pricing.check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))

@@ -89,9 +89,7 @@ def random_forest(
     # Check the arguments.
     one_of("variant", variant, ("random_forest", "rf_l", "rf_e"))
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = building.checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS)
-
-    building.no_published_delta(request)
+    request = building.checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS, published_delta=False)
     depth = whole("depth", depth, random_tree.MAX_DEPTH)
     flag("disjoint", disjoint)
     if disjoint and not request.tight:
@@ -110,18 +108,13 @@ def random_forest(
     one_of("negative", negative, random_tree.NEGATIVE)
     counts = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     labels = variant == "rf_e"
-    config = random_tree.Config(
-        depth,
-        request.relation,
-        mechanisms.exponential if labels else counts,
-        parts,
-        per_leaf=variant != "random_forest" and not request.tight,
-        negative=negative,
-    )
-    words = {"name": variant, "setting": "disjoint rows" if parts > 1 else "all rows"}
-    drafted = building.draft(request, random_tree.random_tree(config), uniform, (), **words)
+    noise, per_leaf = mechanisms.exponential if labels else counts, variant != "random_forest"
+    static = depth, request.relation, noise, parts, per_leaf and not request.tight, negative
+    config = random_tree.Config(*static)
+    setting = "disjoint rows" if parts > 1 else "all rows"
     allow = building.either_accountant if labels else building.one_accountant
-    return building.build(request, drafted, allow=allow)
+    own = random_tree.random_tree(config), uniform, ()
+    return building.build(request, *own, allow=allow, name=variant, setting=setting)
 
 
 rf_l = functools.partial(random_forest, variant="rf_l")

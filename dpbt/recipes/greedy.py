@@ -116,8 +116,7 @@ def bdpe(
     # Check the arguments.
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     most = types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS
-    request = building.checked_request(*common, max_rows=most)
-    building.no_published_delta(request)
+    request = building.checked_request(*common, max_rows=most, published_delta=False)
     depth = whole("depth", depth, MAX_DEPTH)
     alpha, scored, link, setting = _families(alpha, criterion, loss)
     objective = isinstance(alpha, str)
@@ -127,14 +126,16 @@ def bdpe(
 
     # Put the parts together, and share the budget.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    config = trees.Config(depth, scored, link, objective, request.relation, noise)
+    under = request.relation if request.tight else types.ADD_REMOVE  # one program for both
+    config = trees.Config(depth, scored, link, objective, under, noise)
     tree = greedy_tree if request.tight else published
     learner = tree.greedy_tree(config)
     update, numbers = mirror(link, bounded=request.tight), MirrorNumbers(settings.link_alpha)
     counted = request.tight and objective and depth > 1
     fractions = trees.fractions(structure, errors if counted else None)
-    drafted = building.draft(request, learner, update, numbers, name="bdpe", setting=setting)
-    return building.build(request, drafted, fractions, functools.partial(tree.params, settings))
+    params = functools.partial(tree.params, settings)
+    more: dict[str, Any] = {"fractions": fractions, "params": params, "setting": setting}
+    return building.build(request, learner, update, numbers, name="bdpe", **more)
 
 
 MAX_DEPTH = 12
@@ -192,14 +193,9 @@ def _settings(
         link_alpha = np.where(np.isfinite(smoothness), by_depth[0], 1.0)
 
     # The options, in ranges that float32 holds.
-    ranges = {
-        "clip": "[1e-6, 1e6]",
-        "zeta": "[1e-6, 0.5)",
-        "pi": "(-1, 1)",
-        "smoothing": "[0, 1e6]",
-    }
-    checked = zip(ranges.items(), numbers, strict=True)
-    clip, zeta, pi, smoothing = (within(name, given, room) for (name, room), given in checked)
+    names = "clip", "zeta", "pi", "smoothing"
+    ranges = "[1e-6, 1e6]", "[1e-6, 0.5)", "(-1, 1)", "[0, 1e6]"
+    clip, zeta, pi, smoothing = map(within, names, numbers, ranges)
 
     # The step a follows from the link's smoothness and the clip.
     member = link(np.asarray(link_alpha, np.float32))

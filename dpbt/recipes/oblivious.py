@@ -3,7 +3,7 @@
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from dpbt.data.targets import Target
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
 from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
 from dpbt.privacy import accounting, mechanisms
-from dpbt.recipes.building import build, checked_request, checked_rows, deltas, draft, epsilons
+from dpbt.recipes.building import build, checked_request, checked_rows, deltas, epsilons
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
@@ -49,7 +49,7 @@ def oblivious_boost(
     rounds: ArrayLike = 64,
     depth: int = 6,
     attributes_per_tree: Sequence[int] = (1, 2, 3),
-    step: ArrayLike | Callable[[Any], Any] = 0.2,
+    step: ArrayLike = 0.2,
     limit: ArrayLike = 0.6,
     clip: ArrayLike | None = None,
     marginals_fraction: ArrayLike = 0.0,
@@ -85,8 +85,7 @@ def oblivious_boost(
         depth: D, the number of splits of a tree, in 1..10.
         attributes_per_tree: how many attributes a tree asks. The trees take these numbers in turn.
         step: s, how far a leaf moves scores if its sum is as large as its noise, in nats, or in
-            spreads of a number. Or a schedule of the round, from 0, such as any `optax.Schedule`.
-            It is evaluated here, once a round, and each number of rounds has its own program.
+            spreads of a number.
         limit: v, the furthest that a leaf moves a score, in nats or in spreads.
         clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
             the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm
@@ -102,9 +101,8 @@ def oblivious_boost(
             in [0, 1). They make probabilities true. All settings have them or none does.
         curvature: h, how much a leaf's estimated share of the rows adds to its denominator, which
             makes the step a Newton step where noise is small. For classes it is 0.05 by default,
-            and counts with histograms only. For a number it is 6 s by default (6 times the first
-            step of a schedule), so that without noise a leaf moves half as far as the mean of its
-            residuals.
+            and counts with histograms only. For a number it is 6 s by default, so that without
+            noise a leaf moves half as far as the mean of its residuals.
         smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
@@ -124,10 +122,9 @@ def oblivious_boost(
     request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
     response = targets.response_of(target)
     number = response == types.NUMBER
-    steps = [step(k) for k in range(int(np.max(request.rounds)))] if callable(step) else [step]
-    steps, limit = [within("step", s, _POSITIVE) for s in steps], within("limit", limit, _POSITIVE)
+    step, limit = within("step", step, _POSITIVE), within("limit", limit, _POSITIVE)
     if curvature is None:
-        curvature = 6 * steps[0] if number else 0.05
+        curvature = 6 * step if number else 0.05
     curvature = within("curvature", curvature, "[0, 1e30]")
     seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
 
@@ -135,7 +132,9 @@ def oblivious_boost(
     marginals = _share("marginals_fraction", marginals_fraction)
     scores = _share("scores_fraction", scores_fraction)
     shares = {"sums": 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
-    if number and not np.any(scores > 0):
+    if number and np.any(scores > 0):
+        raise ValueError("scores by class need classes: a number has no scores_fraction")
+    if number:
         shares[TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
         shares["sums"] = shares["sums"] - shares[TARGET_SITE]
     if np.any(shares["sums"] <= 0):
@@ -144,31 +143,18 @@ def oblivious_boost(
         )
 
     # Put the parts together.
-    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    depth = whole("depth", depth, MAX_DEPTH)
     counts = within("attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True)
     smooth = within("smoothing", smoothing, "[0, 1)")
     if smooth.ndim:
         raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
-    if np.any(scores > 0) and number:
-        raise ValueError("scores by class need classes: a number has no scores_fraction")
     directions = _directions(domain, monotone)
     if directions and response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
     bins = within("target_bins", target_bins, f"[2, {types.MAX_BINS}]", whole=True)
-    config = Config(
-        attributes_of(domain),
-        depth,
-        tuple(map(int, counts.reshape(-1))),
-        bool(np.any(marginals > 0)),
-        bool(np.any(scores > 0)),
-        float(smooth),
-        request.relation,
-        noise,
-        response,
-        directions,
-        int(bins),
-    )
+    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
+    asks = attributes_of(domain), whole("depth", depth, MAX_DEPTH), tuple(map(int, counts.flat))
+    once = bool(np.any(marginals > 0)), bool(np.any(scores > 0)), float(smooth)
+    config = Config(*asks, *once, request.relation, noise, response, directions, int(bins))
     clip = within("clip", (0.5 if number else 0.3) if clip is None else clip, _POSITIVE)
     if not number:
         within("clip", clip, "(0, 1]")
@@ -178,12 +164,12 @@ def oblivious_boost(
         update = residuals(response, noise.price.norm)
         norm = 1 if number else 2 if noise.price.norm == "l1" else math.sqrt(2)
         weighting = ResidualNumbers(clip * norm)
-    words = {"name": "oblivious_boost", "setting": f"{config.depth} splits a tree"}
-    drafted = draft(request, oblivious_tree(config), update, weighting, target=target, **words)
     fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
     known = number or config.marginals  # how many rows a leaf has
-    numbers = tuple(steps) if callable(step) else steps[0], limit, curvature * known, seed
-    return build(request, drafted, fractions, lambda noise, _: Params(dict(noise), *numbers))
+    numbers = step, limit, curvature * known, seed
+    more: dict[str, Any] = {"target": target, "setting": f"{config.depth} splits a tree"}
+    more |= {"fractions": fractions, "params": lambda noise, _: Params(dict(noise), *numbers)}
+    return build(request, oblivious_tree(config), update, weighting, name="oblivious_boost", **more)
 
 
 _POSITIVE = "[1e-30, 1e30]"
@@ -203,7 +189,8 @@ def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int
         ValueError: naming a column that is not in the domain or has no order, or a direction.
     """
     given = {} if monotone is None else monotone
-    ordered = [n for n, col in domain.items() if not isinstance(col, Nominal) or col.ordered]
+    asked = zip(domain, attributes_of(domain), strict=True)
+    ordered = [name for name, attribute in asked if attribute.ordered]
     if not isinstance(given, Mapping) or not all(
         name in ordered and direction in (-1, 0, 1) for name, direction in given.items()
     ):
@@ -282,30 +269,24 @@ def rule(
         signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
         step = (0.3 if number else 1.3 if response == types.BINARY else 0.9) / math.sqrt(rounds)
-        histograms = math.sqrt(attributes) / signal < 0.016
+        histograms, power = math.sqrt(attributes) / signal < 0.016, 2
     else:
         signal = rows * epsilon / moved
         rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
         if response.classes > 2:
             rounds = int(np.clip(round(rounds * (2 / response.classes) ** 0.42), 4, 128))
         step = (0.5 if number else 1.6 if response == types.BINARY else 0.9) / math.sqrt(rounds)
-        histograms = attributes / signal < 0.008
+        histograms, power = attributes / signal < 0.008, 1
 
+    # Rows of a number stand 60 times above the noise of a bin, within bounds. Bins are a power of 2
+    # near three times the root of that ratio.
+    target, bins = 0.1, 32
+    if number:
+        target = float(np.clip((60 / signal) ** power, *_TARGET))
+        ratio = signal * math.sqrt(target) if delta > 0 else signal * target / math.sqrt(2)
+        bins = int(np.clip(2 ** round(math.log2(3 * math.sqrt(ratio))), 8, 64))
     share = 0.1 if histograms else 0.0
-    of_target = _of_target(signal, delta) if number else (0.1, 32)
-    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, *of_target)
-
-
-def _of_target(signal: float, delta: float) -> tuple[float, int]:
-    """(target_fraction, target_bins) for a signal of n eps, or n mu.
-
-    The share is what makes rows stand 60 times above the noise of a bin, within bounds. Bins are a
-    power of 2 near three times the root of that ratio.
-    """
-    share = float(np.clip((60 / signal) ** (2 if delta > 0 else 1), *_TARGET))
-    ratio = signal * math.sqrt(share) if delta > 0 else signal * share / math.sqrt(2)
-    bins = 2 ** round(math.log2(3 * math.sqrt(ratio)))
-    return share, int(np.clip(bins, 8, 64))
+    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, target, bins)
 
 
 def auto(
@@ -349,9 +330,9 @@ def auto(
             whose programs would differ.
     """
     domains.check(domain)
-    whole("max_rows_per_user", max_rows_per_user)
     response = targets.response_of(target)
     people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
+    whole("max_rows_per_user", max_rows_per_user)
     numbers = epsilons(epsilon), checked_rows(rows, types.MAX_ROWS_IN_BLOCKS), deltas(delta)
     settings = np.broadcast(*numbers)
     chosen = [

@@ -14,20 +14,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import (
-    ADD_REMOVE,
-    GRID,
-    AnyArray,
-    Array,
-    Public,
-    Release,
-    Tree,
-    WeakLearner,
-)
+from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree, WeakLearner
 from dpbt.learners import trees
-from dpbt.learners.trees import Config, Settings
-from dpbt.losses import check_criterion, family_name
+from dpbt.learners.trees import Config, Prepared, Settings
+from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, sensitivity
+from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, rounded_down
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
@@ -83,12 +75,7 @@ def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) ->
 
 
 def program(
-    config: Config,
-    draw: boundary.Draw,
-    table: trees.Prepared,
-    weights: Array,
-    params: Params,
-    public: Public,
+    config: Config, draw: Draw, table: Prepared, weights: Array, params: Params, public: Public
 ) -> None:
     """Draw splits level by level, and leveraged leaf values in steps of their grid."""
     settings = params.settings
@@ -129,6 +116,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     return Tree(trees.gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
 
 
+@functools.cache
 def greedy_tree(config: Config) -> WeakLearner:
     """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
 
@@ -145,15 +133,8 @@ def greedy_tree(config: Config) -> WeakLearner:
     of steps `leaf_step`, to which the noise is drawn exactly. That enlarges the sensitivity of a
     value by one step.
     """
-    return _greedy_tree(config._replace(relation=ADD_REMOVE))  # one program for both relations
-
-
-@functools.cache
-def _greedy_tree(config: Config) -> WeakLearner:
     check_criterion(config.criterion)
     usual = trees.default_settings(config.link, config.depth)
-    families = f"{family_name(config.criterion)}, {family_name(config.link)}"
-    parts = f"{config.depth}, {config.objective}, {families}, both, {config.noise.name}"
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
@@ -163,5 +144,5 @@ def _greedy_tree(config: Config) -> WeakLearner:
         params=functools.partial(params, usual),
         work=functools.partial(trees.work, nodes=2 ** (config.depth - 1)),
         unprotected=(ALPHA_LEAK,) if config.objective else (),
-        tag=f"published_greedy_tree({parts})",
+        tag=f"published_greedy_tree({config.tag_under('both')})",
     )

@@ -8,6 +8,7 @@ whose other rows keep their order.
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import functools
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +20,8 @@ from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import accounting, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
 from dpbt.recipes import building
-from dpbt.recipes.building import Request, build, checked_request, either_accountant
-from dpbt.weighting import LazyNumbers, lazy_bregman, loss_rate
+from dpbt.recipes.building import Request, checked_request, either_accountant
+from dpbt.weighting import LazyNumbers, lazy_bregman
 
 MAX_DEPTH = 12
 
@@ -69,10 +70,9 @@ def lazybb_rules(
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
     learner = lazybb.one_rule(request.relation, calibration)
-    words = {"name": "lazybb_rules", "setting": "exponential"}
-    drafted = _vote(request, learner, density, learning_rate, **words)
-    published = functools.partial(composed, draws=1)
-    return build(request, drafted, allow=either_accountant if request.tight else published)
+    allow = either_accountant if request.tight else functools.partial(composed, draws=1)
+    more = {"name": "lazybb_rules", "setting": "exponential", "allow": allow}
+    return _vote(request, learner, density, learning_rate, **more)
 
 
 def lazybb_trees(
@@ -146,26 +146,27 @@ def lazybb_trees(
 
     config = lazybb.Config(splits, depth, loss, request.relation, calibration)
     words = {"name": "lazybb_trees", "setting": f"{splits}, {loss.name}"}
-    drafted = _vote(request, lazybb.top_down_tree(config), density, learning_rate, **words)
-    fractions = lazybb.fractions(labels)
-    return build(request, drafted, fractions, allow=by_splits if request.tight else published)
+    more = {
+        "fractions": lazybb.fractions(labels),
+        "allow": by_splits if request.tight else published,
+    }
+    return _vote(request, lazybb.top_down_tree(config), density, learning_rate, **words, **more)
 
 
 def _vote(
-    request: Request, learner: WeakLearner, density: ArrayLike, rate: ArrayLike, **words: str
+    request: Request, learner: WeakLearner, density: ArrayLike, rate: ArrayLike, **more: Any
 ) -> Recipe:
-    """The draft of a vote of hypotheses on lazily projected weights.
+    """A vote of hypotheses on lazily projected weights.
 
     Raises:
         ValueError: for a density or a learning rate outside its range.
     """
     kappa = positive("density", density, below=1)
     numbers = LazyNumbers(rounded_down(kappa), positive("learning_rate", rate, finite=True))
-    if np.any(kappa * request.rows < 1):
-        raise ValueError(
-            f"density times rows must be at least 1, got {shown(kappa * request.rows)}"
-        )
-    return building.draft(request, learner, lazy_bregman(request.tight), numbers, **words)
+    mass = kappa * request.rows
+    if np.any(mass < 1):
+        raise ValueError(f"density times rows must be at least 1, got {shown(mass)}")
+    return building.build(request, learner, lazy_bregman(request.tight), numbers, **more)
 
 
 def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
@@ -175,12 +176,11 @@ def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
         request: the checked arguments.
         split_fraction: the share of a round's budget for one split.
     """
-    both = either_accountant(request)
+    both, noise = either_accountant(request), mechanisms.exponential.multiplier
     of_split = both.part(split_fraction / request.rounds)
 
     # Pay for one split by rho alone and by epsilon alone.
     zero = np.zeros_like(of_split.epsilon)
-    noise = mechanisms.exponential.multiplier
     by_zcdp = noise(of_split._replace(epsilon=zero)) < noise(of_split._replace(rho=zero))
     return Allowance(np.where(by_zcdp, 0.0, both.epsilon), np.where(by_zcdp, both.rho, 0.0))
 
@@ -195,14 +195,11 @@ def composed(request: Request, draws: int, labels: bool = False) -> Allowance:
     """
     if not request.approximate:
         return either_accountant(request)
-    in_round = draws * (2 if labels else 1)
 
     def total(epsilon: float, delta: float, rounds: int) -> float:
-        parts = [(int(rounds) * draws, 1.0)]
-        if labels:
-            parts.append((int(rounds), float(draws)))
-        of_draw = accounting.advanced_each(float(epsilon), float(delta), tuple(parts))
-        return of_draw * in_round * int(rounds)
+        parts = (int(rounds) * draws, 1.0), *[(int(rounds), float(draws))] * labels
+        of_draw = accounting.advanced_each(float(epsilon), float(delta), parts)
+        return of_draw * draws * (1 + labels) * int(rounds)
 
     totals = np.vectorize(total, otypes=[float])
     epsilon = totals(request.epsilon, request.delta, request.rounds)
@@ -275,17 +272,14 @@ def halfspace_boost(
     common = given, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
     flag("normalized", normalized)
-    config = halfspace.Config(
-        request.relation, calibration, bool(normalized), whole("features", features)
-    )
-    rate = loss_rate(positive("learning_rate", learning_rate, finite=True))
+    more = bool(normalized), whole("features", features)
+    config = halfspace.Config(request.relation, calibration, *more)
+    rate = positive("learning_rate", learning_rate, finite=True) / 2  # on margins
     words = {"name": "halfspace_boost", "setting": "normalized" if normalized else "gaussian"}
-    drafted = _vote(request, halfspace.halfspace(config), density, rate, **words)
 
     # Set the noise by the budget, or take the given one.
-    if noise_scale is None:
-        return build(request, drafted)
-    sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
-    public = drafted.public()._replace(rows=request.rows)
-    params = halfspace.for_noise(config, sigma, public)
-    return building.assemble(drafted, params, np.isfinite(request.epsilon))
+    more = {}
+    if noise_scale is not None:
+        sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
+        more["given"] = functools.partial(halfspace.for_noise, config, sigma)
+    return _vote(request, halfspace.halfspace(config), density, rate, **words, **more)

@@ -33,8 +33,7 @@ from dpbt.data import domains
 from dpbt.data.declarations import names_of
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
-from dpbt.learners.hypotheses import KINDS, Hypotheses
-from dpbt.learners.words import DIGITS
+from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
 from dpbt.release import file, scoring
 from dpbt.release.file import About, probability_of
 from dpbt.release.file import about as about_models_of

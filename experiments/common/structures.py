@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.common.types import Array
-from dpbt.learners import random_tree
+from dpbt.learners import hypotheses, random_tree
 
 
 class Structure(NamedTuple):
@@ -47,15 +47,14 @@ def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tupl
 
         i32[2^(H + 1) - 1, 2], the present rows of each node and class. Both arrays are private.
     """
-    root = jnp.zeros(rows.target.shape[0], jnp.int32)
-    node = random_tree.descend(tree.attribute[None], tree.threshold[None], rows.position, root)
-    depth = node.shape[0]
+    leaf = hypotheses.leaf_of(tree.attribute, tree.threshold, rows.position)
+    depth = hypotheses.depth(tree.attribute.size + 1)
 
     present = rows.present.astype(jnp.int32)
-    count = random_tree.leaf_weights(node[-1], rows.target, present, 2**depth)
+    count = random_tree.leaf_weights(leaf, rows.target, present, 2**depth)
     levels = [count]
     for _ in range(depth):
         levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))
 
-    first = 2 ** (jnp.arange(depth, dtype=jnp.int32) + 1) - 1
-    return jnp.concatenate([root[None], node + first[:, None]]), jnp.concatenate(levels[::-1])
+    height = jnp.arange(depth + 1, dtype=jnp.int32)[:, None]
+    return (leaf >> (depth - height)) + 2**height - 1, jnp.concatenate(levels[::-1])

@@ -32,9 +32,8 @@ from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
 from dpbt.data import declarations, domains, owner, tables
 from dpbt.data.declarations import Answers, Reading, Rows, names_of, rows_of
 from dpbt.data.domains import Domain, Label, WeightColumn
-from dpbt.data.kinds import Numeric
+from dpbt.data.kinds import Numeric, in_units
 from dpbt.data.owner import OwnerReport
-from dpbt.data.targets import in_units
 from dpbt.privacy import accounting, keys
 from dpbt.release import model as models
 from dpbt.release.file import about

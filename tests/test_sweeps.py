@@ -9,8 +9,6 @@ import itertools
 import json
 import subprocess
 import sys
-import threading
-import time
 import weakref
 import zlib
 
@@ -25,16 +23,13 @@ from tests import worker
 AXES = {
     "rounds": (2, 5),
     "depth": (1, 2),
-    "alpha": (0.1, 1.0, "objective"),
-    "epsilon": (0.5, 2.0),
-    "beta_tree": (0.3, 0.6),
+    "alpha": (1.0, "objective"),
+    "epsilon": (0.5,),
 }
 
 
-def make(rows, rounds, depth, alpha, epsilon, beta_tree):
-    return recipes.bdpe(
-        rows=rows, rounds=rounds, depth=depth, alpha=alpha, epsilon=epsilon, beta_tree=beta_tree
-    )
+def make(**settings):
+    return recipes.bdpe(**settings)
 
 
 def sweep_of(*blocks, **options):
@@ -42,9 +37,9 @@ def sweep_of(*blocks, **options):
 
 
 def test_settings_are_products_with_stable_ids():
-    without = {**AXES, "epsilon": (float("inf"),), "beta_tree": (0.5,)}
+    without = {**AXES, "epsilon": (float("inf"),)}
     sweep = sweep_of(AXES, without)
-    assert len(sweep.settings) == 2 * 2 * 3 * 2 * 2 + 2 * 2 * 3
+    assert len(sweep.settings) == 2 * 2 * 2 + 2 * 2 * 2
     ids = [sweeps.setting_id(setting) for setting in sweep.settings]
     assert len(set(ids)) == len(ids)
     backwards = dict(reversed(sweep.settings[5].items()))
@@ -55,11 +50,9 @@ def test_settings_are_products_with_stable_ids():
 
 BAD_SWEEPS = [
     ({"blocks": (AXES, {"rounds": (1,)})}, "dicts axis -> values of the same axes"),
-    ({"blocks": ()}, "of the same axes"),
     ({"blocks": ({"epsilon": ()},)}, "axis 'epsilon' must hold at least one number"),
     ({"blocks": (AXES, {**AXES, "rounds": (5,)})}, "a setting occurs twice"),
     ({"repeats": 0}, "repeats must be an integer of at least 1, got 0"),
-    ({"make": "bdpe"}, "make must be a function that makes recipes, got 'bdpe'"),
     ({"seed": 2**32}, r"seed must be a whole number in \[0, 4294967295\]"),
     ({"name": "a/b"}, "name of a sweep must be a file name .*, got 'a/b'$"),
 ]
@@ -215,13 +208,10 @@ BAD_TASKS = [
     (lambda task: [], "tasks must hold at least one task"),
     (lambda task: ["t0"], "tasks must hold sweeps.Task"),
     (lambda task: [task, task], "distinct names"),
-    (task_with(name=3), "must be a file name .*, got int"),
     (task_with(table=None), "expected a table"),
     (cut_table, "must have the same rows"),
     (task_with(arguments={}), "missing 1 required positional argument: 'rows'"),
     (masked(lambda mask: mask[:, :3]), "train and test of task"),
-    (masked(lambda mask: mask * 0.5), "train and test of task"),
-    (masked(lambda mask: mask[:0]), "train and test of task"),
 ]
 
 
@@ -280,44 +270,3 @@ def test_programs_are_traced_once_and_given_back(tmp_path, monkeypatch, idle):
     sweeps.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=count)
     assert len(traced) == len(made) == 2
     assert max(alive) == 1
-
-
-def test_a_failure_of_a_later_structure_stops_an_earlier_one(tmp_path, monkeypatch, idle):
-    """Otherwise a full disk would be told of after the longest structure."""
-    call, failed, late = sweeps._Program.__call__, threading.Event(), []
-
-    def wait_or_fail(program, batch):
-        if batch.group.indices[0] > 0:
-            failed.set()
-            raise OSError("disk full")
-        assert failed.wait(60)
-        late.append(batch)
-        time.sleep(0.5)
-        return call(program, batch)
-
-    monkeypatch.setattr(sweeps._Program, "__call__", wait_or_fail)
-    blocks = {"depth": (1,), "rounds": (1, 2, 3, 4)}, {"depth": (2,), "rounds": (1,)}
-    sweep = sweeps.Sweep("own", rounds_and_depth, blocks)
-    with pytest.raises(OSError, match="disk full"):
-        sweeps.run(sweep, worker.tasks()[0], tmp_path, about={})
-    assert len(late) <= 1
-
-
-def test_batches_of_a_structure_that_is_alone_run_side_by_side(tmp_path, monkeypatch, idle):
-    """And the results are those of batches that ran one after the other."""
-    sweep, task = (
-        sweeps.Sweep("own", rounds_and_depth, {"depth": 1, "rounds": (1, 2)}),
-        worker.tasks()[0],
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(sweeps, "THREADS", 1)
-        sweeps.run(sweep, task, tmp_path / "one", about={})
-    both, call = threading.Barrier(2, timeout=60), sweeps._Program.__call__
-
-    def called_together(program, batch):
-        both.wait()
-        return call(program, batch)
-
-    monkeypatch.setattr(sweeps._Program, "__call__", called_together)
-    assert sweeps.run(sweep, task, tmp_path / "two", about={}).programs == 1
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")

@@ -105,7 +105,7 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
     if kind.shares is not None:
         return "shares", None
     if recipe.loss is None:
-        return None, no_link(recipe.name)
+        return None, f"{recipe.name} is a vote without a link, so a score defines no probability"
     alpha = recipe.weighting.link_alpha
     loss = recipe.loss(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
     try:
@@ -113,19 +113,9 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
     except TypeError:  # traced
         smooth = True
     if not smooth:
-        return None, kinks(loss.name)
+        return None, f"the surrogate of {loss.name} has kinks, so a score defines no probability"
     own = loss.probability or loss.inverse_link
     return next((name for name, known in PROBABILITIES.items() if known == own), own), None
-
-
-def no_link(name: str) -> str:
-    """Why a recipe without a loss gives no probabilities."""
-    return f"{name} is a vote without a link, so a score defines no probability"
-
-
-def kinks(name: str) -> str:
-    """Why a loss whose surrogate has kinks gives no probabilities."""
-    return f"the surrogate of {name} has kinks, so a score defines no probability"
 
 
 def probability_of(about: Any, scores: Array) -> Array:

@@ -60,25 +60,22 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
 
     bins, asked = _bins(model, rows), model.splits
     arrays = model.about.kind, model.hypotheses, model.intercept
-    if namespace(*arrays[1:], bins) is not np:
-        return _with_jax(what, arrays, Rows(bins, asked))
-    starts = range(0, max(len(bins), 1), BLOCK_ROWS)
-    parts = [Rows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
-    return np.concatenate([what(*arrays, part) for part in parts], axis=-1)
+    if namespace(*arrays[1:], bins) is np:
+        starts = range(0, max(len(bins), 1), BLOCK_ROWS)
+        parts = [Rows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
+        return np.concatenate([what(*arrays, part) for part in parts], axis=-1)
 
-
-def _with_jax(what: What, arrays: tuple[Kind, Any, Any], rows: Rows) -> Array:
-    """What a function says of rows, compiled for one of few numbers of rows."""
+    # With JAX, by a program for one of few numbers of rows.
     import jax
     from jax.core import Tracer
 
     from dpbt.data import tables
 
-    bins, count = rows.bins, rows.bins.shape[0]
+    count = bins.shape[0]
     if not isinstance(bins, Tracer):
         padding = max(tables.row_bucket(count) - count, 0)
         bins = np.pad(np.asarray(bins), [(0, padding), (0, 0)])
-    found = compiled(what)(*arrays, rows._replace(bins=bins))
+    found = compiled(what)(*arrays, Rows(bins, asked))
     if isinstance(found, Tracer):
         return found[..., :count]
     return jax.device_put(np.asarray(found)[..., :count])

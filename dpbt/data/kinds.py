@@ -178,17 +178,11 @@ class Numeric(_Kind, frozen=True):
             return np.geomspace(low + shift, high + shift, self.bins + 1)[1:-1] - shift
         return low + (high - low) * np.arange(1, self.bins) / self.bins
 
-    @property
-    def threshold_words(self) -> list[str]:
-        """The thresholds in words: to 15 significant digits if declared, and to 6 of a grid."""
-        digits = 6 if self.cuts is None else 15
-        return [f"{threshold:.{digits}g}" for threshold in self.thresholds]
-
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
-        words = [
-            Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in self.threshold_words
-        ]
+        digits = 6 if self.cuts is None else 15
+        places = [f"{threshold:.{digits}g}" for threshold in self.thresholds]
+        words = [Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in places]
         above = [Split(bin, self.bins - 1, said) for bin, said in enumerate(words, 1)]
         return above + [_missing(name, self.bins)] * self.missing
 
@@ -334,36 +328,18 @@ class Boolean(_Kind, frozen=True):
 Column = Numeric | Nominal | Boolean
 
 
-def positions_of(kind: Column, codes: bool) -> list[np.ndarray]:
+def positions_of(kind: Column) -> list[np.ndarray]:
     """f32[MAX_BINS] for each attribute of a column: the position of each of its bins.
 
-    The thresholds of a column make one attribute, and each other split is one of its own. With
-    `codes` a nominal column is one attribute.
+    The thresholds of a column make one attribute, at equal distances from 0 to 1, and each other
+    split is one of its own.
     """
-    if codes and isinstance(kind, Nominal):
-        return [_grid(len(kind.names))]
     alone = [np.arange(MAX_BINS) == split.low for split in kind.splits("")[kind.steps :]]
-    ordered = [_grid(kind.steps + 1)] if kind.steps else []
-    return ordered + [only.astype(np.float32) for only in alone]
-
-
-def _grid(count: int) -> np.ndarray:
-    """f32[MAX_BINS]: the first `count` bins at equal distances from 0 to 1, all others at 0."""
-    position = np.zeros(MAX_BINS, np.float32)
-    position[:count] = np.arange(count, dtype=np.float32) / np.float32(max(count - 1, 1))
-    return position
-
-
-def column_from_json(name: str, entry: Any) -> Column:
-    """A column from its JSON object: {"type": "numeric", "low": 0, "high": 1, "bins": 10}, ...
-
-    Raises:
-        ValueError: naming the column and what is wrong with it.
-    """
-    try:
-        return msgspec.convert(entry, Column)  # type: ignore[arg-type]
-    except msgspec.ValidationError as error:
-        raise ValueError(f"column {name!r}: {error}") from error
+    if kind.steps:
+        ordered = np.zeros(MAX_BINS, np.float32)
+        ordered[: kind.steps + 1] = np.arange(kind.steps + 1, dtype=np.float32)
+        alone.insert(0, ordered / np.float32(kind.steps))
+    return [position.astype(np.float32) for position in alone]
 
 
 def _missing(name: str, bin: int) -> Split:

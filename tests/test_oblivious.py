@@ -14,11 +14,7 @@ from dpbt import boosting, losses, recipes
 from dpbt.common.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import (
-    hypotheses,
-    oblivious_splits,
-    oblivious_tree,
-)
+from dpbt.learners import hypotheses, oblivious_splits, oblivious_tree
 from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import step
@@ -56,11 +52,9 @@ def table_of(present=ROWS, more=2):
 
 
 def recipe_of(epsilon=3.0, **changes):
-    settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "rows": ROWS}
+    settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "rows": ROWS, "domain": DOMAIN}
     shares = {"marginals_fraction": 0.3, "scores_fraction": 0.2}
-    return recipes.oblivious_boost(
-        epsilon=epsilon, domain=DOMAIN, **{**settings, **shares, **changes}
-    )
+    return recipes.oblivious_boost(epsilon=epsilon, **{**settings, **shares, **changes})
 
 
 SITES = {"sum": "sums", "histogram": "histogram", "score": "scores"}
@@ -162,12 +156,8 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     boosted = BOOST(jax.random.key(2), table, recipe)
     kind = KIND._replace(relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
-    bounds = (
-        oblivious_tree.histogram_sensitivity(kind),
-        oblivious_tree.sum_sensitivity(kind),
-        noise.bound(sensitivity.histograms(relation)),
-    )
-
+    histogram, sums = oblivious_tree.histogram_sensitivity, oblivious_tree.sum_sensitivity
+    bounds = histogram(kind), sums(kind), noise.bound(sensitivity.histograms(relation))
     here = replayed(boosted, table, recipe)[:3]
     moved = []
     for other in neighbours(table, relation, np.random.default_rng(0)):
@@ -199,16 +189,8 @@ def test_no_weight_is_above_the_clip():
 # The public splits.
 
 
-KIND = oblivious_tree.Config(
-    recipes.oblivious.attributes_of(DOMAIN),
-    4,
-    (1, 2, 3),
-    True,
-    True,
-    0.1,
-    ADD_REMOVE,
-    mechanisms.rounded_gaussian,
-)
+STATIC = recipes.oblivious.attributes_of(DOMAIN), 4, (1, 2, 3), True, True, 0.1, ADD_REMOVE
+KIND = oblivious_tree.Config(*STATIC, mechanisms.rounded_gaussian)
 
 
 @functools.cache
@@ -222,10 +204,8 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
     @jax.jit
     def draw(numbers):
         def tree(number):
-            key = jnp.uint32(seed)
-            return oblivious_splits.draw(
-                attributes, depth, attributes_per_tree, key, number, jnp.asarray(mass)
-            )
+            static = attributes, depth, attributes_per_tree, jnp.uint32(seed)
+            return oblivious_splits.draw(*static, number, jnp.asarray(mass))
 
         return jax.vmap(tree)(numbers)
 
@@ -233,10 +213,7 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
     return jax.tree.map(np.asarray, drawn), mass
 
 
-FIVE = tuple(
-    Attribute(bins, ordered)
-    for bins, ordered in ((7, True), (4, False), (2, True), (1, False), (20, True))
-)
+FIVE = tuple(map(Attribute, (7, 4, 2, 1, 20), (True, False, True, False, True)))
 
 
 def test_both_answers_of_a_split_are_known_bins():
@@ -298,24 +275,13 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
 
 def test_static_parts_and_seeds_have_noise_of_their_own():
     """Two releases under one key must not share noise where their statistics may differ."""
-    parts = {
-        "attributes": KIND.attributes[:3],
-        "depth": 5,
-        "attributes_per_tree": (1, 2),
-        "marginals": False,
-        "scores": False,
-        "smoothing": 0.10000001,
-        "relation": REPLACE_ONE,
-        "noise": mechanisms.discrete_laplace,
-        "response": NUMBER,
-        "monotone": (1, 0, 0),
-    }
-    assert {*parts, "target_bins"} == set(KIND._fields)
-    kinds = [KIND, *(KIND._replace(**{name: part}) for name, part in parts.items())]
-    unordered = KIND.attributes[1]._replace(ordered=False)
-    attributes = (KIND.attributes[0], unordered, *KIND.attributes[2:])
-    kinds.append(KIND._replace(attributes=attributes))
-    kinds.append(KIND._replace(response=NUMBER, target_bins=16))
+    first = KIND.attributes[:3], 5, (1, 2), False, False, 0.10000001, REPLACE_ONE
+    parts = [*first, mechanisms.discrete_laplace, NUMBER, (1, 0, 0)]
+    assert len(parts) + len(["target_bins"]) == len(KIND._fields)
+    changes = [{name: part} for name, part in zip(KIND._fields, parts, strict=False)]
+    changes.append({"attributes": tuple(a._replace(ordered=False) for a in KIND.attributes)})
+    changes.append({"response": NUMBER, "target_bins": 16})
+    kinds = [KIND, *(KIND._replace(**change) for change in changes)]
     learners = [oblivious_tree.oblivious_tree(kind) for kind in kinds]
     assert len({learner.tag for learner in learners}) == len(kinds)
 

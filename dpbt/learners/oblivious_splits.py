@@ -396,22 +396,19 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
     splits.check(table)
     if table.bins.dtype != jnp.uint8:
         raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
-    if table.bins.shape[1] != len(attributes):
-        raise ValueError(
-            f"the recipe's domain has {len(attributes)} columns, and the table has not"
-        )
+    columns = len(attributes)
+    if table.bins.shape[1] != columns:
+        raise ValueError(f"the recipe's domain has {columns} columns, and the table has not")
 
     # A column has a bin for each of its splits, and at most one that no split knows.
     asked = table.splits
     assert asked is not None  # as `splits.check` says
-    known = np.ones(len(attributes), int)
+    known = np.ones(columns, int)
     np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
     for number, (attribute, bins) in enumerate(zip(attributes, known.tolist(), strict=True)):
         if not bins <= attribute.n_bins <= bins + 1:
-            raise ValueError(
-                f"the table is of another domain than the recipe: column {number} of the recipe's "
-                f"domain has {attribute.n_bins} bins, and the table's splits know {bins}"
-            )
+            own = f"column {number} of the recipe's domain has {attribute.n_bins} bins"
+            raise ValueError(f"{own}, and the splits of the table know {bins}")
 
 
 def hypothesis_class(

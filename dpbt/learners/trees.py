@@ -231,9 +231,8 @@ def check(table: types.Table) -> None:
     """
     splits.check(table)
     if table.bins.dtype != jnp.uint8:
-        raise ValueError(
-            f"trees ask splits of uint8 table.bins, got {types.dtype_and_rank(table.bins)}"
-        )
+        found = types.dtype_and_rank(table.bins)
+        raise ValueError(f"trees ask splits of uint8 table.bins, got {found}")
 
 
 TREES = types.HypothesisClass(

@@ -54,10 +54,7 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
     held = numbers.astype(np.float32)
     if np.any(numbers != held):
         above = np.nextafter(held, np.float32(np.inf)).astype(int)
-        raise ValueError(
-            f"rows must be numbers that float32 holds, and the table's capacity, too: "
-            f"use {shown(above)} in place of {shown(rows)}"
-        )
+        raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
     return numbers
 
 
@@ -69,9 +66,8 @@ def epsilons(epsilon: ArrayLike) -> np.ndarray:
     """
     numbers = positive("epsilon", epsilon)
     if np.any(np.isfinite(numbers) & (numbers > MAX_EPSILON)):
-        raise ValueError(
-            f"epsilon must be at most {MAX_EPSILON:g}, got {shown(epsilon)}: infinity is no privacy"
-        )
+        most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
+        raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
     return numbers
 
 
@@ -363,8 +359,7 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
     for site, most, scale in pricing.scales(recipe):
         if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
             raise ValueError(
-                f"with this epsilon the noise of {site!r} would have scale {np.max(scale):g}, and "
-                f"scales must be above 0 and at most {most:g}"
+                f"the noise of {site!r} must have a scale in (0, {most:g}], got {np.max(scale):g}"
             )
     return recipe
 

@@ -190,27 +190,23 @@ def test_no_weight_is_above_the_clip():
 
 
 STATIC = recipes.oblivious.attributes_of(DOMAIN), 4, (1, 2, 3), True, True, 0.1, ADD_REMOVE
-KIND = oblivious_tree.Config(*STATIC, mechanisms.rounded_gaussian)
+NOISE = mechanisms.rounded_gaussian
+KIND = oblivious_tree.Config(*STATIC, NOISE)
 
 
 @functools.cache
 def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
-    """(splits of the first trees, with a leading axis; mass), for masses that are mostly 0."""
+    """(the first trees, their leaves' shares; mass), for masses that are mostly 0."""
     mass = np.zeros((len(attributes), MAX_BINS), np.float32)
     rng = np.random.default_rng(0)
     for own, attribute in zip(mass, attributes, strict=True):
         own[: attribute.n_bins] = rng.dirichlet(np.full(attribute.n_bins, 0.2))
 
-    @jax.jit
-    def draw(numbers):
-        def tree(number):
-            static = attributes, depth, attributes_per_tree, jnp.uint32(seed)
-            return oblivious_splits.draw(*static, number, jnp.asarray(mass))
-
-        return jax.vmap(tree)(numbers)
-
-    drawn = draw(jnp.arange(trees, dtype=jnp.int32))
-    return jax.tree.map(np.asarray, drawn), mass
+    kind = oblivious_tree.Config(attributes, depth, attributes_per_tree, *STATIC[3:], NOISE)
+    own = jnp.asarray(mass[:, : kind.widest])
+    draw = jax.jit(jax.vmap(functools.partial(oblivious_splits.draw, kind), (None, 0, None)))
+    drawn = draw(jnp.uint32(seed), jnp.arange(trees, dtype=jnp.int32), own)
+    return *jax.tree.map(np.asarray, drawn), mass
 
 
 FIVE = tuple(map(Attribute, (7, 4, 2, 1, 20), (True, False, True, False, True)))
@@ -222,8 +218,8 @@ def test_both_answers_of_a_split_are_known_bins():
     Some trees have an attribute twice, from two decks.
     """
     attributes = FIVE
-    asked, mass = asked_of(attributes, 45)
-    for feature, right, share in zip(*asked, strict=True):
+    asked, shares, mass = asked_of(attributes, 45)
+    for feature, right, share in zip(asked.feature, asked.right, shares, strict=True):
         for f, side in zip(feature, right, strict=True):
             bins = attributes[f].n_bins
             assert not side[bins:].any()
@@ -232,13 +228,13 @@ def test_both_answers_of_a_split_are_known_bins():
                 assert np.all(np.diff(side[:bins].astype(int)) >= 0)
         expected = reference.leaf_shares(feature, right, mass)
         np.testing.assert_allclose(share, expected, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(asked.share.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("depth", "attributes_per_tree"), [(4, (1, 2, 3)), (2, (5, 1))])
 def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     """A tree asks min(k, D) of them, and every F attributes in a row are a deck."""
-    asked, _ = asked_of(FIVE, 15 * len(attributes_per_tree), depth, attributes_per_tree)
+    asked, *_ = asked_of(FIVE, 15 * len(attributes_per_tree), depth, attributes_per_tree)
     dealt = []
     for number, feature in enumerate(asked.feature):
         count = min(attributes_per_tree[number % len(attributes_per_tree)], depth)
@@ -262,7 +258,7 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     """Also bins that a feature does not have, and sets of more than one word of bits."""
     sizes = (2, 33, 70, MAX_BINS)
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
-    asked, _ = asked_of(attributes, 6, depth)
+    asked, *_ = asked_of(attributes, 6, depth)
     bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
     route = jax.jit(functools.partial(oblivious_splits.leaves_of, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):

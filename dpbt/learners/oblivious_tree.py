@@ -30,7 +30,7 @@ import numpy as np
 
 from dpbt.common import types
 from dpbt.common.arithmetic import added, rounded, softmax
-from dpbt.common.types import BINARY, GRID, MAX_BINS, NUMBER, AnyArray, Array, Public, Release
+from dpbt.common.types import BINARY, GRID, NUMBER, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners.hypotheses import ObliviousTree
 from dpbt.learners.oblivious_splits import Config, Rows, cells_of, hypothesis_class, leaves_in
@@ -451,12 +451,9 @@ def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Arra
 def structure(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
     mass, rows = _masses(config, params, public)
-    mass = jnp.pad(mass, ((0, 0), (0, MAX_BINS - config.widest)))
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
-    static = config.attributes, config.depth, config.attributes_per_tree
-    asked = splits.draw(*static, seed, jnp.asarray(public.round), mass)
-    leaves = jnp.zeros((*config.response.axes, 2**config.depth), jnp.float32)
-    return ObliviousTree(asked.feature, asked.right, leaves), rounded(rows * asked.share)
+    tree, share = splits.draw(config, seed, jnp.asarray(public.round), mass)
+    return tree, rounded(rows * share)
 
 
 def _known(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:

@@ -95,8 +95,7 @@ def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
 
 def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents():
     splits = np.array([[0, 0], [0, 1], [1, 0], [1, 0], [1, 0]], bool)
-    label = np.array([0, 0, 1, 1, 0], bool)
-    table = of_splits(splits, label, np.ones(5, bool))
+    table = of_splits(splits, np.array([0, 0, 1, 1, 0], bool), np.ones(5, bool))
     recipe = recipes.bdpe(epsilon=np.inf, rows=5, rounds=1, depth=2, alpha=1.0)
     model = dpbt.fit(jax.random.key(0), table, recipe)
     assert model.hypotheses.split[0].tolist() == [0, UNSPLIT, 0]

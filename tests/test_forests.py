@@ -228,5 +228,3 @@ def test_tables_that_random_trees_cannot_read_are_refused(table):
         grown(jax.random.key(0), allowing(bits, np.ones(5, bool)), forest)
     with pytest.raises(ValueError, match="uint8, or float32"):
         grown(jax.random.key(0), table._replace(bins=table.bins.astype(jnp.int32)), forest)
-    with pytest.raises(ValueError, match="the same rows"):
-        grown(jax.random.key(0), table._replace(bins=table.bins[0]), forest)

@@ -86,11 +86,9 @@ SEVERAL = recipes.bdpe(epsilon=[1.0, 2.0], rows=50)
 
 def test_settings_that_a_recipe_does_not_hold_are_refused():
     one, pair = recipes.setting(SEVERAL, 0), recipes.bdpe(epsilon=[[1.0, 2.0]], rows=50)
-    for recipe, index in ((one, 0), (pair, 0), *((SEVERAL, bad) for bad in (2, "a", True, 0.5))):
+    for recipe, index in ((one, 0), (pair, 0), (3, 0), *((SEVERAL, bad) for bad in (2, "a", True))):
         with pytest.raises(ValueError, match=r"index must be a place in settings of shape .*, got"):
             recipes.setting(recipe, index)
-    with pytest.raises(ValueError, match="index must be a place in settings"):
-        recipes.setting(3, 0)
 
 
 # Recipes of any learner

@@ -530,11 +530,9 @@ def _residuals(config: Config, rows: Rows, weights: Array) -> Array:
         return jnp.where(rows.target, whole, -whole)
     if config.response == NUMBER:
         return whole
-    if config.noise.price.norm == "l1":
-        within = jnp.sum(jnp.abs(whole), axis=0) <= GRID
-    else:
-        within = jnp.sum(whole**2, axis=0) <= GRID**2
-    return jnp.where(within[None], whole, 0)
+    l1 = config.noise.price.norm == "l1"
+    size, most = (jnp.abs(whole), GRID) if l1 else (whole**2, GRID**2)
+    return jnp.where(jnp.sum(size, axis=0)[None] <= most, whole, 0)
 
 
 def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public: Public) -> Array:

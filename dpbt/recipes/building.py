@@ -264,8 +264,10 @@ def build(
         allow = functools.partial(one_accountant, gaussian=True)
 
     # What finite bits cost depends on the noise, so the whole request is shared first.
-    first = _noise(request, allow, fractions, made)
-    noise = _noise(after_samplers(request, made, first), allow, fractions, made)
+    people = request.max_rows_per_user
+    first = _noise(for_people(allow(request), people), fractions, made)
+    remaining = after_samplers(request, made, first)
+    noise = _noise(for_people(allow(remaining), people), fractions, made)
     return assemble(drafted, params(noise, public), np.isfinite(request.epsilon))
 
 
@@ -274,13 +276,9 @@ PaidDraw = tuple[boundary.DrawSpec, str, Any]
 
 
 def _noise(
-    request: Request,
-    allow: Callable[[Request], Allowance],
-    fractions: Mapping[str, Any],
-    made: Sequence[PaidDraw],
+    allowance: Allowance, fractions: Mapping[str, Any], made: Sequence[PaidDraw]
 ) -> dict[str, np.ndarray]:
     """The noise multiplier of each site; draws of one fraction and as many payments share one."""
-    allowance = for_people(allow(request), request.max_rows_per_user)
     noise: dict[str, np.ndarray] = {}
     for ask, group, times in made:
         counts = [other.count for other, of_group, _ in made if of_group == group]
@@ -320,16 +318,13 @@ def after_samplers(
     # Refuse a request that they would cost too much of; without privacy there is nothing to pay.
     epsilon, private = request.epsilon, np.isfinite(request.epsilon)
     if np.any(private & (2 * gap > MAX_OF_EPSILON * request.epsilon)):
-        raise ValueError(
-            f"epsilon is too small for so many draws, got {shown(epsilon)}: their finite bits cost "
-            f"more than {MAX_OF_EPSILON:g} of it; fewer rounds allow less"
-        )
+        given = shown(epsilon)
+        raise ValueError(f"epsilon is too small for so many draws, got {given}: use fewer rounds")
     accepted = np.where(request.approximate, MAX_OF_DELTA * request.delta, MAX_DELTA)
     if np.any(private & (tail > accepted)):
+        given = f"{shown(epsilon)}: their finite bits could give a row away"
         raise ValueError(
-            f"epsilon is too large for so few draws, got {shown(epsilon)}: their finite bits could "
-            f"give a row away with a probability above {np.min(accepted):.2g}; more rounds or a "
-            "larger delta allow more"
+            f"epsilon is too large for so few draws, got {given}; a larger delta helps"
         )
 
     delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)

@@ -334,10 +334,8 @@ def auto(
     whole("max_rows_per_user", max_rows_per_user)
     numbers = epsilons(epsilon), checked_rows(rows, types.MAX_ROWS_IN_BLOCKS), deltas(delta)
     settings = np.broadcast(*numbers)
-    chosen = [
-        rule(float(e), float(m), len(domain), float(d), **people, response=response)
-        for e, m, d in settings
-    ]
+    common: dict[str, Any] = {**people, "response": response}
+    chosen = [rule(float(e), float(m), len(domain), float(d), **common) for e, m, d in settings]
 
     # What is static is one for all settings; the rest has their axes.
     static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}

@@ -32,17 +32,13 @@ if TYPE_CHECKING:
     from dpbt.training.fit import Boosted, boost, fit
     from dpbt.tuning import tune
 
-_MODULES = {
+_NAMES = {
     "dpbt": "learners losses recipes sweeps tuning weighting",
     "dpbt.analysis": "audit effects plot",
     "dpbt.data": "blocks cells convert domains files owner splits",
     "dpbt.privacy": "accounting boundary keys mechanisms",
     "dpbt.release": "onnx",
     "dpbt.training": "boosting processes",
-}
-"""The modules of the library by their package."""
-
-_NAMES = {
     "dpbt.common.types": "Splits Recipe Table Transcript Tree",
     "dpbt.data.tables": "table",
     "dpbt.privacy.filter": "Filter",
@@ -53,7 +49,7 @@ _NAMES = {
     "dpbt.training.fit": "Boosted boost fit",
     "dpbt.tuning": "tune",
 }
-"""Classes and functions by their module."""
+"""Modules of the library by their package, and classes and functions by their module."""
 
 __version__ = metadata.version("dpbt")
 """The version of the installed package, which pyproject.toml states."""
@@ -87,14 +83,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The module or the name, imported when it is first asked for."""
-    for package, modules in _MODULES.items():
-        if name in modules.split():
-            return import_module(f"{package}.{name}")
-    for module, names in _NAMES.items():
+    for where, names in _NAMES.items():
         if name in names.split():
-            return getattr(import_module(module), name)
+            found = import_module(where)
+            package = hasattr(found, "__path__")
+            return import_module(f"{where}.{name}") if package else getattr(found, name)
     raise AttributeError(f"module 'dpbt' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *" ".join(_MODULES.values()).split()])
+    return sorted({*__all__, *" ".join(_NAMES.values()).split()})

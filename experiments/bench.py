@@ -15,12 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import recipes
+from dpbt import recipes, sweeps
 from dpbt.common.types import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.splits import of_splits
 from dpbt.privacy import mechanisms
-from dpbt.sweeps import plan, runner
 from experiments.common import (
     commands,
     data,
@@ -109,9 +108,9 @@ def layout_of(table: Table, recipe: Recipe, memory_mb: float) -> tuple[int, int]
     many at a time as the memory holds, in equal batches.
     """
     settings = np.shape(recipe.rows)[0]
-    held = memory_mb * 2**20 // plan.lane_bytes(table, recipe)
-    several = settings > max(held, 1) or settings >= runner.THREADS * runner.MIN_LANES
-    threads = runner.THREADS if several and settings % runner.THREADS == 0 else 1
+    held = memory_mb * 2**20 // sweeps.lane_bytes(table, recipe)
+    several = settings > max(held, 1) or settings >= sweeps.THREADS * sweeps.MIN_LANES
+    threads = sweeps.THREADS if several and settings % sweeps.THREADS == 0 else 1
     models = settings // threads
     lanes = int(np.clip(held, 1, models))
     return -(-models // -(-models // lanes)), threads
@@ -151,7 +150,7 @@ def measure_sweep(
 ) -> dict:
     """The line of one sweep: models per second, GFLOP/s, seconds and compiled programs."""
     models, rounds, depth = setting
-    shape, before = plan.shape_of(table), programs(_sweep)
+    shape, before = sweeps.shape_of(table), programs(_sweep)
     rows, splits = shape.rows, shape.splits
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)

@@ -24,12 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt import recipes
+from dpbt import recipes, sweeps
 from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
 from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
 from dpbt.data.domains import Domain
-from dpbt.sweeps import plan
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
 from experiments.common.progress import progress
@@ -195,7 +194,7 @@ def evaluate(models: Evaluations, recipe: Recipe, lanes: int, done: Callable[[in
 def lanes_of(table: Table, recipe: Recipe, models: int) -> int:
     """How many models are trained at a time: a divisor of `models` that fits `MEMORY_MB`."""
     one_setting = jax.tree.map(lambda leaf: np.asarray(leaf)[None], recipe)
-    each = plan.lane_bytes(table, one_setting)
+    each = sweeps.lane_bytes(table, one_setting)
     most = max(MEMORY_MB * 2**20 // each, 1)
     return max(lanes for lanes in range(1, models + 1) if models % lanes == 0 and lanes <= most)
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import settings
 
 import dpbt
+from dpbt import sweeps
 from dpbt.common.types import Transcript
-from dpbt.sweeps import runner
 from dpbt.training.fit import Boosted
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache
@@ -81,8 +81,8 @@ def idle(monkeypatch):
         score = jax.random.normal(key, table.target.shape) * jnp.float32(recipe.rounds)
         return Boosted(Transcript({}, {}, {}), (jnp.zeros((recipe.capacity, 2)),), score)
 
-    monkeypatch.setattr(runner, "boost", boost)
-    monkeypatch.setattr(runner, "lane_bytes", lambda table, recipe: 2500)
+    monkeypatch.setattr(sweeps, "boost", boost)
+    monkeypatch.setattr(sweeps, "lane_bytes", lambda table, recipe: 2500)
 
 
 SLOW = set(Path(__file__).with_name("slow.txt").read_text().splitlines())

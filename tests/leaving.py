@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 
+from dpbt import sweeps
 from dpbt.data.splits import of_splits
-from dpbt.sweeps import plan
 
 N = 1237
 """The exact number of private rows; nothing else is of this size."""
@@ -71,4 +71,4 @@ def private_task(last=(True, False, True, True, False, True)):
     bits[-1] = last
     train = rng.random((1, N)) < 0.7
     table = of_splits(bits[:, :5], bits[:, 5], np.ones(N, bool))
-    return plan.Task("own", table, train, ~train, {"rows": BOUND})
+    return sweeps.Task("own", table, train, ~train, {"rows": BOUND})

@@ -21,9 +21,9 @@ import jax
 import jax.numpy as jnp
 
 import dpbt
+from dpbt import sweeps
 from dpbt.__main__ import main
 from dpbt.privacy import keys
-from dpbt.sweeps import plan, runner
 from experiments.common.cache import use_compilation_cache
 from tests import worker
 
@@ -35,7 +35,7 @@ FIT = ("fit", "rows.chunks", "--domain", "domain.json", "--rows", "400", "--epsi
 FIT += ("--recipe", "oblivious_boost", "--rounds", "3", "--filter", "filter.db")
 FIT += ("--checkpoint", "run", "--out", "model.json")
 
-SWEEP = plan.Sweep("tiny", worker.make, ({"rounds": (2,), "depth": (1,), "epsilon": (1.0,)},))
+SWEEP = sweeps.Sweep("tiny", worker.make, ({"rounds": (2,), "depth": (1,), "epsilon": (1.0,)},))
 
 
 class Moments:
@@ -162,7 +162,7 @@ def run(what: str, number: int, *more: str) -> int:
     try:
         if what == "sweep":
             options = {"memory_mb": 0.02, "about": {"test": "moments"}}
-            runner.run(SWEEP, worker.tasks()[:2], "results", **options)
+            sweeps.run(SWEEP, worker.tasks()[:2], "results", **options)
         else:
             return main([*(CONVERT if what == "convert" else FIT), *more])
         return 0

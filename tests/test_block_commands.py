@@ -88,7 +88,7 @@ def test_what_the_commands_refuse(files, capsys):
     other = json.loads(json.dumps(DOMAIN))
     other["label"] = {"column": "class", "positive": "healthy", "negative": "ill"}
     Path("domain.json").write_text(json.dumps(other))
-    assert "another label" in refused(capsys, "fit", "rows.chunks", *FIT, *FOREST, *out)
+    assert "another domain or label" in refused(capsys, "fit", "rows.chunks", *FIT, *FOREST, *out)
     other["columns"]["age"]["bins"] = 9
     Path("domain.json").write_text(json.dumps(other))
     assert "another domain" in refused(capsys, "fit", "rows.chunks", *FIT, *FOREST, *out)

@@ -65,7 +65,7 @@ def test_a_second_run_in_a_folder_is_refused_and_the_first_goes_on(tmp_path, who
             refused.append(str(error.value))
 
     report = worker.sweep(tmp_path, progress=another)
-    assert min(report.compile_seconds, report.run_seconds) >= 0
+    assert report.run_seconds >= 0
     assert len(refused) == 1
     assert digests(tmp_path) == digests(whole)
     worker.sweep(tmp_path)  # nobody holds the folder any more

@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes
+from dpbt import recipes, sweeps
 from dpbt.common.types import Table
 from dpbt.data import domains
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.data.tables import take
-from dpbt.sweeps import plan, runner
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
 
 PUBLIC = jax.random.key(2**31)
@@ -44,7 +43,7 @@ def make(rows, rounds):
     return recipes.bdpe(rows=rows, rounds=rounds, depth=1, epsilon=1.0, alpha=1.0)
 
 
-SWEEP = plan.Sweep("leaving", make, ({"rounds": (1, 2)},))
+SWEEP = sweeps.Sweep("leaving", make, ({"rounds": (1, 2)},))
 
 
 def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watch):
@@ -54,11 +53,11 @@ def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watc
         if fits:
             raise KeyboardInterrupt
 
-    watch(lambda: runner.run(SWEEP, [task], folder, progress=killed))
+    watch(lambda: sweeps.run(SWEEP, [task], folder, progress=killed))
     assert isinstance(watch.error, KeyboardInterrupt)
     assert (folder / "own.part").exists()
     assert found_in(watch.said) == []
-    report = watch(lambda: runner.run(SWEEP, [task], folder))
+    report = watch(lambda: sweeps.run(SWEEP, [task], folder))
     assert report.reused > 0
     assert found_in(watch.said) == []
 
@@ -67,9 +66,9 @@ def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watc
     masks = {"train": task.train[:, :-1], "test": task.test[:, :-1]}
     for sweep, other in (
         (SWEEP, task._replace(table=fewer, **masks)),
-        (plan.Sweep("leaving", make, ({"rounds": (1, 3)},)), task),
+        (sweeps.Sweep("leaving", make, ({"rounds": (1, 3)},)), task),
     ):
-        watch(lambda sweep=sweep, other=other: runner.run(sweep, [other], folder))
+        watch(lambda sweep=sweep, other=other: sweeps.run(sweep, [other], folder))
         assert "begun otherwise" in str(watch.error)
         assert found_in(watch.said.replace(str(N - 1), str(N))) == []
 
@@ -95,7 +94,7 @@ def guessed(folder):
 def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path, idle):
     """And they find it, in 64 guesses, where a file holds a digest without a key."""
     task = private_task()
-    runner.run(SWEEP, [task], tmp_path / "results")
+    sweeps.run(SWEEP, [task], tmp_path / "results")
     assert guessed(tmp_path / "results") == []
 
     (tmp_path / "plain").mkdir()

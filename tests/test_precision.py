@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, tuning
+from dpbt import recipes, sweeps, tuning
 from dpbt.analysis import audit
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.sklearn import PrivateBoostingClassifier
-from dpbt.sweeps import plan, runner
 from tests.filters import made
 
 DOMAIN = {name: Boolean() for name in "abcd"}
@@ -41,8 +40,8 @@ def given(tmp_path_factory):
         auto=recipes.oblivious_boost(epsilon=1.0, rows=40, domain=DOMAIN, rounds=2),
         transcript=dpbt.boost(KEYS[0], table, recipe).transcript,
         near=audit.neighbours(table, "add_remove"),
-        sweep=plan.Sweep("s", recipes.bdpe, {"epsilon": 1.0, "rounds": 1}),
-        task=plan.Task("t", table, train, ~train, {"rows": 40}),
+        sweep=sweeps.Sweep("s", recipes.bdpe, {"epsilon": 1.0, "rounds": 1}),
+        task=sweeps.Task("t", table, train, ~train, {"rows": 40}),
         budget=dpbt.Filter(9.0, rows=40),
     )
 
@@ -59,7 +58,7 @@ ENTRIES = {
     "audit": lambda on: audit.audit(KEY, on.near, on.recipe, 1),
     "pair_loss": lambda on: audit.pair_loss(KEY, on.table, on.table, on.recipe, 1),
     "search": lambda on: audit.search(KEY, on.recipe, rows=4, splits=2, restarts=1, sweeps=1),
-    "sweeps.run": lambda on: runner.run(on.sweep, on.task, on.folder / "sweep"),
+    "sweeps.run": lambda on: sweeps.run(on.sweep, on.task, on.folder / "sweep"),
     "an estimator": lambda on: PrivateBoostingClassifier(
         epsilon=1.0, rows=40, domain=DOMAIN, random_state=0
     ).fit(np.stack(list(on.bins.values()), axis=1), on.labels),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, weighting
+from dpbt import recipes, sweeps, weighting
 from dpbt.analysis import audit
 from dpbt.common import types
 from dpbt.common.arithmetic import softmax
@@ -18,7 +18,6 @@ from dpbt.data import tables, targets
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_tree
 from dpbt.privacy import mechanisms, pricing, sensitivity
-from dpbt.sweeps import plan
 from dpbt.training import step
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
@@ -387,7 +386,7 @@ def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
     everyone = np.ones((1, ROWS), bool)
     for table in (read["number"], weighted):
         with pytest.raises(ValueError, match="two classes, and rows without weights"):
-            plan.checked_tasks(plan.Task("t", table, everyone, everyone, {}))
+            sweeps.checked_tasks(sweeps.Task("t", table, everyone, everyone, {}))
 
 
 def test_a_table_of_another_declared_target_is_refused_before_a_fit():

@@ -9,8 +9,6 @@ import itertools
 import json
 import subprocess
 import sys
-import threading
-import time
 import weakref
 import zlib
 
@@ -20,37 +18,33 @@ import pytest
 
 import dpbt
 from dpbt import recipes, sweeps
-from dpbt.sweeps import plan, runner, storage
 from tests import worker
 
 AXES = {
     "rounds": (2, 5),
     "depth": (1, 2),
-    "alpha": (0.1, 1.0, "objective"),
-    "epsilon": (0.5, 2.0),
-    "beta_tree": (0.3, 0.6),
+    "alpha": (1.0, "objective"),
+    "epsilon": (0.5,),
 }
 
 
-def make(rows, rounds, depth, alpha, epsilon, beta_tree):
-    return recipes.bdpe(
-        rows=rows, rounds=rounds, depth=depth, alpha=alpha, epsilon=epsilon, beta_tree=beta_tree
-    )
+def make(**settings):
+    return recipes.bdpe(**settings)
 
 
 def sweep_of(*blocks, **options):
-    return plan.Sweep("s", make, blocks, **options)
+    return sweeps.Sweep("s", make, blocks, **options)
 
 
 def test_settings_are_products_with_stable_ids():
-    without = {**AXES, "epsilon": (float("inf"),), "beta_tree": (0.5,)}
+    without = {**AXES, "epsilon": (float("inf"),)}
     sweep = sweep_of(AXES, without)
-    assert len(sweep.settings) == 2 * 2 * 3 * 2 * 2 + 2 * 2 * 3
-    ids = [plan.setting_id(setting) for setting in sweep.settings]
+    assert len(sweep.settings) == 2 * 2 * 2 + 2 * 2 * 2
+    ids = [sweeps.setting_id(setting) for setting in sweep.settings]
     assert len(set(ids)) == len(ids)
     backwards = dict(reversed(sweep.settings[5].items()))
-    assert plan.setting_id(backwards) == ids[5]
-    assert plan.setting_id({"epsilon": np.float64(0.5), "rounds": np.int64(2)}) == "23bf80914a53"
+    assert sweeps.setting_id(backwards) == ids[5]
+    assert sweeps.setting_id({"epsilon": np.float64(0.5), "rounds": np.int64(2)}) == "23bf80914a53"
     assert json.loads(json.dumps(sweep.definition()))["make"] == "tests.test_sweeps.make"
 
 
@@ -69,7 +63,7 @@ BAD_SWEEPS = [
 def test_bad_sweeps_are_refused():
     for changes, words in BAD_SWEEPS:
         with pytest.raises(ValueError, match=words):
-            plan.Sweep(**{"name": "s", "make": make, "blocks": (AXES,), **changes})
+            sweeps.Sweep(**{"name": "s", "make": make, "blocks": (AXES,), **changes})
 
 
 def test_structure_and_traced_axes_are_told_apart():
@@ -78,7 +72,7 @@ def test_structure_and_traced_axes_are_told_apart():
     """
     sweep = sweep_of(AXES, {**AXES, "epsilon": (float("inf"),)})
     task = worker.tasks()[0]
-    found = plan.groups(sweep, task)
+    found = sweeps.groups(sweep, task)
     assert len(found) == 2 * 2
     places = np.concatenate([group.indices for group in found])
     assert sorted(places) == list(range(len(sweep.settings)))
@@ -94,7 +88,7 @@ def direct(task, setting, evaluation, repeat):
     """The test error of one fit, made by hand."""
     key = jax.random.key(worker.SWEEP.seed)
     key = jax.random.fold_in(key, zlib.crc32(task.name.encode()) & 0x7FFFFFFF)
-    name = plan.setting_id(setting)
+    name = sweeps.setting_id(setting)
     for number in (int(name[:6], 16), int(name[6:], 16), evaluation, repeat):
         key = jax.random.fold_in(key, number)
     recipe = worker.make(**task.arguments, **setting)
@@ -109,7 +103,7 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
 
     def run(memory_mb=0.02):
         options = {"memory_mb": memory_mb, "progress": seen.append}
-        return runner.run(worker.SWEEP, task, tmp_path, about={"test": "worker"}, **options)
+        return sweeps.run(worker.SWEEP, task, tmp_path, about={"test": "worker"}, **options)
 
     report, fits = run(), 9 * 3 * 2
     assert (report.fits, report.reused, sum(seen)) == (fits, 0, fits)
@@ -117,10 +111,10 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["t0.jsonl"]
     settings = worker.SWEEP.settings
     order = list(itertools.product(range(9), range(3), range(2)))
-    columns, about = storage.load_columns(tmp_path / "t0.jsonl")
+    columns, about = sweeps.load_columns(tmp_path / "t0.jsonl")
     assert (about["task"], about["about"]) == ("t0", {"test": "worker"})
     assert about["arguments"] == {"rows": 60}
-    assert list(columns["setting"]) == [plan.setting_id(settings[k]) for k, _, _ in order]
+    assert list(columns["setting"]) == [sweeps.setting_id(settings[k]) for k, _, _ in order]
     assert list(columns["rounds"]) == [settings[k]["rounds"] for k, _, _ in order]
     assert np.all((columns["train_error"] >= 0) & (columns["train_error"] <= 1))
     for row in (36, 53):
@@ -141,16 +135,16 @@ def by_size(rows, depth):
 def test_folders_are_not_mixed_up(tmp_path, idle):
     """Other settings, another measure, arguments or lengths are refused; so are damaged heads."""
     task = worker.tasks()[0]
-    runner.run(DEPTHS, task, str(tmp_path), about={})  # one task, and a folder by its name
+    sweeps.run(DEPTHS, task, str(tmp_path), about={})  # one task, and a folder by its name
 
     def refuse(sweep=DEPTHS, other=task, **options):
         with pytest.raises(ValueError, match=r"begun otherwise.* finish it") as refused:
-            runner.run(sweep, other, tmp_path, about={}, **options)
+            sweeps.run(sweep, other, tmp_path, about={}, **options)
         assert "60" not in str(refused.value).replace(str(tmp_path), "")
 
-    refuse(plan.Sweep("own", one_depth, {"depth": 2}))
-    refuse(plan.Sweep("own", one_depth, {"depth": 1}, seed=1))
-    refuse(plan.Sweep("own", by_size, {"depth": 1}))
+    refuse(sweeps.Sweep("own", one_depth, {"depth": 2}))
+    refuse(sweeps.Sweep("own", one_depth, {"depth": 1}, seed=1))
+    refuse(sweeps.Sweep("own", by_size, {"depth": 1}))
     refuse(other=worker.tasks()[1]._replace(name="t0", arguments=task.arguments))
     refuse(other=task._replace(train=task.train[:2], test=task.test[:2]))
     refuse(other=task._replace(arguments={"rows": 61}))
@@ -179,7 +173,7 @@ def finished(process):
 
 
 def test_a_file_that_is_not_of_results_is_refused(tmp_path, idle):
-    runner.run(DEPTHS, worker.tasks()[0], tmp_path, about={})
+    sweeps.run(DEPTHS, worker.tasks()[0], tmp_path, about={})
     content = (tmp_path / "t0.jsonl").read_bytes()
     head = content.splitlines(keepends=True)[0]
     changed = content.replace(b"evaluation", b"evaluatiom")
@@ -197,7 +191,7 @@ def no_recipe(rows, depth):
     return 5
 
 
-DEPTHS = plan.Sweep("own", one_depth, {"depth": 1})
+DEPTHS = sweeps.Sweep("own", one_depth, {"depth": 1})
 
 
 def task_with(**fields):
@@ -214,10 +208,10 @@ def cut_table(task):
 
 BAD_TASKS = [
     (lambda task: [], "tasks must hold at least one task"),
-    (lambda task: ["t0"], "tasks must hold sweeps.Task.*, got str"),
+    (lambda task: ["t0"], "tasks must hold sweeps.Task"),
     (lambda task: [task, task], "distinct names"),
     (task_with(name=3), "must be a file name .*, got int"),
-    (task_with(table=None), "'t0' must have a table and a dict"),
+    (task_with(table=None), "expected a table"),
     (cut_table, "must have the same rows"),
     (task_with(arguments={}), "missing 1 required positional argument: 'rows'"),
     (masked(lambda mask: mask[:, :3]), "train and test of task"),
@@ -232,15 +226,15 @@ def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
 
     def refuse(words, sweep=DEPTHS, tasks=task, folder=folder, **options):
         with pytest.raises((ValueError, TypeError), match=words) as refused:
-            runner.run(sweep, tasks, folder, about={}, **options)
+            sweeps.run(sweep, tasks, folder, about={}, **options)
         assert "\n" not in str(refused.value)
         assert "60" not in str(refused.value).replace(str(tmp_path), "")
         assert not folder or not folder.is_dir()
 
     for change, words in BAD_TASKS:
         refuse(words, tasks=change(task))
-    refuse("unexpected keyword argument 'depht'", plan.Sweep("own", one_depth, {"depht": 1}))
-    refuse("make must return the recipe .* got int", plan.Sweep("own", no_recipe, {"depth": 1}))
+    refuse("unexpected keyword argument 'depht'", sweeps.Sweep("own", one_depth, {"depht": 1}))
+    refuse("make must return the recipe .* got int", sweeps.Sweep("own", no_recipe, {"depth": 1}))
     refuse("sweep must be a sweeps.Sweep.*, got dict", {"depth": 1})
     refuse("memory_mb must be", memory_mb=-1)
     refuse("measure must be", measure="x")
@@ -259,7 +253,7 @@ def rounds_and_depth(rows, depth, rounds):
 def test_programs_are_traced_once_and_given_back(tmp_path, monkeypatch, idle):
     """Thousands of pieces of compiled code in one process would abort it."""
     traced, made, alive = [], [], []
-    boost, compiled = runner.boost, runner._Program._compile
+    boost, compiled = sweeps.boost, sweeps._Program._compile
 
     def boosted(*arguments):
         traced.append(arguments)
@@ -274,51 +268,10 @@ def test_programs_are_traced_once_and_given_back(tmp_path, monkeypatch, idle):
         gc.collect()
         alive.append(sum(program() is not None for program in made))
 
-    monkeypatch.setattr(runner, "boost", boosted)
-    monkeypatch.setattr(runner._Program, "_compile", watched)
-    monkeypatch.setattr(runner, "THREADS", 1)
-    sweep = plan.Sweep("own", one_depth, {"depth": (1, 2)})
-    runner.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=count)
+    monkeypatch.setattr(sweeps, "boost", boosted)
+    monkeypatch.setattr(sweeps._Program, "_compile", watched)
+    monkeypatch.setattr(sweeps, "THREADS", 1)
+    sweep = sweeps.Sweep("own", one_depth, {"depth": (1, 2)})
+    sweeps.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=count)
     assert len(traced) == len(made) == 2
     assert max(alive) == 1
-
-
-def test_a_failure_of_a_later_structure_stops_an_earlier_one(tmp_path, monkeypatch, idle):
-    """Otherwise a full disk would be told of after the longest structure."""
-    call, failed, late = runner._Program.__call__, threading.Event(), []
-
-    def wait_or_fail(program, batch):
-        if batch.group.indices[0] > 0:
-            failed.set()
-            raise OSError("disk full")
-        assert failed.wait(60)
-        late.append(batch)
-        time.sleep(0.5)
-        return call(program, batch)
-
-    monkeypatch.setattr(runner._Program, "__call__", wait_or_fail)
-    blocks = {"depth": (1,), "rounds": (1, 2, 3, 4)}, {"depth": (2,), "rounds": (1,)}
-    sweep = plan.Sweep("own", rounds_and_depth, blocks)
-    with pytest.raises(OSError, match="disk full"):
-        runner.run(sweep, worker.tasks()[0], tmp_path, about={})
-    assert len(late) <= 1
-
-
-def test_batches_of_a_structure_that_is_alone_run_side_by_side(tmp_path, monkeypatch, idle):
-    """And the results are those of batches that ran one after the other."""
-    sweep, task = (
-        plan.Sweep("own", rounds_and_depth, {"depth": 1, "rounds": (1, 2)}),
-        worker.tasks()[0],
-    )
-    with monkeypatch.context() as patch:
-        patch.setattr(runner, "THREADS", 1)
-        runner.run(sweep, task, tmp_path / "one", about={})
-    both, call = threading.Barrier(2, timeout=60), runner._Program.__call__
-
-    def called_together(program, batch):
-        both.wait()
-        return call(program, batch)
-
-    monkeypatch.setattr(runner._Program, "__call__", called_together)
-    assert runner.run(sweep, task, tmp_path / "two", about={}).programs == 1
-    assert digests(tmp_path / "one") == digests(tmp_path / "two")

@@ -16,9 +16,8 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt import recipes
+from dpbt import recipes, sweeps
 from dpbt.data import blocks
-from dpbt.sweeps import plan, runner
 from dpbt.training import fit as training_fit
 from dpbt.training import processes
 from experiments.common import protocols
@@ -30,7 +29,7 @@ def make(rows, rounds, depth, epsilon):
     return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, epsilon=epsilon, alpha=1.0)
 
 
-SWEEP = plan.Sweep(
+SWEEP = sweeps.Sweep(
     "tiny",
     make,
     ({"rounds": (1, 2, 3), "depth": (1,), "epsilon": (0.5, 1.0, 4.0)},),
@@ -44,12 +43,12 @@ def tasks():
     for seed, (rows, splits) in enumerate(((60, 5), (48, 4), (33, 5))):
         table = random_table(seed, rows, splits)
         split = protocols.cross_validation(np.asarray(table.target), 3, [0])
-        found.append(plan.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
+        found.append(sweeps.Task(f"t{seed}", table, split.train, split.test, {"rows": rows}))
     return found
 
 
 def sweep(folder, **options):
-    return runner.run(
+    return sweeps.run(
         SWEEP, tasks(), Path(folder), memory_mb=0.02, about={"test": "worker"}, **options
     )
 

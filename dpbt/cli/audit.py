@@ -19,7 +19,6 @@ _FLOAT32 = 1e-3
 
 @command(
     *shared.RECIPE,
-    option("--recipe RECIPE", "the recipe (%(default)s): %(choices)s"),
     option("--sample N", "made-up rows, but all of replace_one (30)", type=_ROWS, default=30),
     option("--neighbours N", "number of neighbours at most (%(default)s)", default=60),
     option("--transcripts N", "number of transcripts (%(default)s)", default=5),

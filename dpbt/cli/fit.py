@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 @command(
     option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
     *shared.RECIPE,
-    option("--recipe RECIPE", "%(choices)s (%(default)s)"),
     option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
     option("--filter FILE", "pay from this file of `filter new`, which has the same --rows"),
     shared.YES,
@@ -105,10 +104,9 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     path = options.file
     with of_input():
         table = blocks.open_folder(path)
-    if not table.has_domain(domain):
-        raise InputError(f"{path}: converted with another domain")
-    if table.target != label.target or (label.target is None and table.classes != label.classes):
-        raise InputError(f"{path}: converted with another label")
+    same = table.target == label.target and (label.target or table.classes == label.classes)
+    if not (same and table.has_domain(domain)):
+        raise InputError(f"{path}: converted with another domain or label")
     if table.capacity > options.rows:
         raise InputError(
             f"{path}: has room for {table.capacity} rows, more than --rows {options.rows}, the "

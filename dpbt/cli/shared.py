@@ -10,6 +10,7 @@ is a bug and keeps its traceback.
 
 import argparse
 import contextlib
+import functools
 import importlib
 import inspect
 import math
@@ -109,7 +110,10 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, command: Any = None, **options):
-        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **options})
+        lines = functools.partial(
+            argparse.RawDescriptionHelpFormatter, max_help_position=24, width=96
+        )
+        super().__init__(formatter_class=lines, allow_abbrev=False, **options)
         self._command = command
         self._commands: Mapping[str, Any] = {}
 
@@ -144,13 +148,6 @@ class Parser(argparse.ArgumentParser):
         """
         words = message.removeprefix("argument ").replace(": ", " ", 1)
         raise InputError(f"{words} (see {self.prog} --help)")
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the line breaks of descriptions."""
-
-    def __init__(self, prog: str, **options):
-        super().__init__(prog, **{**options, "max_help_position": 24, "width": 96})
 
 
 def add_commands(parser: Parser, commands: Mapping[str, Any]) -> None:
@@ -284,11 +281,12 @@ RECIPE = (
     option("--epsilon EPSILON", "the total budget, such as 1"),
     option("--delta DELTA", "0 for a pure guarantee (%(default)s)"),
     *PEOPLE,
+    option("--recipe RECIPE", "one of %(choices)s (%(default)s)"),
     option("--rounds N", "the rounds of the recipe, where it takes a number of them"),
     option("--depth N", "the depth of the recipe, where it takes a number of them"),
     option("--monotone NAME=+1", "predictions must not fall (+1) or rise (-1) with it; for each"),
 )
-"""What a recipe is made of, but its name."""
+"""What a recipe is made of."""
 
 
 # What commands write.

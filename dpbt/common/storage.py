@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+import sqlite3
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -190,6 +191,25 @@ def held(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             raise in_use(folder) from None
         yield
+
+
+@contextlib.contextmanager
+def database_errors(path: Path, damaged: Callable[[Path, Exception], ValueError]) -> Iterator[None]:
+    """Errors of SQLite as those of a disk, of a file that another run holds, or of a damaged one.
+
+    Raises:
+        ValueError: of `damaged`, or as `in_use`.
+        OSError: naming the file, for errors of a disk.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        if code == sqlite3.SQLITE_BUSY:
+            raise in_use(path) from None
+        if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
+            raise OSError(f"{path}: {error}") from error
+        raise damaged(path, error) from error
 
 
 def in_use(folder: Path) -> ValueError:

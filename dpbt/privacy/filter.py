@@ -359,17 +359,12 @@ class Filter:
     def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
         """The database, to which nobody else writes meanwhile. An error undoes what was written."""
         self._path.stat()  # its error says that there is no such file
-        try:
-            with self._lock, contextlib.closing(self._connect()) as database:
-                database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
-                with database:  # commits, or rolls back
-                    database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-                    yield database
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
-                raise OSError(f"{self._path}: {error}") from error
-            raise _damaged(self._path, error) from error
+        connected = contextlib.closing(self._connect())
+        with storage.database_errors(self._path, _damaged), self._lock, connected as database:
+            database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
+            with database:  # commits, or rolls back
+                database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                yield database
 
     def _connect(self) -> sqlite3.Connection:
         """A connection whose transactions begin and end as they are told."""

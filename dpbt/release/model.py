@@ -15,7 +15,6 @@ There may be no rows: N may be 0. The methods of a model with a domain read raw 
 
 import dataclasses
 import functools
-import operator
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -31,7 +30,6 @@ from dpbt.common.public import Splits, same_splits
 from dpbt.common.storage import HoldsFunctions
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
-from dpbt.data.cells import is_sequence, tried
 from dpbt.data.declarations import names_of
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Numeric
@@ -91,9 +89,8 @@ class Model(HoldsFunctions):
         """A loaded model can be pickled; its kind is found again by its name."""
         if self.kept is None or self.kept.kind.name not in KINDS:
             return super().__reduce__()
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         kept = self.kept._replace(kind=None)  # type: ignore[arg-type]
-        return _unpickled, ({**fields, "kept": kept}, self.kept.kind.name)
+        return _unpickled, ({**vars(self), "kept": kept}, self.kept.kind.name)
 
     @classmethod
     def of(
@@ -173,9 +170,8 @@ class Model(HoldsFunctions):
         """Rows as the hypotheses read them: u8[N, F] or f32[N, F].
 
         Args:
-            rows: raw columns: a mapping of names to cells, a data frame, or a list with a mapping
-                for each row. They are read by the domain that the model was saved with. Encoded
-                rows stay as they are.
+            rows: raw columns: a mapping of names to cells, or a data frame. They are read by the
+                domain that the model was saved with. Encoded rows stay as they are.
 
         Raises:
             ValueError: for columns that the domain does not describe, and without a domain.
@@ -188,33 +184,16 @@ class Model(HoldsFunctions):
                 "the model was saved without a domain, so it reads arrays of encoded rows alone; "
                 "save it with domain=..."
             )
-        columns = _columns_of(rows, domain)
+        names = rows if isinstance(rows, Mapping) else names_of(rows)
+        if names is None:
+            raise ValueError(
+                "rows must be columns by name, a data frame or an array of encoded rows, got "
+                f"{type(rows).__name__}"
+            )
+        columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
             return domains.encode(domain, columns)
         return domains.positions(domain, columns, codes=self.about.codes)
-
-
-def _columns_of(rows: Any, domain: Domain) -> dict[str, Any]:
-    """The raw columns of a domain that there are; a row that is no mapping has no cells.
-
-    Raises:
-        ValueError: for anything that is neither columns by name nor a list of mappings.
-    """
-    names = rows if isinstance(rows, Mapping) else names_of(rows)
-    if names is not None:
-        return {name: rows[name] for name in domain if name in names}
-    given = list(rows) if is_sequence(rows) else [None]
-    known = [row for row in given if tried(isinstance, row, Mapping)]
-    if given and not known:
-        raise ValueError(
-            "rows must be columns by name, a data frame, a list of mappings or an array of encoded "
-            f"rows, got {type(rows).__name__}"
-        )
-    return {
-        name: [tried(operator.getitem, row, name) for row in given]
-        for name in domain
-        if not given or any(tried(operator.contains, row, name) for row in known)
-    }
 
 
 def _unpickled(fields: dict[str, Any], kind: str) -> Model:

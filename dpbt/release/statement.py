@@ -82,21 +82,35 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
         if line.moved is not None
     ]
     choice = _ONE_MODEL if book.choice is None else _BEST_MODEL
+    declared = [(part.rows, f"release {number}") for number, part in enumerate(book.parts, 1)]
+    each = [
+        f"{rows:,} rows in {where}"
+        for rows, where in declared or [(book.rows, "the table")]
+        if rows
+    ]
+    counted = "are at most" if relation is ADD_REMOVE else "are"
     candidates = book.choice and book.choice.candidates
+    samplers = f"samplers of FLOAT: {accounting.FLOAT_WORDS}."
+    if book.exact:
+        samplers = f"by {accounting.EXACT_WORDS}. Their cost is in epsilon and delta."
+    unknown = "key: not known here; the statement of a fitted model names its kind"
+    key = accounting.KEY_WORDS.get(book.key or "", unknown)
+    secret = "\nWhoever has the key can subtract the noise, so it must stay secret or be lost."
     return _PAGE.format(
         subject=several if name is None else f"a model by {name}",
         version=version,
         protected=words[relation].format(people),
         people=words["people"].format(people),
         aim=_AIM[relation].format("row" if people == 1 else "person"),
-        bound=_bound(book),
+        bound=f" By public declaration there {counted} {', '.join(each)}." if each else "",
         guarantee="\n".join(_guarantee(book)),
         attacks="\n".join(_attack(book, alarms) for alarms in FALSE_POSITIVES),
         models=f"model{'s' * bool(book.parts)}, and the noisy values that "
         f"{'they are' if book.parts else 'it is'}",
         values="; ".join(dict.fromkeys(values)),
         **{name: said.format(candidates) for name, said in choice.items()},
-        **_machinery(book),
+        samplers=samplers,
+        key=f"{key[0].upper()}{key[1:]}.{secret if book.key == 'release' else ''}",
     )
 
 
@@ -137,18 +151,6 @@ def _detected(epsilon: float, delta: float, false_positives: float) -> float:
         return 1.0
     rising = math.exp(min(epsilon, 700)) * false_positives + delta
     return min(rising, 1 - math.exp(-epsilon) * (1 - delta - false_positives), 1.0)
-
-
-def _bound(book: Ledger) -> str:
-    """What is declared of the number of rows, in all releases of a sum or in each."""
-    declared = [(part.rows, f"release {number}") for number, part in enumerate(book.parts, 1)]
-    each = [
-        f"{rows:,} rows in {where}"
-        for rows, where in declared or [(book.rows, "the table")]
-        if rows
-    ]
-    counted = "are at most" if book.relation is ADD_REMOVE else "are"
-    return f" By public declaration there {counted} {', '.join(each)}." if each else ""
 
 
 def _guarantee(book: Ledger) -> list[str]:
@@ -194,17 +196,3 @@ _BEST_MODEL = {
     "a range that just fits. The choice of the settings is covered, and its running time is not.",
 }
 """What is said of a choice among several models, and of choices that are not covered."""
-
-
-def _machinery(book: Ledger) -> dict[str, str]:
-    """What samplers and key are."""
-    samplers = f"samplers of FLOAT: {accounting.FLOAT_WORDS}."
-    if book.exact:
-        samplers = f"by {accounting.EXACT_WORDS}. Their cost is in epsilon and delta."
-    unknown = "key: not known here; the statement of a fitted model names its kind"
-    key = accounting.KEY_WORDS.get(book.key or "", unknown)
-    secret = "\nWhoever has the key can subtract the noise, so it must stay secret or be lost."
-    return {
-        "samplers": samplers,
-        "key": f"{key[0].upper()}{key[1:]}.{secret if book.key == 'release' else ''}",
-    }

@@ -4,11 +4,12 @@ The guarantee starts at the X that is given to `fit`. A transformer that was fit
 before, such as a scaler or an imputer, is outside of it, and so is every reader that made X.
 """
 
+import dataclasses
 import numbers
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -27,18 +28,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpbt import recipes
 from dpbt.common.public import BOOSTED, FORESTS
-from dpbt.common.types import REPLACE_ONE, Array, Recipe
-from dpbt.data import domains, owner, tables
-from dpbt.data.declarations import (
-    Answers,
-    Reading,
-    Rows,
-    answers_of,
-    declared,
-    names_of,
-    range_of,
-    rows_of,
-)
+from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
+from dpbt.data import declarations, domains, owner, tables
+from dpbt.data.declarations import Answers, Reading, Rows, names_of, rows_of
 from dpbt.data.domains import Domain, Label, WeightColumn
 from dpbt.data.kinds import Numeric
 from dpbt.data.owner import OwnerReport
@@ -74,33 +66,31 @@ class RepeatedReleaseWarning(UserWarning):
     """Clones of one estimator are fitted, as cross-validation and grid search do."""
 
 
-class PrivateEstimator(BaseEstimator):
-    """What all estimators share. Classes of it have the parameters and the predictions."""
+_parameters = dataclasses.dataclass(eq=False, repr=False, kw_only=True)
+"""Makes the constructor of a class of estimators, from its parameters and their defaults."""
 
-    _recipes: Mapping[str, Callable[..., Recipe]]
+
+@_parameters
+class PrivateEstimator(BaseEstimator):
+    """What all estimators share. Classes of it have further parameters and the predictions."""
+
+    _recipes: ClassVar[Mapping[str, Callable[..., Any]]]
     """The recipes by name."""
 
-    _reading: Reading
-    _clone_number: int = 0
+    _clone_number = 0
     """Which clone of its original this is, as cross-validation makes them; 0 if it is none."""
 
-    _clones: int = 0
+    _clones = 0
     """How many clones were made of it."""
 
-    # Parameters of all estimators.
-    epsilon: Any
-    delta: Any
-    rows: Any
-    relation: Any
-    max_rows_per_user: Any
-    domain: Any
-    recipe: Any
-    random_state: Any
-
-    def _keep(self, parameters: dict[str, Any]) -> None:
-        """Keep the parameters of a constructor, given its `locals()`."""
-        names = self._get_param_names()
-        vars(self).update({name: parameters[name] for name in names})
+    epsilon: float | None = None
+    delta: float = 0.0
+    rows: int | None = None
+    relation: str = "add_remove"
+    max_rows_per_user: int = 1
+    domain: Any = None
+    recipe: Any = "auto"
+    random_state: Any = None
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         """What is predicted. Of the labels only the dtype is read.
@@ -117,11 +107,25 @@ class PrivateEstimator(BaseEstimator):
             ValueError: saying what it takes.
         """
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """`fit`, which the classes of estimators describe.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn and release a model, with the guarantee of `ledger_`.
+
+        Private values are never refused. A cell that the domain does not hold is missing or in its
+        nearest interval, and a row whose label is no declared class, or no number, is absent. A
+        weight that is no number is 0. Of what is private only this is refused: more rows than
+        `rows`, and lengths of X, y and weights that differ.
+
+        Args:
+            X: N rows: a data frame (pandas, polars or Arrow), an array, or a list of rows. Frames
+                are read by the names of their columns, and others in the order of the domain.
+            y: N labels, or numbers in their units: an array, a column of a frame, or a list.
+            sample_weight: N weights from 0 to `max_weight`, or None. Noise is set for rows of the
+                largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
+                take none.
 
         Raises:
-            ValueError: as `fit`.
+            ValueError: if a parameter is missing or out of its range, named with what is expected.
+                Also for X or y of another form, and as above.
             TypeError: for a sparse X.
         """
         # What is public: the parameters, and the form of X and y.
@@ -133,7 +137,7 @@ class PrivateEstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None."
             )
-        domain, label = declared(self.domain)
+        domain, label = declarations.declared(self.domain)
         given = rows_of(X, len(domain) if isinstance(domain, Mapping) else None)
         if given.width < 1:
             raise ValueError(
@@ -151,19 +155,20 @@ class PrivateEstimator(BaseEstimator):
         self._check(recipe)
 
         # What is private: the table, padded with absent rows so that no shape shows its length.
-        weights = self._weights(label, sample_weight)
+        names = [name for name in ("max_weight", "class_weight") if hasattr(self, name)]
+        weights = {name: getattr(self, name) for name in names}
+        if sample_weight is not None:
+            weights["sample_weight"] = column_of("sample_weight", sample_weight)
+        elif label is not None and label.weight is not None:
+            raise ValueError(
+                f"the domain's file declares weights of rows, in {label.weight.column!r}; "
+                f"give them to fit as sample_weight, with max_weight={label.weight.most:g}"
+            )
         bound = int(recipe.rows)
         if given.count > bound:
             raise ValueError(f"X has more rows than rows={bound}, the stated bound on their number")
-        private = tables.table(
-            reading.domain,
-            reading.columns(given),
-            labels,
-            **answers.options,
-            **weights,
-            capacity=None if recipe.relation is REPLACE_ONE else bound,
-        )
-        report = owner_report_of(reading, given, labels, answers, weights)
+        room = None if recipe.relation is REPLACE_ONE else bound
+        private, report = read(reading, given, labels, answers, weights, room)
         key, public_key = keys_of(self.random_state)
         key = keys.noise_key(key, [private])
         model = fit(key, private, recipe, public_key)
@@ -178,24 +183,6 @@ class PrivateEstimator(BaseEstimator):
         self.owner_report_ = report
         return self
 
-    def _weights(self, label: Label | None, sample_weight: Any) -> dict[str, Any]:
-        """The options of `dpbt.table` on weights.
-
-        Raises:
-            ValueError: if the domain's file declares weights, and none are given.
-        """
-        names = [name for name in ("max_weight", "class_weight") if hasattr(self, name)]
-        options = {name: getattr(self, name) for name in names}
-        if sample_weight is not None:
-            own = column_of("sample_weight", sample_weight)
-            return {**options, "sample_weight": own}
-        if label is not None and label.weight is not None:
-            raise ValueError(
-                f"the domain's file declares weights of rows, in {label.weight.column!r}; "
-                f"give them to fit as sample_weight, with max_weight={label.weight.most:g}"
-            )
-        return options
-
     def _warn(self) -> None:
         """Warn of the second of several clones that are fitted."""
         if self._clone_number == 2:
@@ -205,7 +192,7 @@ class PrivateEstimator(BaseEstimator):
                 "do: every fit on private rows is a release, so their epsilons add up; test "
                 "scores on private rows, and a choice by them, are releases that no ledger covers",
                 RepeatedReleaseWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     # What is released.
@@ -219,31 +206,26 @@ class PrivateEstimator(BaseEstimator):
             ValueError: as `dpbt.save`.
             OSError: if the file cannot be written.
         """
-        check_is_fitted(self, "model_")
         classes = getattr(self, "classes_", None)
         save(self.model_, path, domain=self.domain_, classes=classes)
 
     def explain(self) -> str:
         """The model in words (`dpbt.explain`)."""
-        check_is_fitted(self, "model_")
         return explain(self.model_, self.domain_)
 
     @property
     def domain_(self) -> Domain:
         """The public domain that the model was fitted with."""
-        check_is_fitted(self, "model_")
         return self._reading.domain
 
     @property
     def ledger_(self) -> accounting.Ledger:
         """What the fit cost (`dpbt.ledger`), with the kind of its key."""
-        check_is_fitted(self, "model_")
         return ledger(self.model_)
 
     @property
     def statement_(self) -> str:
         """What the guarantee says, in plain words (`dpbt.statement`)."""
-        check_is_fitted(self, "model_")
         return statement(self.model_)
 
     def _bins(self, X: Any) -> np.ndarray:
@@ -302,16 +284,22 @@ def column_of(name: str, data: Any) -> Any:
     warnings.warn(
         f"A column-vector {name} was passed when a 1d array was expected.",
         DataConversionWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
     return np.asarray(data)[:, 0] if names is None else data[names[0]]
 
 
-def owner_report_of(
-    reading: Reading, given: Rows, labels: Any, answers: Answers, weights: Mapping[str, Any]
-) -> OwnerReport:
-    """How the declaration reads X, y and weights; as `dpbt.table` has them."""
+def read(
+    reading: Reading, given: Rows, labels: Any, answers: Answers, weights: Any, capacity: int | None
+) -> tuple[Table, OwnerReport]:
+    """The table of X, y and weights, and how the declaration reads them.
+
+    Raises:
+        ValueError: as `dpbt.table`.
+    """
+    domain, stated = reading.domain, {**answers.options, **weights, "capacity": capacity}
     columns = dict(reading.columns(given))
+    table = tables.table(domain, columns, labels, **stated)
 
     def add(name: str, column: Any) -> str:
         while name in columns:
@@ -324,7 +312,7 @@ def owner_report_of(
         name = add("sample_weight", weights["sample_weight"])
         weight = WeightColumn(name, weights["max_weight"])
     label = Label(add("y", labels), **answers.options, weight=weight)
-    return owner.report(reading.domain, label, [columns])
+    return table, owner.report(domain, label, [columns])
 
 
 def keys_of(random_state: Any) -> tuple[Array, Array]:
@@ -348,13 +336,14 @@ def _has_probabilities(estimator: Any) -> bool:
     )
 
 
+@_parameters
 class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
     """What the two classifiers share."""
 
-    classes: Any
+    classes: Any = None
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
-        return answers_of(self.classes, label, labels)
+        return declarations.answers_of(self.classes, label, labels)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """float64[N]: the score of each row; above 0 means `classes_[1]`.
@@ -391,6 +380,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return tags
 
 
+@_parameters
 class PrivateBoostingClassifier(_PrivateClassifier):
     """Differentially private boosted trees of two classes, or of several.
 
@@ -441,48 +431,12 @@ class PrivateBoostingClassifier(_PrivateClassifier):
 
     _recipes = BOOSTING
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float = 0.0,
-        rows: int | None = None,
-        relation: str = "add_remove",
-        max_rows_per_user: int = 1,
-        domain: Any = None,
-        classes: Any = None,
-        monotone: Any = None,
-        max_weight: float | None = None,
-        class_weight: Any = None,
-        recipe: Any = "auto",
-        random_state: Any = None,
-    ):
-        self._keep(locals())
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn and release a model, with the guarantee of `ledger_`.
-
-        Private values are never refused. A cell that the domain does not hold is missing or in its
-        nearest interval, and a row whose label is no declared class is absent. A weight that is no
-        number is 0. Of what is private only this is refused: more rows than `rows`, and lengths of
-        X, y and weights that differ.
-
-        Args:
-            X: N rows: a data frame (pandas, polars or Arrow), an array, or a list of rows. Frames
-                are read by the names of their columns, and others in the order of the domain.
-            y: N labels: an array, a column of a frame, or a list.
-            sample_weight: N weights from 0 to `max_weight`, or None. Noise is set for rows of the
-                largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
-                take none.
-
-        Raises:
-            ValueError: if a parameter is missing or out of its range, named with what is expected.
-                Also for X or y of another form, and as above.
-            TypeError: for a sparse X.
-        """
-        return self._fit(X, y, sample_weight)
+    monotone: Any = None
+    max_weight: float | None = None
+    class_weight: Any = None
 
 
+@_parameters
 class PrivateForestClassifier(_PrivateClassifier):
     """Differentially private random forests of two classes.
 
@@ -508,22 +462,9 @@ class PrivateForestClassifier(_PrivateClassifier):
 
     _recipes = recipes.named(FORESTS)
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float = 0.0,
-        rows: int | None = None,
-        relation: str = "add_remove",
-        max_rows_per_user: int = 1,
-        domain: Any = None,
-        classes: Any = None,
-        recipe: Any = "random_forest",
-        random_state: Any = None,
-    ):
-        self._keep(locals())
+    recipe: Any = "random_forest"
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
         """Learn and release a forest, as `PrivateBoostingClassifier.fit` does. It takes no weights.
 
         Args:
@@ -534,7 +475,7 @@ class PrivateForestClassifier(_PrivateClassifier):
             ValueError: as `PrivateBoostingClassifier.fit`.
             TypeError: for a sparse X.
         """
-        return self._fit(X, y)
+        return super().fit(X, y)
 
     def _check(self, recipe: Recipe) -> None:
         if about(recipe).probability != "shares":
@@ -545,6 +486,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         return self.predict_proba(X)[:, 1] - 0.5
 
 
+@_parameters
 class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
     """Differentially private boosted trees of a number in a declared range.
 
@@ -584,45 +526,14 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
     """
 
     _recipes = BOOSTING
-    target_range: Any
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float = 0.0,
-        rows: int | None = None,
-        relation: str = "add_remove",
-        max_rows_per_user: int = 1,
-        domain: Any = None,
-        target_range: Any = None,
-        monotone: Any = None,
-        max_weight: float | None = None,
-        recipe: Any = "auto",
-        random_state: Any = None,
-    ):
-        self._keep(locals())
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn and release a model, with the guarantee of `ledger_`.
-
-        Private values are never refused. A row whose y is no number is absent. What is refused is
-        as in `PrivateBoostingClassifier.fit`.
-
-        Args:
-            X: N rows: a data frame (pandas, polars or Arrow), an array, or a list of rows.
-            y: N numbers, in their units: an array, a column of a frame, or a list.
-            sample_weight: N weights from 0 to `max_weight`, or None.
-
-        Raises:
-            ValueError: as `PrivateBoostingClassifier.fit`, and if no range is declared.
-            TypeError: for a sparse X.
-        """
-        return self._fit(X, y, sample_weight)
+    target_range: Any = None
+    monotone: Any = None
+    max_weight: float | None = None
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         del labels  # only the declaration counts
-        return Answers(None, range_of(self.target_range, label))
+        return Answers(None, declarations.range_of(self.target_range, label))
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.common.storage import in_use, remove_left, write_whole
+from dpbt.common.storage import database_errors, in_use, remove_left, write_whole
 from dpbt.common.types import Array, Recipe, relation_name
 from dpbt.privacy import keys
 
@@ -45,6 +45,11 @@ AGAIN = "its run cannot go on; begin one with a new key and another checkpoint; 
 The old key must not draw again: other versions, another processor or other rows would put the same
 noise on other sums.
 """
+
+
+def _damaged(path: Path, words: object) -> ValueError:
+    return ValueError(f"{path}: no checkpoint, or damaged ({words}); {AGAIN}")
+
 
 Releases = dict[str, np.ndarray]
 """Site -> int32[...] or int64[...]: one release."""
@@ -220,7 +225,14 @@ class Checkpoint:
             ValueError: if it was damaged.
         """
         found = self._execute("SELECT arrays FROM release WHERE part = ?", part)
-        return self._unpacked(found[0][0]) if found else None
+        if not found:
+            return None
+        try:
+            with np.load(io.BytesIO(found[0][0])) as file:
+                release = {name.removeprefix("site "): file[name] for name in file.files}
+            return release, np.float32(release.pop("cap"))
+        except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED):
+            raise _damaged(self.path, "a release was changed or damaged") from None
 
     def add(self, part: str, release: Mapping[str, np.ndarray], cap: float) -> None:
         """Put a release, and the public bound on the weights of its round, on the disk.
@@ -243,41 +255,16 @@ class Checkpoint:
         """What names the run; empty for a new one."""
         return dict(self._execute("SELECT name, words FROM run"))
 
-    def _unpacked(self, packed: bytes) -> tuple[Releases, np.float32]:
-        """What `_packed` packed; ValueError naming the file for anything else."""
-        try:
-            with np.load(io.BytesIO(packed)) as file:
-                release = {name.removeprefix("site "): file[name] for name in file.files}
-            return release, np.float32(release.pop("cap"))
-        except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED):
-            raise self._damaged("a release was changed or damaged") from None
-
-    def _damaged(self, words: object) -> ValueError:
-        return ValueError(f"{self.path}: no checkpoint, or damaged ({words}); {AGAIN}")
-
     def _execute(self, command: str, *values: Any) -> list[Any]:
-        with self._errors():
+        with database_errors(self.path, _damaged):
             return self._database.execute(command, values).fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         """All that is written within is on the disk after it, or none of it."""
-        with self._errors(), self._database:  # commits, or rolls back
+        with database_errors(self.path, _damaged), self._database:  # commits, or rolls back
             self._database.execute("BEGIN EXCLUSIVE")
             yield
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Errors of SQLite as ValueError for a damaged file, and as OSError for those of a disk."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-            if code == sqlite3.SQLITE_BUSY:
-                raise in_use(self.path) from None
-            if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
-                raise OSError(f"{self.path}: {error}") from error
-            raise self._damaged(error) from error
 
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, OverflowError)

@@ -7,12 +7,12 @@ import argparse
 import math
 from pathlib import Path
 
+from dpbt import sweeps
 from dpbt.cli import shared
 from dpbt.cli.shared import add_commands as add_commands
 from dpbt.cli.shared import finite as finite
 from dpbt.cli.shared import share as share
 from dpbt.cli.shared import whole as whole
-from dpbt.sweeps import runner
 from experiments.common.cache import NOTE
 
 
@@ -78,7 +78,7 @@ def add_shared(
         parser.set_defaults(default_out=out)
     if memory:
         words = "working memory of a program, in MB (%(default)s)"
-        parser.add_argument("--memory-mb", type=finite, default=runner.MEMORY_MB, help=words)
+        parser.add_argument("--memory-mb", type=finite, default=sweeps.MEMORY_MB, help=words)
     if doc:
         words = "measure nothing; write the tables of the saved results into this page, and their "
         words += "summary beside it as CSV"

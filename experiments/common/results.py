@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpbt import sweeps
 from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
-from dpbt.sweeps.storage import provenance
 
 Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""
@@ -39,7 +39,7 @@ def write_csv(path: Path, lines: Sequence[Mapping], constants: Mapping) -> None:
     A line that was read from an earlier file keeps its own. The file is replaced whole: a run that
     is killed leaves the former file or the new one.
     """
-    origin = provenance()
+    origin = sweeps.provenance()
     write_columns(path, [{**row, **constants, **origin, **row} for row in lines])
 
 

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import boosting, recipes
+from dpbt import boosting, recipes, sweeps
 from dpbt.common.types import Table
 from dpbt.data.splits import of_splits, splits_of
-from dpbt.sweeps import plan, runner
-from dpbt.sweeps.storage import load_columns
 from dpbt.training import step
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
@@ -127,14 +125,14 @@ def test_a_sweep_counts_the_first_rows_alone(tmp_path):
     found = []
     for name, one in (("all", table), ("few", first_rows(table, BOUND))):
         held = jax.tree.map(np.asarray, one)
-        tasks = [plan.Task("own", held, train, train, {"rows": BOUND})]
-        sweep = plan.Sweep("s", make, ({"epsilon": (1.0, 20.0)},), repeats=6)
+        tasks = [sweeps.Task("own", held, train, train, {"rows": BOUND})]
+        sweep = sweeps.Sweep("s", make, ({"epsilon": (1.0, 20.0)},), repeats=6)
 
         def spread(score, label, trained, test):
             return {"score": jnp.sum(score)}
 
-        runner.run(sweep, tasks, tmp_path / name, measure=spread)
-        found.append(load_columns(tmp_path / name / "own.jsonl")[0]["score"])
+        sweeps.run(sweep, tasks, tmp_path / name, measure=spread)
+        found.append(sweeps.load_columns(tmp_path / name / "own.jsonl")[0]["score"])
     np.testing.assert_array_equal(*found)
     assert len(set(found[0].tolist())) > 3
 

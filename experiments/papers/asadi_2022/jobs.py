@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt import recipes
+from dpbt import recipes, sweeps
 from dpbt.cli.shared import InputError, of_input
 from dpbt.common.types import Recipe
-from dpbt.sweeps import plan, runner, storage
 from experiments.common import aggregated, commands, protocols, results
 from experiments.common.progress import progress
 from experiments.papers.asadi_2022 import table
@@ -103,8 +102,8 @@ class Job(NamedTuple):
         folder: the folder of its results; every definition and commit has its own.
     """
 
-    sweep: plan.Sweep
-    task: plan.Task
+    sweep: sweeps.Sweep
+    task: sweeps.Task
     folds: int
     words: list[str]
     folder: Path
@@ -112,7 +111,7 @@ class Job(NamedTuple):
 
 def job(
     dataset: str,
-    blocks: Sequence[plan.Block],
+    blocks: Sequence[sweeps.Block],
     options: argparse.Namespace,
     cross_validated: bool = False,
     keys: int | None = None,
@@ -142,16 +141,16 @@ def job(
         folds, repeats, split = 1, keys, protocols.canonical(test)
 
     public = {"rows": int(split.train.sum(axis=1).max())}
-    task = plan.Task(dataset, rows, split.train, split.test, public)
+    task = sweeps.Task(dataset, rows, split.train, split.test, public)
     name = f"smooth_boosting_{dataset}"
     with of_input():
-        sweep = plan.Sweep(name, lazybb, tuple(blocks), repeats, seed)
+        sweep = sweeps.Sweep(name, lazybb, tuple(blocks), repeats, seed)
     definition = {
-        "task": [options.features, folds, keys, *plan.shape_of(task.table)],
+        "task": [options.features, folds, keys, *sweeps.shape_of(task.table)],
         "sweep": sweep.definition(),
-        "of": storage.provenance(),
+        "of": sweeps.provenance(),
     }
-    digest = plan.setting_id({"plan": json.dumps(definition, sort_keys=True)})
+    digest = sweeps.setting_id({"plan": json.dumps(definition, sort_keys=True)})
     return Job(sweep, task, folds, words, commands.out_folder(options) / f"{dataset}-{digest}")
 
 
@@ -164,7 +163,7 @@ def block(
     return {axis: (value,) for axis, value in single.items()}
 
 
-def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, runner.Report]:
+def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, sweeps.Report]:
     """f64[settings, keys]: accuracy on test rows, averaged over the folds of a key.
 
     Saved fits are not run again.
@@ -172,8 +171,8 @@ def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, runner.Report]:
     total = len(work.sweep.settings) * len(work.task.train) * work.sweep.repeats
     bar = progress(total, "fit", work.task.name, quiet=quiet, smoothing=0.1)
     with bar as shown, of_input(work.folder):
-        report = runner.run(work.sweep, [work.task], work.folder, progress=shown.update)
-    columns, _ = storage.load_columns(work.folder / f"{work.task.name}.jsonl")
+        report = sweeps.run(work.sweep, [work.task], work.folder, progress=shown.update)
+    columns, _ = sweeps.load_columns(work.folder / f"{work.task.name}.jsonl")
     accuracy = 1 - columns["test_error"].astype(np.float64)
     shape = (len(work.sweep.settings), -1, work.folds, work.sweep.repeats)
     return accuracy.reshape(shape).mean(axis=2).reshape(shape[0], -1), report
@@ -212,7 +211,7 @@ def mean_and_sd(name: str, values: Sequence[float] | np.ndarray) -> results.Line
 
 
 def measure(
-    blocks: Mapping[str, Sequence[plan.Block]],
+    blocks: Mapping[str, Sequence[sweeps.Block]],
     options: argparse.Namespace,
     saved: str,
     *,

@@ -9,9 +9,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt import recipes
+from dpbt import recipes, sweeps
 from dpbt.common.types import Table
-from dpbt.sweeps import plan, runner, storage
 from experiments.common import commands, results, smooth_bounds
 from experiments.common.progress import progress
 from experiments.common.results import Line
@@ -41,11 +40,11 @@ def add_options(parser: argparse.ArgumentParser, words: str) -> None:
     commands.add_shared(parser, out=results.folder(NAME), smoke=True, json=words)
 
 
-def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> plan.Task:
+def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> sweeps.Task:
     """One sample as a task with one evaluation. The number of training rows is public."""
     table, _ = sample(seed, rows, tau, noise)
     train = np.arange(table.target.shape[0])[None] < rows
-    return plan.Task(name, table, train, ~train, {"rows": rows, "relation": RELATION})
+    return sweeps.Task(name, table, train, ~train, {"rows": rows, "relation": RELATION})
 
 
 def measure(axes: dict, options: argparse.Namespace) -> list[Line]:
@@ -75,7 +74,7 @@ def _fit(
     """For each point, the columns of its fits on all samples."""
     grid = {**BOOSTING, "epsilon": epsilons, "calibration": CALIBRATIONS}
     name = f"halfspaces_{axis}"
-    sweep = plan.Sweep(name, recipes.halfspace_boost, (grid,), options.keys, options.seed)
+    sweep = sweeps.Sweep(name, recipes.halfspace_boost, (grid,), options.keys, options.seed)
     work = [
         task(f"{p}-{s}", (options.seed, s, p), **point)
         for p, point in enumerate(points)
@@ -85,11 +84,13 @@ def _fit(
     return fitted(sweep, work, options.samples)
 
 
-def fitted(sweep: plan.Sweep, work: list[plan.Task], samples: int) -> list[dict[str, np.ndarray]]:
+def fitted(
+    sweep: sweeps.Sweep, work: list[sweeps.Task], samples: int
+) -> list[dict[str, np.ndarray]]:
     """The columns of the fits of a sweep on the samples of each point, which follow each other."""
     with tempfile.TemporaryDirectory() as folder:
-        runner.run(sweep, work, Path(folder))
-        found = [storage.load_columns(Path(folder) / f"{one.name}.jsonl")[0] for one in work]
+        sweeps.run(sweep, work, Path(folder))
+        found = [sweeps.load_columns(Path(folder) / f"{one.name}.jsonl")[0] for one in work]
     by_point = (found[start : start + samples] for start in range(0, len(found), samples))
     return [
         {name: np.concatenate([part[name] for part in own]) for name in own[0]} for own in by_point

@@ -8,8 +8,7 @@ import argparse
 import itertools
 import json
 
-from dpbt import recipes
-from dpbt.sweeps import plan
+from dpbt import recipes, sweeps
 from experiments.common import commands, results, tables
 from experiments.common.results import Line
 from experiments.papers.bun_2020.errors import add_options, fitted, task, test_errors
@@ -39,14 +38,14 @@ def run(options: argparse.Namespace) -> None:
     print(json.dumps(lines, indent=1) if options.json else tables.of_lines(lines, COLUMNS))
 
 
-def sweep(keys: int, seed: int) -> plan.Sweep:
+def sweep(keys: int, seed: int) -> sweeps.Sweep:
     """All rates in both calibrations."""
     shared = {**BOOSTING, "epsilon": (EPSILON,), "calibration": CALIBRATIONS}
     blocks = tuple(
         {**shared, "learning_rate": rates, "normalized": (normalized,)}
         for normalized, rates in RATES.items()
     )
-    return plan.Sweep("halfspaces_rates", recipes.halfspace_boost, blocks, keys, seed)
+    return sweeps.Sweep("halfspaces_rates", recipes.halfspace_boost, blocks, keys, seed)
 
 
 def measure(margins: tuple[float, ...], options: argparse.Namespace) -> list[Line]:

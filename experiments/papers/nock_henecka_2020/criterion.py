@@ -8,10 +8,9 @@ import argparse
 
 import optax
 
-from dpbt import recipes
+from dpbt import recipes, sweeps
 from dpbt.cli.shared import of_input
 from dpbt.common.types import Recipe
-from dpbt.sweeps import plan
 from experiments.papers.nock_henecka_2020.run import add_fits, fit_and_say
 from experiments.papers.nock_henecka_2020.settings import GRID, NAME, PRIVATE, SEED, SMOKE
 
@@ -28,11 +27,11 @@ def boosted(**settings) -> Recipe:
     return recipes.bdpe(alpha=optax.constant_schedule(ALPHA), calibration="tight", **settings)
 
 
-def sweep(smoke: bool = False) -> plan.Sweep:
+def sweep(smoke: bool = False) -> sweeps.Sweep:
     """The private part of the grid for one v_q, M and calibration."""
     sizes = {axis: values for axis, values in (SMOKE if smoke else GRID).items() if axis != "alpha"}
     axes = {**sizes, **PRIVATE, "clip": (CLIP,)}
-    return plan.Sweep("nock_henecka_criterion", boosted, (axes,), seed=SEED)
+    return sweeps.Sweep("nock_henecka_criterion", boosted, (axes,), seed=SEED)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

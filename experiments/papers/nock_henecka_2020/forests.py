@@ -5,10 +5,9 @@ Forests have 21 trees of depth 2, 4 or 6, as in Table 4. A negative noisy count 
 
 import argparse
 
-from dpbt import recipes
+from dpbt import recipes, sweeps
 from dpbt.cli.shared import of_input
 from dpbt.common.types import Recipe
-from dpbt.sweeps import plan
 from experiments.papers.nock_henecka_2020.run import add_bins, add_fits, fit_and_say
 from experiments.papers.nock_henecka_2020.settings import (
     CALIBRATIONS,
@@ -41,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_fits(parser, FOLDER, "show no progress")
 
 
-def sweep(smoke: bool = False) -> plan.Sweep:
+def sweep(smoke: bool = False) -> sweeps.Sweep:
     """The forests of Table 4 in both calibrations."""
     axes = {
         "kind": FORESTS,
@@ -50,7 +49,7 @@ def sweep(smoke: bool = False) -> plan.Sweep:
         "depth": FOREST_DEPTHS[:1] if smoke else FOREST_DEPTHS,
         "calibration": CALIBRATIONS,
     }
-    return plan.Sweep("nock_henecka_forests", forest, (axes,), seed=SEED)
+    return sweeps.Sweep("nock_henecka_forests", forest, (axes,), seed=SEED)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbt import sweeps
 from dpbt.cli.shared import InputError
-from dpbt.sweeps import storage
 from experiments.common import data
 from experiments.papers.nock_henecka_2020 import saved
 from experiments.papers.nock_henecka_2020.reading_settings import FORESTS, PRINTED
@@ -98,7 +98,7 @@ def readings(folder: Path, name: str) -> set[str]:
     Raises:
         ValueError: for a file that is not one of fits.
     """
-    columns = (storage.load_columns(path)[0] for path in _files(folder, name))
+    columns = (sweeps.load_columns(path)[0] for path in _files(folder, name))
     return {reading for own in columns for reading in own["reading"].tolist()}
 
 
@@ -121,7 +121,7 @@ def _joined(parts: Sequence[Fits]) -> Fits:
 
 def _fitted(path: Path) -> Fits:
     """The fits of one file of `readings`."""
-    columns, about = storage.load_columns(path)
+    columns, about = sweeps.load_columns(path)
     errors = {}
     for reading in dict.fromkeys(columns["reading"].tolist()):
         own = {name: column[columns["reading"] == reading] for name, column in columns.items()}

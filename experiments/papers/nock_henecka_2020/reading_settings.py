@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from dpbt import sweeps
 from dpbt.common.types import Recipe
-from dpbt.sweeps import plan
 from experiments.papers.nock_henecka_2020 import second_option, settings
 
 PRINTED = "printed"
@@ -77,7 +77,7 @@ def boosted(*, reading: str, **given) -> Recipe:
     return second_option.recipe(noise=noise, **given)
 
 
-def boosted_grid(readings: tuple[str, ...], smoke: bool = False) -> plan.Sweep:
+def boosted_grid(readings: tuple[str, ...], smoke: bool = False) -> sweeps.Sweep:
     """Section 17's grid for v_q = 10 and M = 10, under some readings of FITTED."""
     shared = settings.SMOKE if smoke else settings.GRID
     blocks = []
@@ -86,4 +86,4 @@ def boosted_grid(readings: tuple[str, ...], smoke: bool = False) -> plan.Sweep:
         blocks.append({**shared, **settings.PRIVATE, "reading": private})
     if WITHOUT in readings:
         blocks.append({**shared, "epsilon": (1.0,), "beta_tree": (0.5,), "reading": (WITHOUT,)})
-    return plan.Sweep("nock_henecka_readings", boosted, tuple(blocks), seed=settings.SEED)
+    return sweeps.Sweep("nock_henecka_readings", boosted, tuple(blocks), seed=settings.SEED)

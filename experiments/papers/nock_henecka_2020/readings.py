@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbt import sweeps
 from dpbt.cli.shared import of_input
-from dpbt.sweeps import runner
 from experiments.common import commands, data, pages, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import (
@@ -113,4 +113,4 @@ def _fit(name: str, out: Path, options: argparse.Namespace) -> None:
     total = len(sweep.settings) * settings.FOLDS
     with progress(total, "fit", quiet=options.json) as shown, of_input(folder):
         shown.set_description(name)
-        runner.run(sweep, work, folder, memory_mb=options.memory_mb, progress=shown.update)
+        sweeps.run(sweep, work, folder, memory_mb=options.memory_mb, progress=shown.update)

@@ -9,8 +9,8 @@ import argparse
 import json
 import time
 
+from dpbt import sweeps
 from dpbt.cli.shared import of_input
-from dpbt.sweeps import plan, runner
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import settings, table
@@ -54,26 +54,28 @@ def add_bins(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bins", type=kind, default=10, metavar="COUNT", help=words)
 
 
-def tasks(names: list[str], bins: int, folder: str | None = None) -> list[plan.Task]:
+def tasks(names: list[str], bins: int, folder: str | None = None) -> list[sweeps.Task]:
     """One task for each domain; its number of rows is the public bound."""
     found = []
     for name in dict.fromkeys(names):
         dataset = data.load(name, bins, folder)
         split = protocols.cross_validation(dataset.label, settings.FOLDS, [settings.SEED])
         public = {"rows": len(dataset.label)}
-        found.append(plan.Task(name, dataset.table, split.train, split.test, public))
+        found.append(sweeps.Task(name, dataset.table, split.train, split.test, public))
     return found
 
 
-def fit_all(sweep: plan.Sweep, work: list[plan.Task], options: argparse.Namespace) -> runner.Report:
+def fit_all(
+    sweep: sweeps.Sweep, work: list[sweeps.Task], options: argparse.Namespace
+) -> sweeps.Report:
     """Fit the settings that are missing in the folder of the results."""
     total = len(sweep.settings) * settings.FOLDS * len(work)
     out = commands.out_folder(options)
     with progress(total, "fit", quiet=options.json, smoothing=0.1) as shown, of_input(out):
-        return runner.run(sweep, work, out, memory_mb=options.memory_mb, progress=shown.update)
+        return sweeps.run(sweep, work, out, memory_mb=options.memory_mb, progress=shown.update)
 
 
-def fit_and_say(sweep: plan.Sweep, bins: int, options: argparse.Namespace) -> None:
+def fit_and_say(sweep: sweeps.Sweep, bins: int, options: argparse.Namespace) -> None:
     """Fit what is missing of a sweep on the chosen domains, and say how much it was."""
     work = tasks(options.datasets, bins, options.data)
     report = fit_all(sweep, work, options)
@@ -107,7 +109,6 @@ def run(options: argparse.Namespace) -> None:
         return
     print(
         f"{report.fits} fits in {seconds:.0f} s ({report.reused} more were saved already): "
-        f"{report.run_seconds:.0f} s fitting, {report.compile_seconds:.0f} s compiling "
-        f"{report.programs} programs of up to {report.memory_mb:.0f} MB\n"
+        f"{report.run_seconds:.0f} s fitting, {report.programs} programs\n"
     )
     print(f"{table.as_text(lines)} Wrote {out}")

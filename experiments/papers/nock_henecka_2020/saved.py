@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dpbt.sweeps import plan, storage
+from dpbt import sweeps
 from experiments.common import aggregated
 from experiments.common.data import NOCK_HENECKA
 from experiments.papers.nock_henecka_2020 import criterion as of_criterion
@@ -131,11 +131,11 @@ def about(folder: Path) -> dict[str, Any]:
         ValueError: if it has none.
     """
     for path in files(folder).values():
-        return storage.load_columns(path)[1]
+        return sweeps.load_columns(path)[1]
     raise ValueError(f"{folder} has no fits")
 
 
-def errors(folder: Path, sweep: plan.Sweep) -> dict[str, dict[int, np.ndarray]]:
+def errors(folder: Path, sweep: sweeps.Sweep) -> dict[str, dict[int, np.ndarray]]:
     """Domain -> number of a setting -> its test errors by fold, of settings with all folds.
 
     Args:
@@ -145,10 +145,10 @@ def errors(folder: Path, sweep: plan.Sweep) -> dict[str, dict[int, np.ndarray]]:
     Raises:
         ValueError: if the folder is of another sweep.
     """
-    place = {plan.setting_id(setting): k for k, setting in enumerate(sweep.settings)}
+    place = {sweeps.setting_id(setting): k for k, setting in enumerate(sweep.settings)}
     found: dict[str, dict[int, np.ndarray]] = {}
     for name, path in files(folder).items():
-        columns, begun = storage.load_columns(path)
+        columns, begun = sweeps.load_columns(path)
         if any(begun[key] != sweep.definition()[key] for key in ("name", "blocks")):
             raise ValueError(f"{path} is of another sweep, {begun['name']}")
         names, inverse = np.unique(columns["setting"], return_inverse=True)
@@ -202,7 +202,9 @@ def grids(folder: Path) -> dict[tuple[int, float], Grid]:
     return found
 
 
-def _fits(by_setting: Mapping[int, np.ndarray], sweep: plan.Sweep, clip: float) -> dict[str, Fits]:
+def _fits(
+    by_setting: Mapping[int, np.ndarray], sweep: sweeps.Sweep, clip: float
+) -> dict[str, Fits]:
     """Calibration -> the fits of one M; settings without privacy count for each M."""
     found: dict[str, dict[Setting, np.ndarray]] = {}
     settings: Any = sweep.settings
@@ -238,7 +240,7 @@ def _means(fits: Fits) -> Iterator[tuple[Setting, float]]:
 
 
 def _other(
-    folder: Path, sweep: Callable[[bool], plan.Sweep]
+    folder: Path, sweep: Callable[[bool], sweeps.Sweep]
 ) -> Iterator[tuple[str, list[tuple[Any, np.ndarray]], int]]:
     """The fits of another program: domain, (setting, test errors by fold), number of all settings.
 

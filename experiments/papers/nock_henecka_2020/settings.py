@@ -1,7 +1,6 @@
 """The grid of Nock & Henecka (2020), section 17, and the numbers of their Table 1."""
 
-from dpbt import recipes
-from dpbt.sweeps import plan
+from dpbt import recipes, sweeps
 
 NAME = "nock_henecka_2020"
 ALPHAS = ("objective", 0.1, 1.0)
@@ -23,7 +22,7 @@ MAX_BINS = 255
 
 def grid(
     calibrations: tuple[str, ...], bins: int, clip: tuple[float, ...], smoke: bool = False
-) -> plan.Sweep:
+) -> sweeps.Sweep:
     """The paper's grid for one v_q.
 
     Settings without privacy have one calibration, one beta_tree and one M.
@@ -43,4 +42,4 @@ def grid(
         "clip": clip[:1],
         "calibration": ("tight",),
     }
-    return plan.Sweep(f"nock_henecka_{bins}", recipes.bdpe, (private, without), seed=SEED)
+    return sweeps.Sweep(f"nock_henecka_{bins}", recipes.bdpe, (private, without), seed=SEED)

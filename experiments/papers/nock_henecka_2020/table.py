@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from dpbt import sweeps
 from dpbt.cli.shared import InputError, of_input
-from dpbt.sweeps import storage
 from experiments.common import aggregated, commands, results, tables
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHAS,
@@ -47,7 +47,7 @@ def saved(folder: Path) -> dict[str, dict[str, np.ndarray]]:
     if not paths:
         raise InputError(f"no results in {folder}; run: python -m experiments {NAME} run")
     with of_input(folder):
-        return {path.stem: storage.load_columns(path)[0] for path in paths}
+        return {path.stem: sweeps.load_columns(path)[0] for path in paths}
 
 
 def calibrations(folder: Path) -> list[str]:

@@ -31,7 +31,7 @@ def test_a_refusal_of_epsilon_says_why(name, delta):
         words = r"epsilon is too large .* give a row away"
         with pytest.raises(ValueError, match=words):
             MAKERS[name](epsilon=1e5, **given)
-    with pytest.raises(ValueError, match="epsilon is too small|must have a scale"):
+    with pytest.raises(ValueError, match=r"epsilon is too small|must have a scale"):
         MAKERS[name](epsilon=1e-9, **given)
     with pytest.raises(ValueError, match="epsilon must be"):
         MAKERS[name](epsilon=0, **given)

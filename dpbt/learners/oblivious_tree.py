@@ -113,9 +113,7 @@ def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Ar
 
 def known_bins(config: Config) -> np.ndarray:
     """bool[F, C]: the bins that each feature has."""
-    return np.stack(
-        [np.arange(config.widest) < attribute.n_bins for attribute in config.attributes]
-    )
+    return np.arange(config.widest) < [[attribute.n_bins] for attribute in config.attributes]
 
 
 def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_: Any) -> None:

@@ -112,13 +112,7 @@ LOG_LOSS = Score(
 def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) -> types.Program:
     """The private program of a score, whose budget is a `types.Noise`."""
 
-    def program(
-        draw: boundary.Draw,
-        rows: types.Prepared,
-        scores: Array,
-        params: Noise,
-        public: types.Public,
-    ) -> None:
+    def program(draw: boundary.Draw, rows: Any, scores: Array, params: Noise, public: Any) -> None:
         del params
         draw(
             SITE,
@@ -153,11 +147,8 @@ def drawn_count(key: Array, count: RunCount) -> int:
         key: one typed key, used for nothing else.
         count: the law.
     """
-    words = np.asarray(keys.words(key, _WORDS, ()))
-    position = 0
-    for word in words.tolist():
-        position = (position << 32) | word
-    return at_position(position, 32 * _WORDS, count)
+    words = np.asarray(keys.words(key, _WORDS, ()), ">u4").tobytes()
+    return at_position(int.from_bytes(words, "big"), 32 * _WORDS, count)
 
 
 def at_position(position: int, bits: int, count: RunCount) -> int:
@@ -468,12 +459,12 @@ def tune(
         step.check_fit(key, table, recipe, public_key)
 
     root = keys.fold_words(key, keys.text_words(_described(single, selection, made)))
-    best = _best_of_all(root, _parts(table, selection), roomy, made, public_key)
-    learned, recipe = jax.tree.map(jnp.asarray, best.fit), single[best.candidate]
+    parts = _parts(table, selection)
+    value, candidate, fit = _best_of_all(root, parts, roomy, made, public_key)
+    learned, recipe = jax.tree.map(jnp.asarray, fit), single[candidate]
     model = Model.of(learned.first(recipe.capacity), recipe, table, keys.kind(key))
     keys.warn_of_research(key)
-    model = dataclasses.replace(model, choice=(made.choice, made.line))
-    return Tuned(model, best.candidate, best.value)
+    return Tuned(dataclasses.replace(model, choice=(made.choice, made.line)), candidate, value)
 
 
 def _described(single: Sequence[Recipe], selection: Selection, made: Plan) -> str:
@@ -490,38 +481,32 @@ def _described(single: Sequence[Recipe], selection: Selection, made: Plan) -> st
     return f"{selection!r} | {made.line.mechanism} {noise} | {digest.hexdigest()}"
 
 
-class _Best(NamedTuple):
-    """The best run: its score, the place of its recipe, and what it learned."""
-
-    value: float
-    candidate: int
-    fit: Learned
-
-
 def _best_of_all(
     root: Array, parts: _Parts, roomy: Sequence[Recipe], made: Plan, public_key: Array | None
-) -> _Best:
-    """The best of K runs, and of no others; K and each run's candidate are drawn here.
+) -> tuple[float, int, Learned]:
+    """The best of K runs, and of no others: its score, the place of its recipe, what it learned.
 
     Of equal values it is the first. Runs are exchangeable, so which one that is tells nothing
     (docs/privacy.md).
     """
     count_key, candidate_key, runs_key = jax.random.split(root, 3)
     number = drawn_count(count_key, made.choice.law)
-    best: _Best | None = None
-    for first in range(0, number, AHEAD):
-        some = range(first, min(first + AHEAD, number))
-        chosen = [_candidate(candidate_key, run, len(roomy)) for run in some]
-        started = [
-            _run(_folded(runs_key, run), parts, roomy[k], made.params, public_key, made.programs[k])
-            for run, k in zip(some, chosen, strict=True)
-        ]
-        for place, (fit, draw) in zip(chosen, jax.device_get(started), strict=True):
-            value = made.score.value(draw)
-            if best is None or value > best.value:
-                best = _Best(value, place, fit)
-    assert best is not None  # there is at least one run
-    return best
+
+    def started(run: int) -> tuple[int, tuple[Learned, Array]]:
+        k = _candidate(candidate_key, run, len(roomy))
+        own = roomy[k], made.params, public_key, made.programs[k]
+        return k, _run(_folded(runs_key, run), parts, *own)
+
+    def scored(place: int, found: tuple[Learned, Array]) -> tuple[float, int, Learned]:
+        fit, draw = jax.device_get(found)
+        return made.score.value(draw), place, fit
+
+    runs = (
+        scored(*each)
+        for first in range(0, number, AHEAD)
+        for each in [started(run) for run in range(first, min(first + AHEAD, number))]
+    )
+    return max(runs, key=lambda run: run[0])
 
 
 def _candidate(key: Array, run: int, candidates: int) -> int:

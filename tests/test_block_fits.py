@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import losses, recipes, weighting
+from dpbt import recipes, weighting
 from dpbt.common.types import ADD_REMOVE
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.learners import greedy_tree, lazybb
+from dpbt.learners import lazybb
 from dpbt.training import blocks as in_blocks
 from dpbt.training.blocks import MemoryPlan, plan_for
 
@@ -96,14 +96,6 @@ def rules(rows=700, **more):
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **more}, rows=rows)
 
 
-def clipped(rows=700, **more):
-    families = losses.as_family("gini"), losses.as_family(losses.log)
-    learner = greedy_tree.greedy_tree(greedy_tree.Config(2, *families, False, ADD_REMOVE))
-    numbers = weighting.MirrorNumbers(np.float32(1), np.float32(0.4))
-    weights = {"weight_update": weighting.clipped_mirror(losses.log), "weighting": numbers}
-    return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **weights, **more}, rows=rows)
-
-
 def assert_same(one, other):
     for left, right in zip(
         jax.tree.leaves((one.transcript, one.hypotheses, one.intercept)),
@@ -132,8 +124,6 @@ CASES = {
     "forest": (forest, "two", True, 100),
     "disjoint": (lambda: forest(disjoint=True, rounds=3, delta=1e-6), "two", False, 333),
     "objective": (lambda: trees(rounds=2), "two", True, 100),
-    "replaced": (lambda: trees(criterion="error", relation="replace_one"), "two", False, 700),
-    "clipped": (clipped, "two", True, 128),
     "rules": (rules, "two", True, 300),
 }
 """Name -> (recipe, kind of target, whether rows have weights, rows a block)."""
@@ -152,22 +142,6 @@ def test_releases_are_those_of_a_fit_in_memory(tmp_path, monkeypatch, case):
     in_memory = dpbt.fit(KEY, table, recipe, PUBLIC)
     small_passes(monkeypatch)
     assert_same(in_memory, dpbt.fit(KEY, found, recipe, PUBLIC))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: forest(70_000, disjoint=True, rounds=7, depth=9, delta=1e-6),
-        lambda: trees(70_000, criterion="gini", delta=1e-6, rounds=12, depth=5),
-    ],
-)
-def test_releases_are_those_of_a_fit_in_memory_on_many_rows(tmp_path, make):
-    table, found = pair(tmp_path / "t", "two", 60_000, 70_000, 9_999, weights=True)
-    recipe, keys = make(), (dpbt.fresh_key(), dpbt.fresh_key())
-    in_memory = dpbt.fit(keys[0], table, recipe, keys[1])
-    in_parts = dpbt.fit(keys[0], found, recipe, keys[1], threads=3, memory=2 * GIB)
-    assert_same(in_memory, in_parts)
 
 
 def test_later_rounds_compile_nothing(tmp_path):

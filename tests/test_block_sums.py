@@ -15,9 +15,6 @@ from dpbt.privacy.mechanisms import SATURATION
 
 KEY, PUBLIC = jax.random.key(3), jax.random.key(6)
 
-ADDITIVE = ("oblivious", "forest", "rf-", "bdpe-tight", "lazybb-rule")
-
-
 # Stages.
 
 

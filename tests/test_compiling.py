@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import dpbt
 from dpbt import recipes
@@ -39,15 +38,8 @@ def greedy(rows, rounds):
     return recipes.bdpe(epsilon=2.0, rows=rows, rounds=rounds, depth=1)
 
 
-@pytest.mark.parametrize(
-    "disjoint", [False, *(pytest.param(each, marks=pytest.mark.slow) for each in (None, True))]
-)
-def test_a_fit_is_what_boost_learns_without_padding(disjoint):
-    """Of greedy trees, or of a forest."""
+def test_a_fit_is_what_boost_learns_without_padding():
     table, recipe = bits_of(75), greedy(75, 9)
-    if disjoint is not None:
-        options = {"rounds": 9, "depth": 3, "disjoint": disjoint}
-        recipe = recipes.random_forest(epsilon=2.0, rows=75, **options)
     keys = jax.random.split(jax.random.key(3))
     model = dpbt.fit(keys[0], table, recipe, keys[1])
     bare = jax.jit(dpbt.boost)(keys[0], table, recipe, keys[1])

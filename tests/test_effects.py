@@ -6,7 +6,7 @@ import pytest
 import dpbt
 from dpbt.analysis import effects
 from dpbt.analysis.effects import attribute_effects, partial_dependence
-from tests.pictured import DOMAIN, EVERY, MADE, MODELS, N_BINS, VOTES, Saved
+from tests.pictured import DOMAIN, EVERY, MODELS, N_BINS, VOTES, Saved
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def total_effects(values):
     return found
 
 
-@pytest.mark.parametrize("name", [*MADE])
+@pytest.mark.parametrize("name", ["bdpe", "halfspace"])
 def test_partial_dependence_is_the_mean_over_every_row(name):
     model = MODELS[name]
     for of in ("score",) if name in VOTES else effects.OF:
@@ -59,7 +59,7 @@ def test_partial_dependence_is_the_mean_over_every_row(name):
             partial_dependence(model, "age", DOMAIN, of="probability")
 
 
-@pytest.mark.parametrize("name", [*MADE])
+@pytest.mark.parametrize("name", ["bdpe", "halfspace"])
 def test_effects_are_variances_over_every_row(saved, name):
     found = attribute_effects(MODELS[name], DOMAIN)
     expected = total_effects(asked(MODELS[name]))

@@ -111,8 +111,6 @@ def test_bad_arguments_are_refused(tmp_path):
         (table, DOMAIN, "expected a model"),
     ):
         with pytest.raises(ValueError, match=words):
-            plot.attributes(of, domain)
-        with pytest.raises(ValueError, match=words):
             plot.shape(of, domain, "age")
     for wrong in ((), ("age", "age"), ("age", "job", "rank")):
         with pytest.raises(ValueError, match="the names of one column, or of two"):

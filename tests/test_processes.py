@@ -1,13 +1,9 @@
 """Several processes that learn from one table, each with rows of its own."""
 
 import contextlib
-import os
 import socket
 import sqlite3
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -37,14 +33,10 @@ def shared_out(folder, count, name="oblivious"):
     return worker.digest_of(model)
 
 
-def free_port():
+def started(folder, count, seconds=0.0, name="oblivious"):
     with socket.socket() as free:
         free.bind(("localhost", 0))
-        return free.getsockname()[1]
-
-
-def started(folder, count, seconds=0.0, name="oblivious"):
-    port = free_port()
+        port = free.getsockname()[1]
     return [spawn("blocks", number, count, port, folder, seconds, name) for number in range(count)]
 
 
@@ -67,31 +59,10 @@ def test_sums_of_64_bits_travel_as_words(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("count", "name"),
-    [(3, "oblivious"), (2, "forest")],
-)
-def test_processes_release_what_one_does(tmp_path, count, name):
-    expected = shared_out(tmp_path, count, name)
-    found = [finished(process) for process in started(tmp_path, count, name=name)]
-    assert {each["model"] for each in found} == {expected}
-    assert [each["processes"] for each in found] == [count] * count
-
-
-@pytest.mark.slow
-def test_the_example_learns_one_model(tmp_path):
-    shared_out(tmp_path, 2)
-    example = Path(__file__).parent.parent / "docs" / "examples" / "several_processes.py"
-    where = f"localhost:{free_port()}"
-
-    def command(number):
-        return [sys.executable, str(example), where, "2", str(number), f"share{number}", "1200"]
-
-    path = {**os.environ, "PYTHONPATH": str(example.parent.parent.parent)}
-    running = [subprocess.Popen(command(k), cwd=tmp_path, env=path) for k in range(2)]
-    assert [process.wait(timeout=300) for process in running] == [0, 0]
-    saved = dpbt.load(tmp_path / "model.json")
-    assert dpbt.ledger(saved).epsilon == pytest.approx(1, rel=1e-4)
+def test_processes_release_what_one_does(tmp_path):
+    expected = shared_out(tmp_path, 3, "forest")
+    found = [finished(process) for process in started(tmp_path, 3, name="forest")]
+    assert found == [{"model": expected, "processes": 3}] * 3
 
 
 @pytest.mark.slow

@@ -99,11 +99,8 @@ REFUSED = [
     ({"rows": 20}, "X has more rows than rows=20"),
     ({"relation": "replace_one"}, "room for fewer than rows=64"),
     ({"domain": {"a": Numeric(0, 1)}}, "X has 2 columns, and the domain declares 1"),
-    ({"classes": (0, 1, 1)}, "two or more distinct"),
     ({"classes": ("no", "yes")}, "classes are words and y holds numbers"),
     ({"recipe": "random_forest"}, "recipe must be one of"),
-    ({"recipe": SMALL(epsilon=1.0, rows=64, domain=DOMAIN)}, "recipe must be one of"),
-    ({"recipe": lambda **options: [SMALL(**options)] * 2}, "recipe must return"),
     ({"recipe": functools.partial(SMALL, step=[0.1, 0.2])}, "recipe must return one setting"),
     ({"random_state": "seed"}, "seed"),
 ]
@@ -127,23 +124,15 @@ def test_public_mistakes_are_refused_by_name(rows):
             boosting().fit(given, labels)
     with pytest.raises(ValueError, match="random trees"):
         forest(recipe=SMALL).fit(X, y)
-
-
-NO_TABLES = [
-    (sparse.csr_matrix(np.ones((3, 2))), TypeError, "X must be dense, got a sparse matrix"),
-    (np.ones(3), ValueError, "Expected 2D array"),
-    ({"a": [1]}, ValueError, "Expected 2D array"),
-    ([[1, 2], [1]], ValueError, "one width"),
-    (np.ones((3, 0)), ValueError, "0 feature"),
-    (np.ones((3, 2), complex), ValueError, "Complex data not supported"),
-    (type("Empty", (Frame,), {"__len__": lambda self: 3})({}), ValueError, "0 feature"),
-]
-
-
-def test_what_is_no_table_is_refused():
-    for X, kind, words in NO_TABLES:
+    for wrong, kind, words in (
+        (sparse.csr_matrix(X), TypeError, "X must be dense, got a sparse matrix"),
+        (X[0], ValueError, "Expected 2D array"),
+        ([[1, 2], [1]], ValueError, "one width"),
+        (X[:, :0], ValueError, "0 feature"),
+        (X.astype(complex), ValueError, "Complex data not supported"),
+    ):
         with pytest.raises(kind, match=words):
-            boosting(domain=Numeric(0, 1)).fit(X, np.array([0, 1, 1]))
+            boosting(domain=Numeric(0, 1)).fit(wrong, y)
 
 
 def test_a_row_of_another_width_has_no_values(rows):
@@ -175,7 +164,7 @@ def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
         assert fitted[0].predict(X[:count]).shape == (count,)
         assert fitted[0].predict_proba(X[:count]).shape == (count, 2)
     for pair in (models, tables):
-        one, two = ([leaf.shape for leaf in jax.tree.leaves(tree)] for tree in pair)
+        one, two = (jax.tree.map(np.shape, jax.tree.leaves(tree)) for tree in pair)
         assert one == two
 
 
@@ -231,22 +220,6 @@ def test_votes_have_no_probabilities(rows):
     with pytest.raises(AttributeError):
         estimator.predict_proba(rows[0])
     assert estimator.score(*rows) > 0.5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", [PrivateBoostingClassifier, PrivateForestClassifier])
-def test_every_named_recipe_fits_is_explained_and_pickled(cls, rows):
-    X, y = rows
-    for name in cls._recipes:
-        delta = 1e-6 if name == "halfspace_boost" else 0.0
-        stated = {"rows": 64, "domain": Numeric(0, 1), "classes": (0, 1)}
-        estimator = cls(epsilon=20.0, delta=delta, recipe=name, **stated)
-        estimator.fit(X, y)
-        again = pickle.loads(pickle.dumps(estimator))
-        answers = again.decision_function(X), estimator.decision_function(X)
-        np.testing.assert_allclose(*answers, rtol=1e-5, atol=1e-6)
-        assert again.explain() == estimator.explain()
-        assert str(again.ledger_) == str(estimator.ledger_)
 
 
 def test_a_pickled_estimator_is_the_same(estimator, rows):
@@ -334,14 +307,6 @@ def test_frames_of_pandas_and_set_output(rows):
         boosting(domain=domain).fit(frame, labels)
     with pytest.raises(ValueError, match="classes"):
         boosting(domain=domain).fit(frame, pandas.Series(["no"] * 50, dtype="category"))
-
-
-@pytest.mark.slow  # REFUSED has another number
-def test_replace_one_takes_its_number_of_rows(rows):
-    estimator = boosting(relation="replace_one", rows=50).fit(*rows)
-    assert "under replace_one" in str(estimator.ledger_)
-    with pytest.raises(ValueError, match="more rows"):
-        boosting(relation="replace_one", rows=49).fit(*rows)
 
 
 def test_without_scikit_learn_the_module_says_what_to_install():

@@ -270,7 +270,7 @@ def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
     monkeypatch.setattr(tuning, "_run", spied)
     monkeypatch.setattr(tuning, "drawn_count", lambda *_: 21)
     best = tuning._best_of_all(KEY, parts, single, plan, None)
-    assert best.fit["n"] == 1  # ties go to the first run
+    assert best[2]["n"] == 1  # ties go to the first run
     assert len(np.unique(seen, axis=0)) == len(seen) == 21
     for key in jax.random.split(KEY, 4):
         assert {tuning._candidate(key, run, 5) for run in range(64)} == set(range(5))
@@ -294,7 +294,7 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
 
             monkeypatch.setattr(tuning, "_run", run)
             best = tuning._best_of_all(KEY, parts, single, plan, None)
-            won.append(int(best.fit["n"]) == good)
+            won.append(int(best[2]["n"]) == good)
         assert won == [good < number for good in range(12)]
 
 
@@ -386,36 +386,29 @@ def test_a_bad_selection_is_refused_by_name(name, value):
         tuning.selection(**{name: value})
 
 
-def test_bad_candidates_are_refused():
+def test_bad_candidates_and_tables_are_refused():
+    """By what is public, and of what is private by the number of rows alone."""
     selection, table = tuning.selection(), people()
     made = candidates(selection)
     other = dataclasses.replace(made[0], rows=np.float32(200))
     published = recipes.bdpe(epsilon=1.0, rows=300, rounds=1, depth=1, calibration="published")
     votes = recipes.lazybb_rules(epsilon=1.0, rows=300, rounds=3)
-    for given, words in (
-        ([*made, other], "same rows"),
-        ([], "recipes must be"),
-        (published, "without a mechanism"),
-        (votes, "needs probabilities"),
+    target, columns = Nominal(("a", "b", "c")), {"age": [10, 60], "pay": [1, 2]}
+    label = {"negative": 0, "positive": 1, "class_weight": {0: 1.0, 1: 0.5}}
+    classes = dpbt.table(DOMAIN, columns, ["a", "b"], target=target)
+    weighed = dpbt.table(DOMAIN, columns, [0, 1], **label)
+    for rows, given, words in (
+        (table, [*made, other], "same rows"),
+        (table, [], "recipes must be"),
+        (table, published, "without a mechanism"),
+        (table, votes, "needs probabilities"),
+        (classes, made, "predicts one of two classes"),
+        (weighed, made, "takes no weights of rows or of classes"),
+        (people(301), made, "set for at most rows=300"),
     ):
         with pytest.raises(ValueError, match=words):
-            dpbt.tune(KEY, table, given, selection)
-    with pytest.raises(ValueError, match="set for at most rows=300"):
-        dpbt.tune(KEY, people(301), made, selection)
+            dpbt.tune(KEY, rows, given, selection)
     with pytest.raises(ValueError, match="grid"):
         tuning.candidates(recipes.oblivious_boost, selection, grid={}, epsilon=1.0)
-
-
-def test_targets_and_weights_that_scores_do_not_take_are_refused():
-    """By the recipes and by the form of the table, whatever the rows are."""
-    selection, columns = tuning.selection(), {"age": [10, 60], "pay": [1, 2]}
-    target = Nominal(("a", "b", "c"))
     with pytest.raises(ValueError, match="a choice is among recipes of two classes"):
         candidates(selection, target=target)
-    label = {"negative": 0, "positive": 1, "class_weight": {0: 1.0, 1: 0.5}}
-    for table, words in (
-        (dpbt.table(DOMAIN, columns, ["a", "b"], target=target), "predicts one of two classes"),
-        (dpbt.table(DOMAIN, columns, [0, 1], **label), "takes no weights of rows or of classes"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            dpbt.tune(KEY, table, candidates(selection), selection)

@@ -61,7 +61,7 @@ if __name__ == "__main__":
         in_blocks = dpbt.fit(key, blocks, recipe)
         np.testing.assert_array_equal(in_blocks.hypotheses.leaf, model.hypotheses.leaf)
         dpbt.save(model, folder / "model.json", domain=domain)
-        print(dpbt.load(folder / "model.json").predict([{"age": 70, "job": "smith"}]))
+        print(dpbt.load(folder / "model.json").predict({"age": [70], "job": ["smith"]}))
 
     # The exact losses of 20 transcripts against all tables with one row less.
     near = dpbt.audit.neighbours(table, recipe.relation)

@@ -33,8 +33,8 @@ from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
+from dpbt.data.kinds import Target, response_of
 from dpbt.data.splits import of_splits
-from dpbt.data.targets import Target, response_of
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
@@ -88,18 +88,30 @@ def neighbours(
     rows, features = table.bins.shape
     if candidates is None:
         candidates = np.zeros((0, features), table.bins.dtype), np.zeros(0, table.target.dtype)
-    extended = _extended(table, *map(np.asarray, candidates))
-    here, count = np.flatnonzero(np.asarray(table.present)), len(candidates[0])
+    bins, labels = map(np.asarray, candidates)
+    types = bins.dtype == table.bins.dtype and labels.dtype == table.target.dtype
+    if not types or labels.ndim != 1 or bins.shape != (len(labels), features):
+        raise ValueError(
+            f"candidates must be {table.bins.dtype}[C, {features}] and {table.target.dtype}[C], "
+            f"got {bins.dtype}{bins.shape}, {labels.shape}"
+        )
+
+    # The candidates follow the rows, and are absent.
+    here, count = np.flatnonzero(np.asarray(table.present)), len(labels)
+    more = {"bins": bins, "target": labels, "present": np.zeros(count, bool)}
+    if table.weight is not None:
+        more["weight"] = np.ones(count, np.float32)
+    extended = table._replace(
+        **{name: jnp.asarray(np.concatenate([getattr(table, name), more[name]])) for name in more}
+    )
 
     if relation is ADD_REMOVE:
         moves = [(i,) for i in (*here, *range(rows, rows + count))]
     else:
-        chosen = itertools.product(here, range(count)) if pairs is None else pairs
-        moves = [(i, rows + j) for i, j in chosen]
-        if not {i for i, _ in moves} <= set(here) or any(
-            not rows <= j < rows + count for _, j in moves
-        ):
+        every = {*itertools.product(here.tolist(), range(count))}
+        if not every.issuperset(pairs or ()):
             raise ValueError("pairs must hold the number of a present row and that of a candidate")
+        moves = [(i, rows + j) for i, j in (sorted(every) if pairs is None else pairs)]
     if not moves:
         raise ValueError(
             "the table has no neighbours: no present row, or no candidate to put in its place"
@@ -109,28 +121,6 @@ def neighbours(
     for mask, move in zip(masks, moves, strict=True):
         mask[list(move)] ^= True
     return Neighbours(extended, masks)
-
-
-def _extended(table: Table, candidates: np.ndarray, labels: np.ndarray) -> Table:
-    """The table, followed by the candidate rows, which are absent.
-
-    Raises:
-        ValueError: if the candidates do not fit the table.
-    """
-    bins, target = np.asarray(table.bins), np.asarray(table.target)
-    types = candidates.dtype == bins.dtype and labels.dtype == target.dtype
-    count = len(labels) if labels.ndim == 1 else -1
-    if not types or candidates.shape != (count, bins.shape[1]):
-        raise ValueError(
-            f"candidates must be {bins.dtype}[C, {bins.shape[1]}] and {target.dtype}[C], "
-            f"got {candidates.dtype}{candidates.shape}, {labels.shape}"
-        )
-    more: dict[str, np.ndarray] = {"bins": candidates, "target": labels}
-    more["present"] = np.zeros(count, bool)
-    if table.weight is not None:
-        more["weight"] = np.ones(count, np.float32)
-    rows = {name: jnp.asarray(np.concatenate([getattr(table, name), more[name]])) for name in more}
-    return table._replace(**rows)
 
 
 def whole_domain(
@@ -145,7 +135,8 @@ def whole_domain(
             listed, and its middle.
 
     Raises:
-        ValueError: if there are more than `limit`, and as `domains.check` and `targets.check`.
+        ValueError: if there are more than `limit`, and as `domains.check` and
+            `kinds.checked_target`.
     """
     domains.check(domain)
     labels = labels_of(target)
@@ -235,13 +226,10 @@ def audit(
     claims = _claims(recipe) if steps else {}
     found = _compared(recorded, near.table, near.table, near.present, recipe, claims)
     loss, ratios = _numbers(found)
-
-    # The largest loss, and what it is made of.
-    book = ledger(recipe)
     total = np.abs(sum(loss.values()))
     place = np.unravel_index(np.argmax(total), total.shape)
     return Audit(
-        claimed_epsilon=book.epsilon,
+        claimed_epsilon=ledger(recipe).epsilon,
         largest_loss=float(total[place]),
         by_site={site: float(values[place]) for site, values in loss.items()},
         neighbours=len(near.present),
@@ -302,12 +290,12 @@ def _recorded(
 @jax.jit
 def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     """The transcripts of runs under R keys."""
+    return jax.lax.map(lambda key: _release(key, table, recipe), keys)
 
-    def record(key: Array) -> Transcript:
-        noise_key, public_key = pair(key)
-        return boost(noise_key, table, recipe, public_key).transcript
 
-    return jax.lax.map(record, keys)
+def _release(key: Array, table: Table, recipe: Recipe) -> Transcript:
+    noise_key, public_key = pair(key)
+    return boost(noise_key, table, recipe, public_key).transcript
 
 
 @jax.jit
@@ -340,14 +328,13 @@ def _compared(
     width = 2 * sum(table.bins.shape) + 6 * (0 if splits is None else len(splits.feature))
     size = max(1, min(MEMORY // (4 * max([64, *leaves]) * width), len(masks)))
 
-    def against(mask: Array, transcript: Transcript) -> tuple:
-        neighbour = other._replace(present=mask)
-        found = compared(transcript, table, neighbour, recipe)
-        losses = {site: jnp.sum(loss) for site, (loss, _) in found.items()}
-        return losses, _ratios(found, recipe, claims)
-
     def compare(transcript: Transcript) -> tuple:
-        return jax.lax.map(lambda mask: against(mask, transcript), masks, batch_size=size)
+        def against(mask: Array) -> tuple:
+            found = compared(transcript, table, other._replace(present=mask), recipe)
+            losses = {site: jnp.sum(loss) for site, (loss, _) in found.items()}
+            return losses, _ratios(found, recipe, claims)
+
+        return jax.lax.map(against, masks, batch_size=size)
 
     losses, ratios = jax.lax.map(compare, transcripts)
     return losses, jax.tree.map(jnp.max, ratios)
@@ -361,8 +348,7 @@ def _claims(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[str, np.
     """
     book, claims = ledger(recipe), {}
     for line in book.lines:
-        count = line.pays
-        claim = count * line.epsilon if book.delta == 0 else np.sqrt(count * line.rho)
+        claim = line.pays * line.epsilon if book.delta == 0 else np.sqrt(line.pays * line.rho)
         claims[line.site] = np.float32(claim)
     chosen = set(claims if sites is None else sites)
     if not chosen or chosen - set(claims):
@@ -450,21 +436,21 @@ def search(
         flips = (flips[even][:, None] ^ flips[~even]).reshape(-1, rows)
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
-    def valid(present: np.ndarray) -> np.ndarray:
-        return present if recipe.relation is ADD_REMOVE else np.tile(even, (restarts, 1))
-
     def score(tables: Sequence[np.ndarray]) -> np.ndarray:
         return _numbers(_worst_steps(key, *tables, flips, claims, recipe))
 
     best = [
         rng.random((restarts, rows, splits)) < 0.5,
         rng.random((restarts, rows)) < rng.uniform(0.02, 0.98, (restarts, 1)),
-        valid(rng.random((restarts, rows)) < 0.8),
+        rng.random((restarts, rows)) < 0.8,
     ]
+    if recipe.relation is not ADD_REMOVE:
+        best[2] = np.tile(even, (restarts, 1))
     best_score = score(best)
     for _ in range(sweeps):
         proposal = [array ^ (rng.random(array.shape) < 1.5 / array[0].size) for array in best]
-        proposal[2] = valid(proposal[2])
+        if recipe.relation is not ADD_REMOVE:
+            proposal[2] = best[2].copy()
         proposed = score(proposal)
         better = proposed > best_score
         for array, change in zip(best, proposal, strict=True):
@@ -489,8 +475,7 @@ def _worst_steps(
 
     def worst(splits: Array, target: Array, present: Array) -> Array:
         table = of_splits(splits, target, present)
-        noise_key, public_key = pair(key)
-        release = boost(noise_key, table, recipe, public_key).transcript
+        release = _release(key, table, recipe)
 
         def against(flip: Array) -> Array:
             neighbour = table._replace(present=present ^ flip)

@@ -12,7 +12,7 @@ extra `figures`, and is imported only where something is drawn.
 
 from __future__ import annotations  # the types of matplotlib are only named
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -120,20 +120,17 @@ def shape(
         raise ValueError(f"attribute must be the name of one column, got {shown(attribute)}")
     found = partial_dependence(model, attribute, known, of=of)
     values, words = _drawn(model, found.values, of, class_)
-    axis = _axis_of(known[attribute])
+    inside, ticks = _ticks(known[attribute])
+    edges, end = np.arange(inside + 1), float(inside)
     ax = _panel(ax, (6.0, 3.6))
-    inside = np.arange(axis.inside)
     ax.axhline(float(values.mean()), color="0.6", linestyle="--", linewidth=0.9, zorder=1)
-    if axis.ordered:
-        edges = np.arange(axis.inside + 1)
-        ax.stairs(values[inside], edges, baseline=None, color=BLUE, linewidth=1.8)
+    if isinstance(known[attribute], Numeric):
+        ax.stairs(values[:inside], edges, baseline=None, color=BLUE, linewidth=1.8)
     else:
-        ax.plot(inside + 0.5, values[inside], "o", color=BLUE, markersize=7)
-    end, ticks = float(axis.inside), dict(axis.named)
-    if axis.apart is not None:
+        ax.plot(edges[:-1] + 0.5, values[:inside], "o", color=BLUE, markersize=7)
+    if len(values) > inside:
         hollow = {"color": ORANGE, "marker": "D", "markersize": 6, "fillstyle": "none"}
-        ticks[end + _GAP + 0.5] = axis.apart
-        ax.plot([end + _GAP + 0.5], values[-1:], linestyle="", **hollow)
+        ax.plot([end + _GAP + 0.5], values[inside:], linestyle="", **hollow)
         end += _GAP + 1
     ax.set_xlim(-0.3, end + 0.3)
     ax.margins(y=0.08)
@@ -178,34 +175,20 @@ def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.nd
     return means, of
 
 
-class _Axis(NamedTuple):
-    """The bins of a column along an axis: bin k is from k to k + 1, the one apart after a gap.
+def _ticks(column: Column) -> tuple[int, dict[float, str]]:
+    """How many bins touch each other, and place -> words: some thresholds of numbers, or all words.
 
-    Attributes:
-        inside: how many bins touch each other.
-        apart: what the last bin holds, if it lies apart.
-        named: place -> its words, of the bins that touch each other.
-        ordered: whether they are intervals of numbers.
+    Bin k is from k to k + 1. The bin of missing or unlisted values lies apart, behind a gap.
     """
-
-    inside: int
-    apart: str | None
-    named: dict[float, str]
-    ordered: bool
-
-
-def _axis_of(column: Column) -> _Axis:
-    """The axis of a column: some thresholds of numbers are named, and all words."""
     match column:
         case Numeric():
             ends = [float(column.low), *column.thresholds, float(column.high)]
             named = range(0, len(ends) - column.missing, -(-column.bins // _TICKS))
             words = {float(at): f"{float(f'{ends[at]:.3g}'):,g}" for at in named}
-            return _Axis(column.bins, "missing" if column.missing else None, words, True)
+            inside, apart = column.bins, "missing"
         case Nominal():
-            names, apart = column.names, "not listed" if column.other is None else None
+            words = {number + 0.5: name for number, name in enumerate(column.names)}
+            inside, apart = len(words), "not listed"
         case Boolean():
-            names = (column.false, column.true)
-            apart = "missing" if column.missing else None
-    words = {number + 0.5: name for number, name in enumerate(names)}
-    return _Axis(len(names), apart, words, False)
+            words, inside, apart = {0.5: column.false, 1.5: column.true}, 2, "missing"
+    return inside, words if column.n_bins == inside else {**words, inside + _GAP + 0.5: apart}

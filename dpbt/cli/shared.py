@@ -34,12 +34,6 @@ if TYPE_CHECKING:
 BAD_INPUT, INTERRUPTED, NO_READER = 2, 130, 141
 """Exit statuses; the last two are those of shells for Ctrl-C and for a pipe that nobody reads."""
 
-STOPPED = (
-    "interrupted; the files written so far are kept, and what has a checkpoint or a folder of "
-    "results goes on with the same command"
-)
-"""What Ctrl-C says."""
-
 
 class InputError(ValueError):
     """An option, a file or a domain is not what the program expects."""
@@ -94,7 +88,7 @@ def status_of(program: Callable[[], int]) -> int:
         print(f"error: {' '.join(words.split(chr(10)))}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print(f"\n{STOPPED}", file=sys.stderr)
+        print("\ninterrupted; the same command goes on from what it saved", file=sys.stderr)
         return INTERRUPTED
 
 

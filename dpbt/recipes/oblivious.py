@@ -13,10 +13,9 @@ from dpbt import losses
 from dpbt.common import types
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import shown, whole, within
-from dpbt.data import domains, targets
+from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal
-from dpbt.data.targets import Target
+from dpbt.data.kinds import Nominal, Target
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
 from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
 from dpbt.privacy import accounting, mechanisms
@@ -120,7 +119,7 @@ def oblivious_boost(
     # Check the arguments; numbers are in ranges that float32 holds.
     common = epsilon, delta, rows, rounds, "tight", relation, max_rows_per_user
     request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
-    response = targets.response_of(target)
+    response = kinds.response_of(target)
     number = response == types.NUMBER
     step, limit = within("step", step, _POSITIVE), within("limit", limit, _POSITIVE)
     if curvature is None:
@@ -329,7 +328,7 @@ def auto(
             whose programs would differ.
     """
     domains.check(domain)
-    response = targets.response_of(target)
+    response = kinds.response_of(target)
     people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
     whole("max_rows_per_user", max_rows_per_user)
     numbers = epsilons(epsilon), checked_rows(rows, types.MAX_ROWS_IN_BLOCKS), deltas(delta)

@@ -23,8 +23,7 @@ from dpbt.common.storage import opened, sealed, write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric
-from dpbt.data.targets import Target, response_of
+from dpbt.data.kinds import Nominal, Numeric, Target, response_of
 from dpbt.learners.hypotheses import KINDS, Kind, Of, Rows, check_within
 from dpbt.privacy import accounting
 
@@ -106,7 +105,7 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
     if kind.shares is not None:
         return "shares", None
     if recipe.loss is None:
-        return None, no_link(recipe.name)
+        return None, f"{recipe.name} is a vote without a link, so a score defines no probability"
     alpha = recipe.weighting.link_alpha
     loss = recipe.loss(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
     try:
@@ -114,19 +113,9 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
     except TypeError:  # traced
         smooth = True
     if not smooth:
-        return None, kinks(loss.name)
+        return None, f"the surrogate of {loss.name} has kinks, so a score defines no probability"
     own = loss.probability or loss.inverse_link
     return next((name for name, known in PROBABILITIES.items() if known == own), own), None
-
-
-def no_link(name: str) -> str:
-    """Why a recipe without a loss gives no probabilities."""
-    return f"{name} is a vote without a link, so a score defines no probability"
-
-
-def kinks(name: str) -> str:
-    """Why a loss whose surrogate has kinks gives no probabilities."""
-    return f"the surrogate of {name} has kinks, so a score defines no probability"
 
 
 def probability_of(about: Any, scores: Array) -> Array:

@@ -579,7 +579,7 @@ class _Run:
                 release |= {site: np.asarray(array) for site, array in draws.items()}
 
         zeros = self._zeros(part)
-        numbers, structures = (_on_host([context[k] for context in contexts]) for k in (2, 3))
+        numbers, structures = _on_host([(each.number, each.structure) for each in contexts])
         together = first._replace(number=numbers, structure=structures)
         pending = self._pending(part, first)
         for stage in pricing.stages(recipe, part):
@@ -608,13 +608,13 @@ class _Run:
 
     def _zeros(self, part: str) -> Release:
         """Zeros in place of the release of a part, as post-processing reads it."""
-        found = {}
-        for spec in pricing.sites(self._recipe, part):
+
+        def zeros(spec: boundary.DrawSpec) -> Array:
             noisy = spec.mechanism.price.reads_rows and not spec.mechanism.selects
             wide = noisy and not self._small
-            dtype = jnp.float32 if wide else spec.output.dtype
-            found[spec.site] = jnp.zeros(spec.output.shape, dtype)
-        return found
+            return jnp.zeros(spec.output.shape, jnp.float32 if wide else spec.output.dtype)
+
+        return {spec.site: zeros(spec) for spec in pricing.sites(self._recipe, part)}
 
     # What a checkpoint has.
 
@@ -655,7 +655,11 @@ class _Run:
         slope, intercept = _line_of(recipe, totals.read(prologue), totals.read(epilogue))
         hypotheses = jax.tree.map(lambda array: jnp.asarray(padded(array)), _on_host(learned))
         rounds = jax.tree.map(padded, _on_host(released))
-        transcript = Transcript(*(_on_device(once) for once in (prologue, rounds, epilogue)))
+        # Releases of 64 bits stay with NumPy.
+        transcript = jax.tree.map(
+            lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
+            Transcript(prologue, rounds, epilogue),
+        )
         hypotheses = _scaled(recipe, hypotheses, slope)
         return step.learned_of(transcript, hypotheses, intercept, recipe)
 
@@ -669,11 +673,3 @@ def _own(keys_of_run: step.Parts, part: str, context: Context) -> Any:
 def _on_host(arrays: list[Any]) -> Any:
     """Pytrees of arrays with a leading axis for rounds, on the host, where it costs no program."""
     return jax.tree.map(lambda *each: np.stack([np.asarray(array) for array in each]), *arrays)
-
-
-def _on_device(release: Releases) -> Release:
-    """A release as arrays of JAX; those of 64 bits stay with NumPy."""
-    return {
-        site: array if array.dtype == np.int64 else jnp.asarray(array)  # type: ignore[misc]
-        for site, array in release.items()
-    }

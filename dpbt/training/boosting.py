@@ -123,9 +123,12 @@ def run(
     entries_of_rounds = numbers, entries.rounds
     if batch:
         scores = None
-        rounds, hypotheses = _side_by_side(
-            recipe, lambda numbered: learned(numbered, state)[:2], entries_of_rounds, batch
-        )
+
+        def alone(numbered: tuple[Array, Any]) -> Any:
+            return _where(numbered[0] < recipe.rounds, learned(numbered, state)[:2])
+
+        size = min(batch, recipe.capacity)
+        rounds, hypotheses = jax.lax.map(alone, entries_of_rounds, batch_size=size)
     else:
         (scores, bound), (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds)
 
@@ -188,15 +191,6 @@ def _scan(
         return jax.lax.cond(_anywhere(active), go_on, skip, state, entry)
 
     return jax.lax.scan(one, state, entries)
-
-
-def _side_by_side(recipe: Recipe, one_round: Callable[[Any], Any], entries: Any, batch: int) -> Any:
-    """What `one_round` keeps of the first T of `capacity` entries; the others give zeros."""
-
-    def one(entry: Any) -> Any:
-        return _where(entry[0] < recipe.rounds, one_round(entry))
-
-    return jax.lax.map(one, entries, batch_size=min(batch, recipe.capacity))
 
 
 # Its answers.

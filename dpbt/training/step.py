@@ -28,7 +28,7 @@ from dpbt.common.types import (
     dtype_and_rank,
     uniform,
 )
-from dpbt.data import targets
+from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.data.tables import first_of
@@ -48,10 +48,12 @@ def on_device(table: Table) -> Table:
     """
 
     def arrays(name: str, held: Any) -> Any:
-        fields = {field: array for field, array in held._asdict().items() if array is not None}
-        fields.pop("splits", None)
         return held._replace(
-            **{field: as_array(f"{name}.{field}", array) for field, array in fields.items()}
+            **{
+                field: as_array(f"{name}.{field}", array)
+                for field, array in held._asdict().items()
+                if array is not None and field != "splits"
+            }
         )
 
     splits = None if table.splits is None else arrays("splits", table.splits)
@@ -203,7 +205,7 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
     keys.check(key)
     recipe.learner.hypotheses.check(table)
     told, target = table.declared, recipe.target
-    known = None if target is None else targets.fingerprint(target)
+    known = None if target is None else kinds.fingerprint(target)
     if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
         raise ValueError(
             "the table was made with another target than the recipe's: other classes, another "
@@ -278,27 +280,19 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     """
     target = [] if recipe.target is None else [repr(recipe.target)]
     tag = keys.text_words(" | ".join([*recipe.tags, *target]))
-    numbers = (recipe.params, recipe.weighting, recipe.rows)
-    return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *_bits_of(numbers)]))
-
-
-def _bits_of(numbers: Any) -> list[Array]:
-    """u32[K] of K numbers in all: the bits of the leaves of a budget, in their order."""
-    leaves = [jnp.asarray(leaf).reshape(-1) for leaf in jax.tree.leaves(numbers)]
+    numbers = jax.tree.leaves((recipe.params, recipe.weighting, recipe.rows))
+    leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
     for leaf in leaves:
         if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
             raise ValueError(
                 "a budget holds numbers of 32 bits, so that none is lost in the key; "
                 f"got {leaf.dtype}"
             )
-    return [
+    bits = [
         jax.lax.bitcast_convert_type(jnp.concatenate([*of_one_type]), jnp.uint32)
         for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
     ]
-
-
-def _children(key: Array, numbers: np.ndarray) -> Array:
-    return jax.vmap(lambda number: jax.random.fold_in(key, number))(jnp.asarray(numbers))
+    return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *bits]))
 
 
 class Parts(NamedTuple):
@@ -324,7 +318,8 @@ _PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
 def _part_keys(key: Array, recipe: Recipe) -> Parts:
     """The keys of all parts; those of the first T rounds do not depend on the capacity."""
     numbers = np.arange(recipe.capacity, dtype=np.uint32)
-    children = _children(key, np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
+    every = jnp.asarray(np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
+    children = jax.vmap(lambda number: jax.random.fold_in(key, number))(every)
     epilogue = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
     return Parts(children[-2], children[: recipe.capacity], epilogue)
 
@@ -360,8 +355,7 @@ class Context(NamedTuple):
 
 def before(recipe: Recipe) -> Context:
     """What is public before anything is released."""
-    public = recipe.public()
-    return Context(public, jnp.float32(0), public.round)
+    return Context(recipe.public(), jnp.float32(0), recipe.public().round)
 
 
 def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
@@ -372,8 +366,7 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
     public, once = recipe.public(prologue), recipe.learner.prologue
     if once is None:
         return public, jnp.zeros(recipe.learner.hypotheses.response.axes, jnp.float32)
-    for name in ("unit", "seen"):
-        says = getattr(once, name)
+    for name, says in (("unit", once.unit), ("seen", once.seen)):
         if says is not None:
             found = jnp.asarray(says(prologue, recipe.params), jnp.float32)
             public = public._replace(**{name: found})
@@ -446,7 +439,7 @@ def dummy_row(table: BlockTable) -> Table:
         jnp.asarray(room.present),
         jax.tree.map(jnp.asarray, table.splits),
         None if room.weight is None else jnp.asarray(room.weight),
-        None if table.target is None else jnp.asarray(targets.fingerprint(table.target)),
+        None if table.target is None else jnp.asarray(kinds.fingerprint(table.target)),
     )
 
 
@@ -460,10 +453,8 @@ def specs(
 
 def of_a_round(recipe: Recipe, table: Table) -> tuple[Context, dict[str, DrawSpec]]:
     """A round after a prologue of zeros, and what its draws ask for; traceable."""
-    prologue = {}
-    if recipe.learner.prologue is not None:
-        prologue = {spec.site: spec.zeros for spec in pricing.sites(recipe, "prologue")}
-    public, _ = opened(recipe, prologue)
+    once = () if recipe.learner.prologue is None else pricing.sites(recipe, "prologue")
+    public, _ = opened(recipe, {spec.site: spec.zeros for spec in once})
     context = begun(recipe, public, jnp.float32(0), jnp.int32(0))
     return context, specs("rounds", recipe, table, context, {})
 
@@ -477,8 +468,8 @@ def public_draws(part: str, recipe: Recipe, dummy: Table, context: Context, key:
 def _dummy_view(part: str, recipe: Recipe, dummy: Table, context: Context) -> View:
     """What a part of a run reads of one absent row."""
     rows = recipe.learner.hypotheses.prepare(dummy)
-    axes = recipe.learner.hypotheses.response.axes
-    scores = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
+    shape = *recipe.learner.hypotheses.response.axes, *rows.present.shape
+    scores = jnp.zeros(shape, jnp.float32)
     return view(part, recipe, rows, weigh(part, recipe, rows, scores, context), context)
 
 

@@ -9,7 +9,6 @@ import jax
 import numpy as np
 import pytest
 
-import dpbt
 from dpbt import recipes
 from dpbt.cli.shared import InputError
 from dpbt.data.domains import Boolean, Nominal, Numeric
@@ -17,7 +16,7 @@ from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import targets
-from experiments.comparisons import ablation, binary, measures, splits, study
+from experiments.comparisons import ablation, measures, splits, study
 from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
@@ -138,23 +137,6 @@ def test_measures_of_predictions():
     )
 
 
-@pytest.mark.slow
-def test_scores_are_those_of_fit_and_predict():
-    """The experiment reads the scores of the boosting loop, which also holds the test rows."""
-    given = ours()
-    for name in ("auto", "bdpe-tight"):
-        found = binary.METHODS[name].fit(given, 0, 2.0, 0.0)
-        recipe = recipes.auto(epsilon=2.0, rows=400, domain=DOMAIN)
-        if name == "bdpe-tight":
-            recipe = recipes.bdpe(epsilon=2.0, rows=400, rounds=5, depth=3, criterion="gini")
-        table = given.data.table._replace(present=~given.tests[0])
-        model = dpbt.fit(jax.random.key(0), table, recipe)
-        expected = np.asarray(dpbt.decision_function(model, table))[given.tests[0]]
-        np.testing.assert_allclose(found.predicted, expected, atol=2e-5)
-        expected = np.asarray(dpbt.predict_proba(model, table))[given.tests[0]]
-        np.testing.assert_allclose(found.probability, expected, atol=2e-5)
-
-
 def test_ranks_share_ties_and_take_pure_methods_at_every_delta():
     def at(dataset, method, delta, value):
         return line(FRONTIER, dataset, method, 1.0, delta, value)
@@ -169,21 +151,6 @@ def test_ranks_share_ties_and_take_pure_methods_at_every_delta():
     assert found.datasets == 2
     assert found.of == {"x": (2.0, 1), "y": (1.75, 1), "z": (3.25, 0), "pure": (3.0, 0)}
     assert ranks.mean_ranks(lines, 9.0, 1e-6, "auroc_mean") == ({}, 0)
-
-
-# Data.
-
-
-def test_data_sets_are_known_and_their_targets_declared():
-    for task in TASKS.values():
-        assert set(task.usual["dataset"]) <= {*data.ENTRIES, *targets.CLASSES, *targets.NUMBERS}
-    for task in (CLASSES, REGRESSION):
-        for name in task.usual["dataset"]:
-            given = targets.declared(name)
-            layout = given.layout or data.ENTRIES[given.entry].layout
-            assert given.column in layout.names
-    with pytest.raises(InputError, match="no target of 'banknote' is declared"):
-        targets.load_target("banknote", 10)
 
 
 # Pages and figures.
@@ -213,6 +180,8 @@ def test_levels_that_ask_nothing_new_are_counted():
 def test_refusals(capsys, tmp_path, monkeypatch):
     monkeypatch.delenv("DPBT_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(InputError, match="no target of 'banknote' is declared"):
+        targets.load_target("banknote", 10)
     assert run("frontier", "--dataset", "breast-cancer", "magic", "--out", tmp_path) == 2
     assert run("classes", "--dataset", "iris", "yeast", "--out", tmp_path) == 2
     message = capsys.readouterr().err

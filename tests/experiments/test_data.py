@@ -111,13 +111,9 @@ def test_reads_its_own_layout_and_names_a_broken_line(tmp_path, entry):
 def test_the_registry_is_complete():
     sizes = (data.ENTRIES[name] for name in data.NOCK_HENECKA)
     assert tuple(f"{one.rows}x{len(one.domain(10))}" for one in sizes) == TABLE_2
-    others = {"adult", "mushroom", "cod-rna", "voting", "mammographic", "covertype", "quantum"}
-    assert others <= set(data.ENTRIES)
     for name, entry in data.ENTRIES.items():
         assert entry.name == name
         assert entry.rule.startswith("positive: ")
-        assert "\n" not in entry.rule + entry.note + entry.unavailable
-        assert entry.page.startswith("http")
         assert set(entry.layout.classes.values()) == {True, False}
         assert set(entry.domain(10)) < set(entry.layout.names)
         assert entry.layout.label not in entry.domain(10)
@@ -125,8 +121,6 @@ def test_the_registry_is_complete():
             assert file.url or entry.unavailable
             hashes = (*file.hashes.values(), file.download_sha256)
             assert all(re.fullmatch("[0-9a-f]{64}|", text) for text in hashes)
-        for column in entry.domain(50).values():
-            assert not isinstance(column, Numeric) or column.bins == 50
 
 
 def test_places_in_order(tmp_path, monkeypatch):

@@ -192,14 +192,6 @@ def test_the_answers_to_draws_are_those_of_the_page():
     assert all(callable(getattr(boundary, name)) for name in named)
 
 
-def test_the_readme_is_short_and_lines_are():
-    assert len(README.splitlines()) <= 120
-    for page in PAGES:
-        prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-        for line in prose.splitlines():
-            assert len(line) <= 100 or line.startswith("|") or "](" in line, (page.name, line)
-
-
 def test_the_version_is_stated_once():
     stated = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert dpbt.__version__ == stated

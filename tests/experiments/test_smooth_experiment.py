@@ -21,15 +21,8 @@ def test_intervals_are_one_hot():
         "f": [True, False] * 3,
     }
     found, words = features.one_hot(domain, library_splits(domain, columns))
-    assert words == [
-        "0 < x <= 1",
-        "1 < x <= 2",
-        "2 < x <= 3",
-        "x is missing",
-        "c = a",
-        "c = b",
-        "f",
-    ]
+    assert words[:4] == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing"]
+    assert words[4:] == ["c = a", "c = b", "f"]
     inside = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(found[:, :4], np.array(inside, bool))
     np.testing.assert_array_equal(found[:, 4:6].sum(axis=1), 1)
@@ -45,11 +38,8 @@ def small(monkeypatch):
 
     def load(name, features="intervals", folder=None):
         del features, folder
-        return (
-            table,
-            np.arange(60) < 12 if name == "adult" else None,
-            [f"split {s}" for s in range(5)],
-        )
+        held = np.arange(60) < 12 if name == "adult" else None
+        return table, held, [f"split {s}" for s in range(5)]
 
     monkeypatch.setattr(jobs, "load", load)
     monkeypatch.setattr(sparsity, "load", load)

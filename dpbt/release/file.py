@@ -23,8 +23,7 @@ from dpbt.common.storage import opened, sealed, write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric
-from dpbt.data.targets import Target, response_of
+from dpbt.data.kinds import Nominal, Numeric, Target, response_of
 from dpbt.learners.hypotheses import KINDS, Kind, Of, Rows, check_within
 from dpbt.privacy import accounting
 

@@ -26,8 +26,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.public import Splits, same_splits
-from dpbt.common.storage import HoldsFunctions
+from dpbt.common.public import HoldsFunctions, Splits, same_splits
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
 from dpbt.data.declarations import names_of

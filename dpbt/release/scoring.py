@@ -13,8 +13,7 @@ from dpbt.common.arithmetic import Array, fold, namespace
 from dpbt.common.public import Splits, of_bits, same_splits
 from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
-from dpbt.data.kinds import Nominal
-from dpbt.data.targets import Target, in_units
+from dpbt.data.kinds import Nominal, Target, in_units
 from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
 
 BLOCK_ROWS = 2**16

@@ -28,7 +28,7 @@ from dpbt.common.types import (
     dtype_and_rank,
     uniform,
 )
-from dpbt.data import targets
+from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.data.tables import first_of
@@ -205,7 +205,7 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
     keys.check(key)
     recipe.learner.hypotheses.check(table)
     told, target = table.declared, recipe.target
-    known = None if target is None else targets.fingerprint(target)
+    known = None if target is None else kinds.fingerprint(target)
     if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
         raise ValueError(
             "the table was made with another target than the recipe's: other classes, another "
@@ -439,7 +439,7 @@ def dummy_row(table: BlockTable) -> Table:
         jnp.asarray(room.present),
         jax.tree.map(jnp.asarray, table.splits),
         None if room.weight is None else jnp.asarray(room.weight),
-        None if table.target is None else jnp.asarray(targets.fingerprint(table.target)),
+        None if table.target is None else jnp.asarray(kinds.fingerprint(table.target)),
     )
 
 

@@ -380,14 +380,6 @@ def test_parquet_is_read_cell_by_cell(here, capsys):
     parquet.write_table(arrow.table({**columns, "age": ages, "x": ages}), "odd.parquet")
     expected = run(capsys, "predict", "model.json", "odd.csv")
     assert run(capsys, "predict", "model.json", "odd.parquet") == expected
-    Path("bad.parquet").write_bytes(b"PAR1 secret")
-    err = refusal(capsys, "predict", "model.json", "bad.parquet")
-    assert "bad.parquet: no Parquet file that pyarrow can read" in err
-    parquet.write_table(arrow.table({"age": ages}), "few.parquet")
-    err = refusal(capsys, "predict", "model.json", "few.parquet")
-    assert "few.parquet: no column 'job'" in err
-    status, out, _ = run(capsys, *TEMPLATE, "odd.parquet")
-    assert (status, json.loads(out)["columns"]["age"]["type"]) == (0, "numeric")
 
 
 def auditing(name="class", domain="domain.json"):

@@ -288,7 +288,7 @@ def test_words_of_several_classes_and_of_numbers_are_what_leaves_add():
     starts = [float(part.split()[-1]) for part in words[0].split(", ")]
     np.testing.assert_allclose(starts, model.intercept, atol=1e-4)
     leaves = np.asarray(model.hypotheses.leaf)
-    for number, name in enumerate(TARGETS["several"].names):
+    for number, name in enumerate(TARGETS["several"].values):
         lines = [line for line in words if line.startswith(f"  {name}: nn ")]
         shown = [[float(part.split()[-1]) for part in line.split(", ")] for line in lines]
         np.testing.assert_allclose(shown, leaves[:, number], atol=1e-4)

@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import ClassVar
 
+import dpbt
 from dpbt.cli import shared
 from dpbt.cli.shared import DOMAIN, ROWS, InputError, command, of_input, option, out
 from dpbt.common.storage import write_whole
@@ -73,9 +74,7 @@ def convert(options: argparse.Namespace) -> None:
     """
     domain, label = shared.declared(options.domain)
     shared.ask(options.file, domain, label, options.yes, "Convert")
-    from dpbt.data import convert
-
     with of_input(), shared.working(f"reading {options.file}"):
         chosen = {"capacity": options.capacity, "rows_per_block": options.rows_per_block}
-        convert.convert_file(options.file, domain, label, options.folder, **chosen)
+        dpbt.convert.convert_file(options.file, domain, label, options.folder, **chosen)
     print(f"wrote {options.folder}: private, as the rows are")

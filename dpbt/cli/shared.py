@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+import dpbt
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.data import domains, files, owner
 from dpbt.data.domains import Domain, Label
@@ -211,8 +212,6 @@ def direction(text: str) -> tuple[str, int]:
     return name, int(number)
 
 
-direction.__name__ = "direction"
-
 RECIPES = (*BOOSTED, *FORESTS)
 
 _VALUES: dict[str, dict[str, Any]] = {
@@ -383,14 +382,12 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    from dpbt import recipes  # needs JAX
-
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given |= {"domain": domain, "target": label.target}
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
     with of_input():
-        return recipes.build(options.recipe, given, recipes.named())
+        return dpbt.recipes.build(options.recipe, given, dpbt.recipes.named())
 
 
 def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:

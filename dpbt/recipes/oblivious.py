@@ -136,10 +136,9 @@ def oblivious_boost(
     if number:
         shares[TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
         shares["sums"] = shares["sums"] - shares[TARGET_SITE]
-    if np.any(shares["sums"] <= 0):
-        raise ValueError(
-            f"all fractions must add up to less than 1, got {1 - np.min(shares['sums']):g}"
-        )
+    total = 1 - np.min(shares["sums"])
+    if total >= 1:
+        raise ValueError(f"all fractions must add up to less than 1, got {total:g}")
 
     # Put the parts together.
     counts = within("attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True)
@@ -334,17 +333,14 @@ def auto(
     whole("max_rows_per_user", max_rows_per_user)
     numbers = epsilons(epsilon), checked_rows(rows, types.MAX_ROWS_IN_BLOCKS), deltas(delta)
     settings = np.broadcast(*numbers)
-    chosen = [
-        rule(float(e), float(m), len(domain), float(d), **people, response=response)
-        for e, m, d in settings
-    ]
+    common: dict[str, Any] = {**people, "response": response}
+    chosen = [rule(float(e), float(m), len(domain), float(d), **common) for e, m, d in settings]
 
     # What is static is one for all settings; the rest has their axes.
     static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}
     if len(static) > 1:
-        raise ValueError(
-            f"no program serves all of these settings: make a recipe for each of {shown(epsilon)}"
-        )
+        given = shown(epsilon)
+        raise ValueError(f"no program serves all of these: make a recipe for each of {given}")
     arrays = {
         name: np.reshape([getattr(each, name) for each in chosen], settings.shape)
         for name in ("rounds", "step", "limit", "marginals_fraction", "target_fraction")

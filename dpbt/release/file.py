@@ -78,7 +78,7 @@ def about(recipe: "Recipe") -> About:
     hypotheses, target = recipe.learner.hypotheses, recipe.target
     own = hypotheses.predict
     kind = own.kind if isinstance(own, Of) else _own_kind(hypotheses)
-    classes = target.names if isinstance(target, Nominal) else None
+    classes = target.values if isinstance(target, Nominal) else None
     return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
 
 
@@ -279,8 +279,8 @@ def _unpacked(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.ndarra
     return found
 
 
-def _classes(classes: Any, target: Target | None) -> list[Any] | None:
-    """The classes as JSON content.
+def _classes(classes: Any, target: Target | None) -> Any:
+    """The classes as a tuple of JSON content, or None for None.
 
     Raises:
         ValueError: unless they are distinct words, finite numbers or Booleans, one for each class,
@@ -303,10 +303,10 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
             f"in the order of the target, got {shown(classes)}"
         )
     if isinstance(target, Nominal):
-        read, names = [cells.declared(word, "a class") for word in words], list(target.names)
+        read, names = [cells.declared(word, "a class") for word in words], list(target.values)
         if read != names and sorted(read) == sorted(names):
             raise ValueError(f"classes must be in the order of the target, {shown(names)}")
-    return words
+    return tuple(words)
 
 
 def _read_by(model: Any, domain: Domain | None) -> Domain | None:
@@ -371,11 +371,10 @@ def _fields(file: _File) -> dict[str, Any]:
     if file.probability not in known or (file.probability is None and file.reason is None):
         raise ValueError("probability must be by a loss of dpbt, or say why there is none")
 
-    classes = _classes(file.classes, file.target)
     about = About(
         **{name: getattr(file, name) for name in _TOLD},
         kind=kind,
-        classes=None if classes is None else tuple(classes),
+        classes=_classes(file.classes, file.target),
         domain=file.domain,
         privacy=accounting.from_json(file.privacy),
     )

@@ -37,7 +37,6 @@ from dpbt.privacy import accounting, keys
 from dpbt.release import model as models
 from dpbt.release.file import about
 from dpbt.release.model import explain, frozen, ledger, save, statement
-from dpbt.release.scoring import answer
 from dpbt.training.fit import fit
 
 __all__ = [
@@ -365,9 +364,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Recipes that vote, such as "lazybb_rules", state no probabilities.
         """
-        bins = self._bins(X)
-        found = np.asarray(models.predict_proba(self.model_, bins), np.float64)
-        return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
+        return np.asarray(self.model_.predict_proba(self._bins(X)), np.float64)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -534,9 +531,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""
-        bins = self._bins(X)
-        position = np.asarray(models.decision_function(self.model_, bins))
-        return np.asarray(answer(self.model_.about.target, position))
+        return np.asarray(self.model_.predict(self._bins(X)))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,6 +1,5 @@
 """`frontier`, `classes`, `regression` and `tuning`: resumed runs, measures, pages and figures."""
 
-import itertools
 import json
 import math
 from pathlib import Path
@@ -11,12 +10,12 @@ import pytest
 
 from dpbt import recipes
 from dpbt.cli.shared import InputError
-from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.domains import Nominal, Numeric
 from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import targets
-from experiments.comparisons import ablation, measures, splits, study
+from experiments.comparisons import ablation, measures, study
 from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
@@ -34,7 +33,7 @@ def ours(kind=None, rows=400):
     label = (columns["age"] > 50) & (columns["job"] == "cook")
     given = data.Dataset("two columns", DOMAIN, columns, label)
     if kind is not None:
-        cells = columns["age"] if isinstance(kind, Numeric) else rng.choice(kind.names[:-1], rows)
+        cells = columns["age"] if isinstance(kind, Numeric) else rng.choice(kind.values[:-1], rows)
         given = targets.Targeted("two columns", DOMAIN, columns, kind, cells)
     target = study.Study(given, np.zeros((1, rows), bool), rows).target
     return study.Study(given, np.stack([study.test_rows(target, k) for k in range(2)]), rows)
@@ -160,21 +159,6 @@ def test_ranks_share_ties_and_take_pure_methods_at_every_delta():
 def test_the_page_is_made_of_its_summary(name):
     page, lines = DOCS / f"{PAGES.get(name, name)}.md", results.read_csv(DOCS / f"{name}.csv", name)
     assert pages.filled(pages_of(TASKS[name]), page.read_text(), lines, "page") == page.read_text()
-
-
-def test_levels_that_ask_nothing_new_are_counted():
-    """Against an enumeration of all rows: which levels an earlier one decides, and which leaves."""
-    cells = np.array([4, 2, 3])
-    rows = np.stack(np.meshgrid(*map(np.arange, cells), indexing="ij"), -1).reshape(-1, 3)
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        feature, right = rng.integers(0, 3, 5), rng.random((5, 64)) < 0.5
-        answers = right[np.arange(5)[:, None], rows.T[feature]]
-        reached = [len(np.unique(answers[:count], axis=1).T) for count in range(6)]
-        wasted = sum(after == before for before, after in itertools.pairwise(reached))
-        assert splits.of_tree(feature, right, cells) == (wasted, reached[-1])
-    few = {"a": Boolean()}
-    assert splits.wasted(few, trees=6) == (1.0, pytest.approx(5 / 6), pytest.approx(31 / 32))
 
 
 def test_refusals(capsys, tmp_path, monkeypatch):

@@ -140,10 +140,6 @@ def test_examples_run(name, quiet_folder, monkeypatch, capsys):
         assert "fits=750" in printed
     else:
         assert "total: epsilon" in printed
-    if name == "pictures.py":
-        drawn = {path.name for path in (quiet_folder / "results").glob("*.png")}
-        shown = re.findall(r"\]\((picture_\w+\.png)\)", (ROOT / "docs/pictures.md").read_text())
-        assert drawn == set(shown) == {path.name for path in (ROOT / "docs").glob("picture_*")}
 
 
 def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_key():

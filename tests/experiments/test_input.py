@@ -6,7 +6,6 @@ import io
 import pytest
 
 from experiments import __main__ as command_line
-from experiments import demo as demos
 from experiments.common import cache, results, tables
 from paper_figures import __main__ as figures
 
@@ -40,18 +39,6 @@ def refusal(capsys, words) -> str:
 )
 def test_bad_options_are_one_line(words, expected, capsys):
     assert expected in refusal(capsys, words.split())
-
-
-def test_a_bug_keeps_its_traceback(monkeypatch):
-    def fail(options):
-        raise ValueError("a bug")
-
-    monkeypatch.setattr(demos, "run", fail)
-    with pytest.raises(ValueError, match="a bug"):
-        command_line.main(["demo"])
-    monkeypatch.setattr(figures, "draw", fail)
-    with pytest.raises(ValueError, match="a bug"):
-        figures.main([])
 
 
 def test_figures_that_are_left_out_are_named(tmp_path, capsys, monkeypatch):

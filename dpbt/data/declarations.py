@@ -124,7 +124,8 @@ def declared(domain: Any) -> tuple[Domain | kinds.Column, Label | None]:
         raise ValueError(
             f"domain must declare what each column may hold, got {type(domain).__name__}: a dict "
             "such as {'age': dpbt.domains.Numeric(0, 100)}, one such kind for all columns, or the "
-            "path of a JSON file, as dpbt.domains.template(names) writes one to fill in"
+            "path of a JSON file, as dpbt.domains.template(names) writes one to fill in from what "
+            "the columns mean; never read it off the rows"
         )
     domains.check(domain)
     return domain, None

@@ -42,9 +42,6 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _EVEN = 0.4
 """How much of the mass that thresholds follow is even over bins."""
 
-_DECK, _OFFSET, _ORDER = 0, 1, 2
-"""What is folded into the key of each kind of random numbers."""
-
 
 class Attribute(NamedTuple):
     """What a public domain says of the bins of a feature.
@@ -69,7 +66,7 @@ class Config(NamedTuple):
             then follow the released histograms instead of being evenly spaced, scores start from
             the released log odds, and steps know how many rows a leaf has.
         scores: whether an epilogue releases the final scores by class, and maps scores by a line
-            that makes probabilities true (`score_line`).
+            that makes probabilities true (`oblivious_tree.line`).
         smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum, in
             [0, 1); a leaf that differs in b bits has this to the power of b.
         relation: the neighbouring relation of the ledger.
@@ -183,7 +180,7 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     attributes, depth, widest = config.attributes, config.depth, config.widest
     attributes_per_tree = tuple(min(count, depth) for count in config.attributes_per_tree)
     base = jax.random.key(seed, impl="threefry2x32")
-    kinds = jnp.asarray([_DECK, _OFFSET, _ORDER], jnp.uint32)
+    kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
     drawn = _attributes_of_tree(len(attributes), attributes_per_tree, decks_key, offsets_key, tree)
     count, chosen, decks, starts = drawn

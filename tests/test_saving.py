@@ -381,8 +381,6 @@ CRAFTED = {
     "a column of no kind": lambda c: c["domain"].update(age={"type": "code"}),
     "an unknown loss": lambda c: c.update(probability="mine"),
     "shares of trees": lambda c: c.update(probability="shares"),
-    "another version": lambda c: c.update(format_version=1),
-    "another format": lambda c: c.update(format="dpbt blocks"),
 }
 
 

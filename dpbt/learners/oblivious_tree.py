@@ -47,7 +47,7 @@ class Params(NamedTuple):
         noise: f32[], the noise multiplier of "sums", and of "histogram", "target" and "scores"
             where they are drawn.
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats, or in
-            spreads of a number.
+            spreads of a number. Or a tuple with that of each round.
         limit: f32[], v: no leaf moves a score by more, in nats or in spreads.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
         seed: f32[], a whole number below 2^24 from which the public splits follow.
@@ -570,7 +570,10 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
 
     expected = rounded((near @ rows) * params.curvature / 3)
     denominator = jnp.broadcast_to(jnp.maximum(noise + expected, 1.0), signal.shape)
-    found = jnp.clip(params.step * signal / denominator, -params.limit, params.limit)
+    step = params.step
+    if isinstance(step, tuple):
+        step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
+    found = jnp.clip(step * signal / denominator, -params.limit, params.limit)
     if response == NUMBER:
         return rounded((found * public.unit).astype(jnp.float32))
     return rounded((found / math.log(2.0) * np.float32(share)).astype(jnp.float32))

@@ -3,7 +3,7 @@
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ def oblivious_boost(
     rounds: ArrayLike = 64,
     depth: int = 6,
     attributes_per_tree: Sequence[int] = (1, 2, 3),
-    step: ArrayLike = 0.2,
+    step: ArrayLike | Callable[[int], ArrayLike] = 0.2,
     limit: ArrayLike = 0.6,
     clip: ArrayLike | None = None,
     marginals_fraction: ArrayLike = 0.0,
@@ -84,7 +84,8 @@ def oblivious_boost(
         depth: D, the number of splits of a tree, in 1..10.
         attributes_per_tree: how many attributes a tree asks. The trees take these numbers in turn.
         step: s, how far a leaf moves scores if its sum is as large as its noise, in nats, or in
-            spreads of a number.
+            spreads of a number. Or a schedule of the round, from 0, such as any `optax.Schedule`.
+            It is evaluated here, once a round, and each number of rounds has its own program.
         limit: v, the furthest that a leaf moves a score, in nats or in spreads.
         clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
             the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm
@@ -100,8 +101,9 @@ def oblivious_boost(
             in [0, 1). They make probabilities true. All settings have them or none does.
         curvature: h, how much a leaf's estimated share of the rows adds to its denominator, which
             makes the step a Newton step where noise is small. For classes it is 0.05 by default,
-            and counts with histograms only. For a number it is 6 s by default, so that without
-            noise a leaf moves half as far as the mean of its residuals.
+            and counts with histograms only. For a number it is 6 s by default (6 times the first
+            step of a schedule), so that without noise a leaf moves half as far as the mean of its
+            residuals.
         smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
@@ -121,9 +123,10 @@ def oblivious_boost(
     request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
     response = kinds.response_of(target)
     number = response == types.NUMBER
-    step, limit = within("step", step, _POSITIVE), within("limit", limit, _POSITIVE)
+    steps = [step(k) for k in range(int(np.max(request.rounds)))] if callable(step) else [step]
+    steps, limit = [within("step", s, _POSITIVE) for s in steps], within("limit", limit, _POSITIVE)
     if curvature is None:
-        curvature = 6 * step if number else 0.05
+        curvature = 6 * steps[0] if number else 0.05
     curvature = within("curvature", curvature, "[0, 1e30]")
     seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
 
@@ -164,7 +167,7 @@ def oblivious_boost(
         weighting = ResidualNumbers(clip * norm)
     fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
     known = number or config.marginals  # how many rows a leaf has
-    numbers = step, limit, curvature * known, seed
+    numbers = tuple(steps) if callable(step) else steps[0], limit, curvature * known, seed
     more: dict[str, Any] = {"target": target, "setting": f"{config.depth} splits a tree"}
     more |= {"fractions": fractions, "params": lambda noise, _: Params(dict(noise), *numbers)}
     return build(request, oblivious_tree(config), update, weighting, name="oblivious_boost", **more)

@@ -11,7 +11,6 @@ import pytest
 
 from dpbt.cli.shared import BAD_INPUT, keep, status_of
 from dpbt.common import storage
-from experiments.common import cells
 from tests import worker
 from tests.test_sweeps import digests
 
@@ -96,19 +95,6 @@ def test_a_lock_that_a_killed_run_left_holds_nobody_off(tmp_path):
     with storage.held(tmp_path):
         assert (tmp_path / storage.LOCK).exists()
     assert os.listdir(tmp_path) == []
-
-
-def test_a_file_of_lines_is_read_again_whatever_its_time_says(tmp_path):
-    """Two processes write cells of one size, and the clock stands still."""
-    path = tmp_path / "cells.csv"
-    ours, theirs = cells.Store(path, "frontier"), cells.Store(path, "frontier")
-    line = {"dataset": "a", "method": "m", "epsilon": 1.0, "delta": 0.0, "auroc": 0.5}
-    ours.add(line)
-    os.utime(path, (0, 0))
-    assert ours.lines()[0]["auroc"] == 0.5
-    theirs.add({**line, "auroc": 0.7})
-    os.utime(path, (0, 0))
-    assert ours.lines()[0]["auroc"] == 0.7
 
 
 def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys, monkeypatch):

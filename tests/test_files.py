@@ -76,12 +76,6 @@ def test_a_line_changes_no_other(tmp_path_factory, lines, odd, data):
     assert inserted[:place] + inserted[place + 1 :] == alone
 
 
-def test_the_field_limit_is_no_error(read):
-    longest = b"1" * 131_072
-    rows = read(b"1,yes,1", longest + b",yes,1", longest + b"1,yes,1", b"2,no,0")
-    assert rows["ill"] == ["1", "1", None, "0"]
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [

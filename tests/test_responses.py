@@ -13,7 +13,7 @@ from dpbt import recipes, sweeps, weighting
 from dpbt.analysis import audit
 from dpbt.common import types
 from dpbt.common.arithmetic import softmax
-from dpbt.common.types import GRID, NUMBER, one_of_classes
+from dpbt.common.types import GRID, NUMBER
 from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_tree
@@ -500,31 +500,3 @@ def test_shares_of_classes_are_probabilities_whatever_the_scores_are():
         assert shares.max() <= 1
         np.testing.assert_allclose(shares.sum(axis=0), 1, rtol=1e-6)
         np.testing.assert_allclose(shares[:, 500:1000], softmax(usual), rtol=1e-5, atol=1e-37)
-
-
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_residuals_of_classes_are_those_of_rounded_steps_in_any_program(norm):
-    """To the last bit: each step in float32, of which NumPy has all but exp; and under vmap."""
-    scores = jax.random.normal(jax.random.key(0), (2, 10, 999)) * 4
-    labels = jax.random.randint(jax.random.key(1), (999,), 0, 10).astype(jnp.uint8)
-    table = dpbt.Table(jnp.zeros((999, 1)), labels, jnp.ones(999, bool))
-    public = recipe_of(CLASSES).public()
-    by = weighting.residuals(one_of_classes(10), norm)
-
-    def weigh(scores):
-        return softmax(scores), by.weigh(scores, jnp.float32(9), table, public).weight
-
-    shares, weights = jax.jit(jax.vmap(weigh))(scores)
-    cap = np.float32(public.weighting.clip)
-    for score, share, weight in zip(np.asarray(scores), shares, weights, strict=True):
-        for one, of_lane in zip(jax.jit(weigh)(score), (share, weight), strict=True):
-            np.testing.assert_array_equal(one, of_lane)
-        bits = (score - score.max(axis=0)) * np.float32(np.log(2))
-        powers = np.asarray(jax.jit(jnp.exp)(bits))
-        expected = powers * (np.float32(1) / sum(powers))  # in the order of the classes
-        np.testing.assert_array_equal(share, expected)
-        residual = np.eye(10, dtype=np.float32)[:, np.asarray(labels)] - expected
-        size = sum(np.abs(residual)) if norm == "l1" else np.sqrt(sum(residual**2))
-        factor = np.minimum(np.float32(1) / size, np.float32(1) / cap)
-        whole = np.trunc(residual * factor * np.float32(GRID))
-        np.testing.assert_array_equal(weight, whole)

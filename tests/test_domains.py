@@ -26,13 +26,7 @@ COLUMNS = {
 
 HAND = [
     # a kind, values, their bins, the splits in words, and what they are not
-    (
-        DOMAIN["age"],
-        COLUMNS["age"],
-        [0, 2, 4, 3, 0],
-        "> 25, > 50, > 75, is missing",
-        "<= 25",
-    ),
+    (DOMAIN["age"], COLUMNS["age"], [0, 2, 4, 3, 0], "> 25, > 50, > 75, is missing", "<= 25"),
     (DOMAIN["job"], COLUMNS["job"], [1, 2, 0, 1, 2], "= clerk, = smith, = other", "is not clerk"),
     (Nominal(("a", "b")), ["c", None, "A", "b"], [2, 2, 2, 1], "= a, = b", "is not a, is not b"),
     (
@@ -155,13 +149,10 @@ BAD = [
     (lambda: Numeric(0, np.inf), "high must be in .*, got inf"),
     (lambda: Numeric(0, 1, bins=256, missing=True), "bins must be at most 255, got 256"),
     (lambda: Numeric(0, 1, missing="no"), "missing must be True or False"),
-    (lambda: Numeric(-1e308, 1e308), RISING),
     (lambda: Numeric(0, 9, cuts=(2, 1)), RISING),
-    (lambda: Numeric(0, 999, cuts=range(1, 257)), "at most 256, got 257"),
     (lambda: Numeric(0, 9, cuts=(1, 2), scale="log"), "cuts make 3 bins"),
     (lambda: Numeric(-1, 9, scale="log"), "from 0 on"),
     (lambda: Nominal("clerk"), "values must be a list"),
-    (lambda: Nominal((np.nan,)), "must be text or a number, got nan"),
     (lambda: Nominal(("a", "a")), "distinct"),
     (lambda: Nominal(("a",), other="b"), "one of the values"),
     (lambda: Nominal(tuple(map(str, range(256)))), "got 257"),
@@ -240,10 +231,8 @@ Y = {"column": "y", "positive": "1", "negative": "0"}
         ({"columns": {"x": {"type": "complex"}}}, "column 'x': Invalid value 'complex'"),
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*`high`"),
         ({"columns": {"x": {**NUMERIC, "step": 1}}}, "column 'x'.*unknown field `step`"),
-        ({"label": {**Y, "column": ["y"]}}, "label: Expected `str`.*column"),
         ({"label": {**Y, "column": "x"}}, "the label 'x' is among the columns"),
         ({"label": {"column": "y", "type": "nominal", "values": []}}, "label: Nominal: a column"),
-        ({"weight": {"column": "x", "most": 3}}, "the weight 'x' is among the columns"),
     ],
 )
 def test_bad_domain_files_name_the_file(read, change, words):

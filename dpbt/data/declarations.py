@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import numbers
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,10 +18,8 @@ import numpy as np
 from dpbt.common.validate import shown
 from dpbt.data import domains, kinds
 from dpbt.data.cells import RawColumn, is_sequence, tried
-from dpbt.data.domains import Columns, Domain, Label
+from dpbt.data.domains import Columns, Domain, Label, Names, names_of
 from dpbt.data.kinds import Nominal, Numeric, Target
-
-Names = tuple[Hashable, ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -39,14 +37,6 @@ class Rows:
     width: int
     names: Names | None
     column: Callable[[int], RawColumn]
-
-
-def names_of(frame: Any) -> Names | None:
-    """The names of the columns of a data frame or an Arrow table; None for what is neither."""
-    if isinstance(frame, np.ndarray | Mapping) or not hasattr(frame, "__getitem__"):
-        return None
-    names = getattr(frame, "column_names", getattr(frame, "columns", None))
-    return None if names is None or callable(names) else tuple(names)
 
 
 def rows_of(data: Any, width: int | None = None) -> Rows:

@@ -10,7 +10,7 @@ cell: what lies outside the declaration has a declared place.
 
 import codecs
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from dpbt.common.public import Splits
 from dpbt.common.validate import as_path, one_of
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
-from dpbt.data.kinds import Column, Label, Numeric, Predicate, positions_of
+from dpbt.data.kinds import Column, Label, Numeric, Split, positions_of
 from dpbt.data.kinds import Nominal as Nominal
 from dpbt.data.kinds import WeightColumn as WeightColumn
 
@@ -49,14 +49,14 @@ def check(domain: object) -> None:
             raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {given}")
 
 
-def predicates(domain: Domain) -> list[Predicate]:
+def predicates(domain: Domain) -> list[Split]:
     """The public splits of a domain, in the order of `splits`.
 
     Raises:
         ValueError: as `check`.
     """
     check(domain)
-    return [split.words for name, column in domain.items() for split in column.splits(name)]
+    return [split for name, column in domain.items() for split in column.splits(name)]
 
 
 Columns = Mapping[str, RawColumn]
@@ -159,6 +159,17 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     if unlike:
         raise ValueError(f"columns must have the same length; {unlike} differ from {first!r}")
     return read
+
+
+Names = tuple[Hashable, ...]
+
+
+def names_of(frame: Any) -> Names | None:
+    """The names of the columns of a data frame or an Arrow table; None for what is neither."""
+    if isinstance(frame, np.ndarray | Mapping) or not hasattr(frame, "__getitem__"):
+        return None
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    return None if names is None or callable(names) else tuple(names)
 
 
 def read_domain(path: str | Path) -> tuple[Domain, Label]:

@@ -10,7 +10,6 @@ classes by `Nominal`, and a number in a range by `Numeric`. A label and a weight
 themselves, as cells of such a column are. None is an error.
 """
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
@@ -40,21 +39,22 @@ else:
 """Declared values: numbers become words in the making of a column, and integers stay integers."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Predicate:
-    """A public split, in words: `yes` where it holds, `no` where it does not."""
-
-    column: str
-    yes: str
-    no: str
-
-
 class Split(NamedTuple):
-    """A public split of a column: the first and the last bin that satisfy it, and words."""
+    """A public split of a column, by its bins and in words.
+
+    Attributes:
+        low: the first bin that satisfies it.
+        high: the last bin.
+        column: the name of the column.
+        yes: what it says where it holds.
+        no: what it says where it does not hold.
+    """
 
     low: int
     high: int
-    words: Predicate
+    column: str
+    yes: str
+    no: str
 
 
 class _Kind(
@@ -182,8 +182,10 @@ class Numeric(_Kind, frozen=True):
         """The public splits, with the column called `name`."""
         digits = 6 if self.cuts is None else 15
         places = [f"{threshold:.{digits}g}" for threshold in self.thresholds]
-        words = [Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in places]
-        above = [Split(bin, self.bins - 1, said) for bin, said in enumerate(words, 1)]
+        above = [
+            Split(bin, self.bins - 1, name, f"{name} > {at}", f"{name} <= {at}")
+            for bin, at in enumerate(places, 1)
+        ]
         return above + [_missing(name, self.bins)] * self.missing
 
     def _codes(self, values: ColumnCells) -> np.ndarray:
@@ -262,11 +264,11 @@ class Nominal(_Kind, frozen=True):
         last = len(self.values) - 1
         if self.ordered:
             return [
-                Split(bin, last, Predicate(name, f"{name} >= {value}", f"{name} < {value}"))
+                Split(bin, last, name, f"{name} >= {value}", f"{name} < {value}")
                 for bin, value in enumerate(self.values)
             ][1:]
         return [
-            Split(bin, bin, Predicate(name, f"{name} = {value}", f"{name} is not {value}"))
+            Split(bin, bin, name, f"{name} = {value}", f"{name} is not {value}")
             for bin, value in enumerate(self.values)
         ]
 
@@ -314,7 +316,7 @@ class Boolean(_Kind, frozen=True):
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
-        itself = Split(1, 1, Predicate(name, name, f"not {name}"))
+        itself = Split(1, 1, name, name, f"not {name}")
         return [itself] + [_missing(name, 2)] * self.missing
 
     def _codes(self, values: ColumnCells) -> np.ndarray:
@@ -339,7 +341,7 @@ def positions_of(kind: Column) -> list[np.ndarray]:
 
 
 def _missing(name: str, bin: int) -> Split:
-    return Split(bin, bin, Predicate(name, f"{name} is missing", f"{name} is given"))
+    return Split(bin, bin, name, f"{name} is missing", f"{name} is given")
 
 
 def _number(name: str, value: Any, interval: str = "(-inf, inf)") -> float:
@@ -509,7 +511,18 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 bound, and for weights of classes that are not as described. No cell is shown.
         """
         of_class = None if class_weight is None else _of_classes(self.classes, class_weight)
-        target, present = self._targets(_column("labels", labels, rows))
+        cells = _column("labels", labels, rows)
+        match self.target:
+            case Numeric():
+                target, missing = self.target.position(cells)
+                present = ~missing
+            case Nominal():
+                bin, _ = self.target.read(cells)
+                present = bin < len(self.target.values)
+                target = np.where(present, bin, np.uint8(0))
+            case _:
+                bin, missing = Boolean(self.positive, self.negative).read(cells)
+                target, present = bin == 1, ~missing
         if sample_weight is None and of_class is None:
             return target, present, None
         weight = np.ones(rows)
@@ -525,19 +538,6 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if of_class is not None:
                 weight = weight * of_class[target.astype(np.int64)]
             return target, present, weight.astype(np.float32)
-
-    def _targets(self, labels: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(target, present) of each row."""
-        match self.target:
-            case Numeric():
-                position, missing = self.target.position(labels)
-                return position, ~missing
-            case Nominal():
-                bin, _ = self.target.read(labels)
-                present = bin < len(self.target.values)
-                return np.where(present, bin, np.uint8(0)), present
-        bin, missing = Boolean(self.positive, self.negative).read(labels)
-        return bin == 1, ~missing
 
 
 def _of_classes(names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]) -> np.ndarray:

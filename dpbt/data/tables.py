@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import MAX_ROWS, AnyArray, Array, Table, dtype_and_rank
+from dpbt.common.types import MAX_ROWS, AnyArray, Table, dtype_and_rank
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, splits
@@ -104,14 +104,13 @@ def table(
 
 def _with_absent(table: Table, count: int) -> Table:
     """The table with so many absent rows added; its arrays of rows may be of NumPy."""
-
-    def pad(array: AnyArray) -> Array:
-        host = np.asarray(array)
-        return jax.device_put(np.pad(host, [(0, count)] + [(0, 0)] * (host.ndim - 1)))
-
-    weight = None if table.weight is None else pad(table.weight)
-    arrays = pad(table.bins), pad(table.target), pad(table.present)
-    return Table(*arrays, table.splits, weight, table.declared)
+    arrays = {}
+    for name in ("bins", "target", "present", "weight"):
+        if getattr(table, name) is not None:
+            host = np.asarray(getattr(table, name))
+            wide = np.pad(host, [(0, count)] + [(0, 0)] * (host.ndim - 1))
+            arrays[name] = jax.device_put(wide)
+    return table._replace(**arrays)
 
 
 def take(table: Table, rows: AnyArray) -> Table:
@@ -168,8 +167,6 @@ def padded(table: Table) -> Table:
 
 def first_of(tree: Arrays, count: int) -> Arrays:
     """The first `count` entries on the leading axis of every array; it compiles no program."""
-
-    def cut(array: Array) -> Array:
-        return array if array.shape[0] == count else jax.device_put(np.asarray(array)[:count])
-
-    return jax.tree.map(cut, tree)
+    return jax.tree.map(
+        lambda a: a if a.shape[0] == count else jax.device_put(np.asarray(a)[:count]), tree
+    )

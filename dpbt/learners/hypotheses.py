@@ -129,12 +129,12 @@ def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
     if column.steps:
         above = [split for split in splits[: column.steps] if right[split.low]]
         alone = [split for split in splits[column.steps :] if right[split.low]]
-        said = [split.words.yes for split in above[:1] + alone]
+        said = [split.yes for split in above[:1] + alone]
         unlisted = len(names) in bins if names else False
         return " or ".join([*said, *[f"{name} is not listed"] * unlisted])
     for split in splits:
         if bins == [split.low]:
-            return split.words.yes
+            return split.yes
     held = [column.false, column.true, "missing"] if isinstance(column, Boolean) else [*names]
     return f"{name} in {{{', '.join([*held, 'not listed'][bin] for bin in bins)}}}"
 
@@ -633,7 +633,7 @@ def _explain_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: A
     """The weight of each attribute, largest first: what it adds to the score at position 1."""
     names = []
     for name, column in domain.items():
-        words = [split.words.yes for split in column.splits(name)]
+        words = [split.yes for split in column.splits(name)]
         names += [name] * (column.steps > 0) + words[column.steps :]
     total = np.asarray(halfspaces.normal, np.float64).sum(axis=0)
     order = np.argsort(-np.abs(total), kind="stable")

@@ -29,8 +29,7 @@ from dpbt.common.arithmetic import Array, namespace
 from dpbt.common.public import HoldsFunctions, Splits, same_splits
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
-from dpbt.data.declarations import names_of
-from dpbt.data.domains import Domain
+from dpbt.data.domains import Domain, names_of
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
 from dpbt.release import file, scoring

@@ -86,20 +86,6 @@ def test_a_checkpoint_is_one_private_file_that_one_run_holds(tmp_path):
     assert os.listdir(path.parent) == ["run"]
 
 
-def test_a_new_file_has_its_tables_before_it_has_its_name(tmp_path, monkeypatch):
-    """An empty file, as a kill would leave it otherwise, is refused as cut off."""
-    link, seen = os.link, []
-
-    def linked(name, path):
-        seen.append(name.read_bytes())
-        link(name, path)
-
-    monkeypatch.setattr(os, "link", linked)
-    with Checkpoint(tmp_path / "run"):
-        assert b"CREATE TABLE release" in seen[0]
-    assert os.listdir(tmp_path) == []
-
-
 def test_the_keys_are_in_the_file_until_the_run_is_finished(tmp_path):
     with begun(tmp_path / "run", own=True) as kept:
         keys = kept.own_keys()

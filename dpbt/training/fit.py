@@ -181,10 +181,7 @@ def learn(
         OSError: as `fit`.
     """
     if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
-        raise ValueError(
-            "dpbt.fit checks and pads its table on the host, so it runs outside of jit and vmap; "
-            "map dpbt.boost over keys, tables and recipes, and take boosted.model(table, recipe)"
-        )
+        raise ValueError("dpbt.fit runs outside of jit and vmap; map dpbt.boost")
     if isinstance(table, BlockTable):
         in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint}
         learned = blocks.learn(key, table, recipe, public_key, **in_blocks)

@@ -234,10 +234,3 @@ def test_what_a_fit_in_blocks_refuses(tmp_path):
     for rows in (found, table):
         with pytest.raises(ValueError, match="declares reads_scores=False, and reads scores"):
             dpbt.fit(KEY, rows, other, PUBLIC)
-
-    path = found.path(1)
-    damaged = bytearray(path.read_bytes())
-    damaged[5] ^= 1
-    path.write_bytes(damaged)
-    with pytest.raises(ValueError, match="changed or damaged"):
-        dpbt.fit(KEY, found, recipe)

@@ -51,7 +51,6 @@ BAD_SWEEPS = [
     ({"blocks": (AXES, {"rounds": (1,)})}, "dicts axis -> values of the same axes"),
     ({"blocks": ({"epsilon": ()},)}, "axis 'epsilon' must hold at least one number"),
     ({"blocks": (AXES, {**AXES, "rounds": (5,)})}, "a setting occurs twice"),
-    ({"repeats": 0}, "repeats must be an integer of at least 1, got 0"),
     ({"seed": 2**32}, r"seed must be a whole number in \[0, 4294967295\]"),
     ({"name": "a/b"}, "name of a sweep must be a file name .*, got 'a/b'$"),
 ]
@@ -191,26 +190,13 @@ def no_recipe(rows, depth):
 DEPTHS = sweeps.Sweep("own", one_depth, {"depth": 1})
 
 
-def task_with(**fields):
-    return lambda task: task._replace(**fields)
-
-
-def masked(change):
-    return lambda task: task._replace(train=change(np.asarray(task.train)))
-
-
-def cut_table(task):
-    return task._replace(table=task.table._replace(target=task.table.target[:-1]))
-
-
 BAD_TASKS = [
     (lambda task: [], "tasks must hold at least one task"),
     (lambda task: ["t0"], "tasks must hold sweeps.Task"),
     (lambda task: [task, task], "distinct names"),
-    (task_with(table=None), "expected a table"),
-    (cut_table, "must have the same rows"),
-    (task_with(arguments={}), "missing 1 required positional argument: 'rows'"),
-    (masked(lambda mask: mask[:, :3]), "train and test of task"),
+    (lambda task: task._replace(table=None), "expected a table"),
+    (lambda task: task._replace(arguments={}), "missing 1 required positional argument: 'rows'"),
+    (lambda task: task._replace(train=task.train[:, :3]), "train and test of task"),
 ]
 
 

@@ -101,8 +101,8 @@ def run(
         ]
         return (scores, state[1] + more), (kept, hypothesis)
 
-    state, numbers = (scores, bound), jnp.arange(recipe.capacity, dtype=jnp.int32)
-    entries_of_rounds = numbers, entries.rounds
+    state = scores, bound
+    entries_of_rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), entries.rounds
     if batch:
         scores = None
 

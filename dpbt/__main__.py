@@ -5,7 +5,6 @@ Exit status 2 means bad input, and 130 an interruption. A file is written whole 
 
 import os
 import sys
-from pathlib import Path
 
 from dpbt.cli.shared import INTERRUPTED, Parser, add_commands, status_of
 
@@ -31,8 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    called = Path(sys.argv[0]).name
-    parser = Parser(prog="dpbt" if called == "dpbt" else "python -m dpbt", description=__doc__)
+    parser = Parser(prog="dpbt", description=__doc__)
     add_commands(parser, COMMANDS)
     if not given:
         parser.print_help()

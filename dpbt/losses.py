@@ -231,9 +231,8 @@ def _on_grid(loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "floa
     with jax.enable_x64(dtype == "float64"), contextlib.suppress(TypeError):
         values = function(*(jnp.asarray(grid, dtype) for grid in grids))
     if values is None or np.shape(values) != grids[0].shape:
-        raise ValueError(
-            f"{name} of {loss.name} must be a function that keeps shapes, got {shown(function)}"
-        )
+        given = f"{name} of {loss.name} must be a function that keeps shapes, got {shown(function)}"
+        raise ValueError(given)
     return np.asarray(values)
 
 

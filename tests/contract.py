@@ -111,9 +111,7 @@ FORESTS = [
     _forest("forest-zcdp"),
     _forest("forest-disjoint", slow=False),
     _forest("forest-disjoint-zcdp"),
-    _forest("forest-uniform", negative="uniform"),
-    _forest("forest-published-zero", negative="zero"),
-    *(_forest(f"rf-l-{kind}") for kind in ("published", "tight", "zcdp", "disjoint")),
+    _forest("rf-l-published"),  # the tight one is the program of random_forest
     _forest("rf-e-published"),
     _forest("rf-e-tight", slow=False),
     *(_forest(f"rf-e-{kind}") for kind in ("zcdp", "disjoint", "disjoint-zcdp")),

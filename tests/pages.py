@@ -7,7 +7,6 @@ import io
 import re
 import shlex
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,13 +114,9 @@ def check(words: list[str]) -> None:
             for word in rest:
                 variable, given, _ = word.partition("=")
                 assert f"$({variable})" in text if given else word in names, words
-        case "pip":
-            extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-            for names in re.findall(r"\[(.*?)\]", " ".join(rest)):
-                assert set(names.split(",")) <= set(extras["optional-dependencies"]), words
         case "python":
             assert (ROOT / rest[0]).is_file(), words
-        case "venv":
+        case "venv" | "pip":
             pass
         case _:
             raise AssertionError(f"no program {program!r}")

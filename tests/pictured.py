@@ -10,7 +10,7 @@ from dpbt import recipes
 from dpbt.common.public import Tree
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.targets import response_of
+from dpbt.data.kinds import response_of
 from dpbt.learners.hypotheses import Halfspace, ObliviousTree, made
 
 DOMAIN = {

@@ -190,8 +190,7 @@ def score_line(counts, deviation, start):
 
 @functools.cache  # all tables on which a run is replayed have the line of its release
 def _score_line(counts, deviation, start):
-    begin, total, slopes, shifts = start * LN2, 0.0, 0.0, 0.0
-    lines = []
+    begin, lines = start * LN2, []
     for shift in np.linspace(-1.5, 1.5, 61):
         for log_slope in np.linspace(math.log(0.05), math.log(4), 45):
             misfit = ((log_slope - math.log(0.5)) / 0.7) ** 2 + (shift / 0.3) ** 2
@@ -203,12 +202,6 @@ def _score_line(counts, deviation, start):
                 variance = deviation**2 * (p * p + q * q) + rows * p * q + 1
                 misfit += (ones * q - zeros * p) ** 2 / variance
             lines.append((misfit / 2, log_slope, shift))
-    least = min(line[0] for line in lines)
-    for cost, log_slope, shift in lines:
-        weight = math.exp(least - cost)
-        total, slopes, shifts = (
-            total + weight,
-            slopes + weight * log_slope,
-            shifts + weight * shift,
-        )
-    return math.exp(slopes / total), start + shifts / total / LN2
+    cost, log_slopes, shifts = np.array(lines).T
+    weight = np.exp(cost.min() - cost) / np.exp(cost.min() - cost).sum()
+    return math.exp(weight @ log_slopes), start + weight @ shifts / LN2

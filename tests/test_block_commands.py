@@ -22,7 +22,6 @@ DOMAIN = {
 }
 ROWS = 300
 FOREST = ("--recipe", "random_forest", "--rounds", "3", "--depth", "3")
-GREEDY = ("--recipe", "bdpe", "--rounds", "2", "--depth", "2")
 FIT = ("--domain", "domain.json", "--rows", "400", "--epsilon", "4")
 
 
@@ -55,12 +54,11 @@ def convert(*more):
     return run("convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *more)
 
 
-@pytest.mark.parametrize("recipe", [FOREST, pytest.param(GREEDY, marks=pytest.mark.slow)])
-def test_a_folder_gives_the_model_of_the_file(files, capsys, recipe):
+def test_a_folder_gives_the_model_of_the_file(files, capsys):
     assert convert("--rows-per-block", 90) == 0
     assert str(ROWS) not in capsys.readouterr().out
     for rows, out in (("rows.csv", "a.json"), ("rows.chunks", "b.json")):
-        assert run("fit", rows, *FIT, *recipe, "--seed", 3, "--out", out) == 0
+        assert run("fit", rows, *FIT, *FOREST, "--seed", 3, "--out", out) == 0
     assert Path("a.json").read_text() == Path("b.json").read_text()
     capsys.readouterr()
     assert "rows.chunks: exists; give a new folder" in refused(

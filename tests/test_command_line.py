@@ -17,15 +17,12 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
-from dpbt.cli import shared
 from dpbt.cli.shared import working
 from dpbt.common.storage import checksum
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.privacy import keys
 from dpbt.training import fit as training_fit
-from tests import pages
-from tests.pages import blocks
 from tests.tables import seeded
 
 ROOT = Path(__file__).parent.parent
@@ -235,22 +232,20 @@ def test_predictions_are_written_whole_and_replace_no_file(here, capsys):
     assert os.listdir("new") == ["p.csv"]
 
 
-@pytest.mark.parametrize("name", ["model.json", "site.model", "rings.model"])
-def test_models_have_words_and_statements(name, here, capsys):
+def test_models_have_words_and_statements(here, capsys):
+    name = "rings.model"
     model = dpbt.load(name)
     assert run(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
     assert run(capsys, "statement", name)[:2] == (0, model.kept.statement + "\n")
-    assert ("clipped to 0..20" in dpbt.explain(model)) == (name == "rings.model")
     status, out, _ = run(capsys, "statement", name, "--max-rows-per-user", 2, "--ledger")
     assert status == 0
     assert "owner's promise" in out
-    assert f"epsilon = {10 if name == 'model.json' else 60} and" in out
+    assert "epsilon = 60 and" in out
     assert out.endswith(model.kept.ledger + "\n")
 
 
 def test_what_needs_no_jax_runs_without_it(fitted):
-    words = ("predict", "model.json", "odd.csv"), ("statement", "model.json"), ("fit", "--help")
-    for given in (*words, ("domain", "template", "rows.csv")):
+    for given in (("predict", "model.json", "odd.csv"), ("fit", "--help")):
         program = (
             "import sys; sys.modules['jax'] = None; from dpbt.__main__ import main; "
             "sys.exit(main(sys.argv[1:]))"
@@ -271,11 +266,6 @@ def of(name, *words):
     return (*fitting(Path(), "new.json", label=name), *words)
 
 
-def only(label, **more):
-    """The file of another domain."""
-    return {"domain.json": json.dumps({"columns": COLUMNS, "label": label, **more})}
-
-
 FORMS = [
     ({"rows.csv": "age,job,class\n1,clerk,healthy\n"}, FIT, "line 1: no column 'member'"),
     ({"rows.csv": None}, FIT, "rows.csv: No such file or directory"),
@@ -283,38 +273,23 @@ FORMS = [
     ({}, (*FIT, "--domain", "t.json"), "t.json: column 'a': Invalid value"),
     ({}, ("predict", "cut.json", "odd.csv"), "cut.json: not a saved model, or cut off"),
     ({}, ("explain", "none.json"), "No such file"),
-    ({}, ("predict", "model.json", "t.json"), "t.json, line 1: no column 'age'"),
     ({}, ("predict", "rings.model", "rows.csv", "--proba"), "a number, and no probabilities"),
     ({}, ("predict", "model.json", "a.parquet"), "a.parquet: reading Parquet needs pyarrow: pip"),
-    ({}, TEMPLATE, "give either a file or --columns"),
-    ({}, (*TEMPLATE, "--columns", "a", "a"), "must not repeat"),
-    ({}, (*TEMPLATE, "--columns", "a", "--out", "t.json"), "t.json: the file exists; --force"),
-    ({}, (*TEMPLATE, "none.csv"), "none.csv: No such file"),
-    ({}, (*TEMPLATE, "a.parquet"), "pip install 'dpbt[parquet]'"),
+    ({}, (*TEMPLATE, "rows.csv", "--out", "t.json"), "t.json: the file exists; --force"),
     ({}, ("nothing",), "COMMAND invalid choice: 'nothing'"),
     ({}, (*FIT, "--epsilon", "inf"), "--epsilon must be greater than 0 and finite, got inf"),
-    ({}, (*FIT, "--delta", "1"), "--delta must be at least 0 and less than 1, got 1"),
     ({}, (*FIT, "--rows", "1_000"), "--rows invalid whole number value: '1_000'"),
-    ({}, (*FIT, "--recipe", "trees"), "--recipe invalid choice: 'trees'"),
     ({}, (*FIT, "--depth", "99"), "depth"),
-    ({}, (*FIT, "--relation", "replace_one"), "set rows to their number, or choose relation="),
-    ({}, (*FIT, "--seed", "-1"), "--seed must be in 0..2147483647, got -1"),
-    ({}, (*FIT, "--monotone", "age=+1"), "the recipe 'bdpe' takes no monotone"),
     (
-        {},
-        of("site", "--recipe", "bdpe"),
-        "'bdpe' takes no target, as these do: ['auto', ",
-    ),
-    ({}, of("rings", "--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
-    ({}, of("rings", "--monotone", "job=+1"), "monotone must map columns that have an order"),
-]
-FREE = ("--domain", "domain.json", "--rows", "70", "--epsilon", "1", "--out", "new.json")
-FORMS += [
-    (
-        only(TWO, **WEIGHT),
-        ("fit", "rows.csv", *FREE, "--recipe", "lazybb_rules"),
+        {"domain.json": json.dumps({"columns": COLUMNS, "label": TWO, **WEIGHT})},
+        (*FIT[: FIT.index("--recipe")], "--epsilon", "1", "--recipe", "lazybb_rules"),
         "rows have no weights of their own there",
     ),
+    ({}, (*FIT, "--relation", "replace_one"), "set rows to their number, or choose relation="),
+    ({}, (*FIT, "--monotone", "age=+1"), "the recipe 'bdpe' takes no monotone"),
+    ({}, of("site", "--recipe", "bdpe"), "'bdpe' takes no target, as these do: ['auto', "),
+    ({}, of("rings", "--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
+    ({}, of("rings", "--monotone", "job=+1"), "monotone must map columns that have an order"),
 ]
 
 
@@ -351,12 +326,6 @@ def test_where_a_model_cannot_be_written_nothing_is_learned(here, capsys, monkey
     ):
         assert expected in refusal(capsys, *fitting(Path(), out))
     assert Path("model.json").read_text() == kept
-
-
-def test_force_replaces_a_model(here, fitted, capsys):
-    Path("model.json").write_text("old")
-    assert run(capsys, *fitting(Path()), "--force")[0] == 0
-    assert Path("model.json").read_text() == fitted.model.read_text()
 
 
 def test_no_shape_shows_the_number_of_rows(here, capsys, monkeypatch):
@@ -407,14 +376,6 @@ def test_parquet_is_read_cell_by_cell(here, capsys):
     parquet.write_table(arrow.table({**columns, "age": ages, "x": ages}), "odd.parquet")
     expected = run(capsys, "predict", "model.json", "odd.csv")
     assert run(capsys, "predict", "model.json", "odd.parquet") == expected
-    Path("bad.parquet").write_bytes(b"PAR1 secret")
-    err = refusal(capsys, "predict", "model.json", "bad.parquet")
-    assert "bad.parquet: no Parquet file that pyarrow can read" in err
-    parquet.write_table(arrow.table({"age": ages}), "few.parquet")
-    err = refusal(capsys, "predict", "model.json", "few.parquet")
-    assert "few.parquet: no column 'job'" in err
-    status, out, _ = run(capsys, *TEMPLATE, "odd.parquet")
-    assert (status, json.loads(out)["columns"]["age"]["type"]) == (0, "numeric")
 
 
 def auditing(name="class", domain="domain.json"):
@@ -458,18 +419,6 @@ def test_an_audit_under_replace_one_has_all_rows(audited, capsys):
     assert expected in refusal(capsys, *words, "--rows", "1001")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("what", [*shared.RECIPES, *LABELS])
-def test_audits_of_every_recipe(what, here, capsys):
-    words = ("--transcripts", "2", "--neighbours", "10")
-    if what in LABELS:
-        assert run(capsys, *auditing(what, f"{what}.json"), *words)[0] == 0
-        return
-    given = ("audit", "--domain", "domain.json", "--rows", "40", "--epsilon", "1")
-    extra = ("--delta", "1e-6") if what == "halfspace_boost" else ()
-    assert run(capsys, *given, "--recipe", what, *words, *extra)[0] == 0
-
-
 def test_progress_is_for_terminals_and_has_no_number_of_what_is_private(here, capsys, monkeypatch):
     def shown():
         with working("learning"):
@@ -500,10 +449,3 @@ def test_help_lists_every_command_on_one_line(capsys):
     assert max(map(len, out.splitlines())) <= 100
     for name in command_line.COMMANDS:
         assert sum(line.strip().startswith(f"{name} ") for line in out.splitlines()) == 1
-
-
-def test_the_commands_of_the_docs_are_all_of_them():
-    """`tests/experiments/test_docs.py` runs them."""
-    page = (ROOT / "docs" / "handing_over.md").read_text()
-    shown = [words for block in blocks(page, "sh") for words in pages.commands(block)]
-    assert {words[1] for words in shown if words[0] == "dpbt"} == set(command_line.COMMANDS)

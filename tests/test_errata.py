@@ -161,9 +161,8 @@ def test_labels_of_leaves_do_not_compose_in_parallel():
     before = np.ones(20)
     after = before.copy()
     after[0] = np.e**2
-    moved = [
-        np.sum((sign * capped_scaling(measure, 5.0))[leaf == 1]) for measure in (before, after)
-    ]
+    weights = (capped_scaling(measure, 5.0) for measure in (before, after))
+    moved = [np.sum((sign * weight)[leaf == 1]) for weight in weights]
     assert abs(moved[0] - moved[1]) > 0.01
 
 
@@ -232,9 +231,8 @@ def test_theorem_5_6_prints_a_larger_probability_than_it_proves():
     each = delta / (24 * big_k * 2**height) * eta / trees
     by_votes = math.exp(-trees * delta**2 / 2)
     printed = 1 - rows * (by_votes + math.exp(-trees / 2) + trees * math.exp(-rows * each))
-    proved = 1 - rows * (
-        by_votes + math.exp(-rows / 2) + 2 * trees * math.exp(-math.sqrt(rows) * each)
-    )
+    by_leaves = math.exp(-rows / 2) + 2 * trees * math.exp(-math.sqrt(rows) * each)
+    proved = 1 - rows * (by_votes + by_leaves)
     assert printed == pytest.approx(1, abs=1e-3)
     assert proved < -1
 
@@ -256,9 +254,8 @@ def test_the_exponential_mechanism_costs_an_eighth_of_epsilon_squared(epsilon):
     """Two candidates whose score gap moves by epsilon: sup of D_a / a over orders and gaps."""
 
     def renyi(order, p, q):
-        return math.log(p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)) / (
-            order - 1
-        )
+        ratio = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
+        return math.log(ratio) / (order - 1)
 
     def share(gap):
         return 1 / (1 + math.exp(-gap))

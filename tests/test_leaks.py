@@ -65,7 +65,7 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
     kind = greedy_tree.Config(depth, family, family, objective, ADD_REMOVE, noise)
     price = greedy_tree.price(ADD_REMOVE)._replace(bound=sensitivity.perspective_bound)
-    return trees.grow(draw, table, weights, budget, public, kind, alpha_of, price)
+    return trees.grow(kind, draw, View(table, weights, budget, public), alpha_of, price)
 
 
 LEAF = {"sensitivity": GRID, "moves": 1, "theorem": "a row is in one leaf"}

@@ -25,13 +25,13 @@ def options(name, **changes):
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_refusal_of_epsilon_says_why(name, delta):
     given = options(name, delta=delta or (1e-6 if name == "halfspace_boost" else 0))
-    with pytest.raises(ValueError, match=r"epsilon must be at most 1e\+06, got 1e\+300: "):
+    with pytest.raises(ValueError, match=r"epsilon must be at most 1e\+06, .*got 1e\+300"):
         MAKERS[name](epsilon=1e300, **given)
     if name not in ("lazybb_rules", "lazybb_trees", "rf_e"):  # whose samplers lose no tail
-        words = r"epsilon is too large .* give a row away .* allow more"
+        words = r"epsilon is too large .* give a row away"
         with pytest.raises(ValueError, match=words):
             MAKERS[name](epsilon=1e5, **given)
-    with pytest.raises(ValueError, match=r"epsilon is too small|with this epsilon"):
+    with pytest.raises(ValueError, match=r"epsilon is too small|must have a scale"):
         MAKERS[name](epsilon=1e-9, **given)
     with pytest.raises(ValueError, match="epsilon must be"):
         MAKERS[name](epsilon=0, **given)

@@ -8,13 +8,8 @@ import pytest
 from dpbt import losses, recipes, weighting
 from dpbt.common.types import ProperLoss
 
-SMOOTH = {
-    "matsushita": losses.matsushita,
-    "square": losses.square,
-    "log": losses.log,
-    "m_0.1": losses.m_alpha(0.1),
-    "m_0.5": losses.m_alpha(0.5),
-}
+SMOOTH = {loss.name: loss for loss in (losses.matsushita, losses.square, losses.log)}
+SMOOTH |= {f"m_{alpha}": losses.m_alpha(alpha) for alpha in (0.1, 0.5)}
 ALL = {**SMOOTH, "zero_one": losses.zero_one}
 U = np.linspace(0.0, 1.0, 4001, dtype=np.float32)
 Z = np.linspace(-8.0, 8.0, 321, dtype=np.float32)

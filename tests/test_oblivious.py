@@ -7,6 +7,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import dpbt
@@ -14,11 +15,7 @@ from dpbt import boosting, losses, recipes
 from dpbt.common.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.learners import (
-    hypotheses,
-    oblivious_splits,
-    oblivious_tree,
-)
+from dpbt.learners import hypotheses, oblivious_splits, oblivious_tree
 from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import step
@@ -56,11 +53,9 @@ def table_of(present=ROWS, more=2):
 
 
 def recipe_of(epsilon=3.0, **changes):
-    settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "rows": ROWS}
+    settings = {"delta": 1e-6, "rounds": ROUNDS, "depth": 4, "rows": ROWS, "domain": DOMAIN}
     shares = {"marginals_fraction": 0.3, "scores_fraction": 0.2}
-    return recipes.oblivious_boost(
-        epsilon=epsilon, domain=DOMAIN, **{**settings, **shares, **changes}
-    )
+    return recipes.oblivious_boost(epsilon=epsilon, **{**settings, **shares, **changes})
 
 
 SITES = {"sum": "sums", "histogram": "histogram", "score": "scores"}
@@ -162,12 +157,8 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     boosted = BOOST(jax.random.key(2), table, recipe)
     kind = KIND._replace(relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
-    bounds = (
-        oblivious_tree.histogram_sensitivity(kind),
-        oblivious_tree.sum_sensitivity(kind),
-        noise.bound(sensitivity.histograms(relation)),
-    )
-
+    histogram, sums = oblivious_tree.histogram_sensitivity, oblivious_tree.sum_sensitivity
+    bounds = histogram(kind), sums(kind), noise.bound(sensitivity.histograms(relation))
     here = replayed(boosted, table, recipe)[:3]
     moved = []
     for other in neighbours(table, relation, np.random.default_rng(0)):
@@ -196,47 +187,47 @@ def test_no_weight_is_above_the_clip():
         np.testing.assert_array_equal(counted, expected)
 
 
+def test_a_step_may_be_a_schedule_of_the_round():
+    """A constant one is the number, to the bit; another scales the leaves of each round."""
+    table, falling = table_of(), optax.piecewise_constant_schedule(0.2, {1: 0.5, 3: 0.5})
+    boosted = BOOST(jax.random.key(1), table, recipe_of(limit=100.0))
+    same, scaled = (
+        jax.jit(dpbt.replay)(
+            boosted.transcript, table, recipe_of(limit=100.0, step=step)
+        ).hypotheses
+        for step in (optax.constant_schedule(0.2), falling)
+    )
+    np.testing.assert_array_equal(same.leaf, boosted.hypotheses.leaf)
+    factor = np.array([1, 0.5, 0.5, 0.25, 0.25], np.float32)
+    np.testing.assert_allclose(scaled.leaf, factor[:, None] * same.leaf, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"step must be in \[1e-30, 1e30\], got 0.0"):
+        recipe_of(step=lambda k: 0.1 * k)
+
+
 # The public splits.
 
 
-KIND = oblivious_tree.Config(
-    recipes.oblivious.attributes_of(DOMAIN),
-    4,
-    (1, 2, 3),
-    True,
-    True,
-    0.1,
-    ADD_REMOVE,
-    mechanisms.rounded_gaussian,
-)
+STATIC = recipes.oblivious.attributes_of(DOMAIN), 4, (1, 2, 3), True, True, 0.1, ADD_REMOVE
+NOISE = mechanisms.rounded_gaussian
+KIND = oblivious_tree.Config(*STATIC, NOISE)
 
 
 @functools.cache
 def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
-    """(splits of the first trees, with a leading axis; mass), for masses that are mostly 0."""
+    """(the first trees, their leaves' shares; mass), for masses that are mostly 0."""
     mass = np.zeros((len(attributes), MAX_BINS), np.float32)
     rng = np.random.default_rng(0)
     for own, attribute in zip(mass, attributes, strict=True):
         own[: attribute.n_bins] = rng.dirichlet(np.full(attribute.n_bins, 0.2))
 
-    @jax.jit
-    def draw(numbers):
-        def tree(number):
-            key = jnp.uint32(seed)
-            return oblivious_splits.draw(
-                attributes, depth, attributes_per_tree, key, number, jnp.asarray(mass)
-            )
-
-        return jax.vmap(tree)(numbers)
-
-    drawn = draw(jnp.arange(trees, dtype=jnp.int32))
-    return jax.tree.map(np.asarray, drawn), mass
+    kind = oblivious_tree.Config(attributes, depth, attributes_per_tree, *STATIC[3:], NOISE)
+    own = jnp.asarray(mass[:, : kind.widest])
+    draw = jax.jit(jax.vmap(functools.partial(oblivious_splits.draw, kind), (None, 0, None)))
+    drawn = draw(jnp.uint32(seed), jnp.arange(trees, dtype=jnp.int32), own)
+    return *jax.tree.map(np.asarray, drawn), mass
 
 
-FIVE = tuple(
-    Attribute(bins, ordered)
-    for bins, ordered in ((7, True), (4, False), (2, True), (1, False), (20, True))
-)
+FIVE = tuple(map(Attribute, (7, 4, 2, 1, 20), (True, False, True, False, True)))
 
 
 def test_both_answers_of_a_split_are_known_bins():
@@ -245,8 +236,8 @@ def test_both_answers_of_a_split_are_known_bins():
     Some trees have an attribute twice, from two decks.
     """
     attributes = FIVE
-    asked, mass = asked_of(attributes, 45)
-    for feature, right, share in zip(*asked, strict=True):
+    asked, shares, mass = asked_of(attributes, 45)
+    for feature, right, share in zip(asked.feature, asked.right, shares, strict=True):
         for f, side in zip(feature, right, strict=True):
             bins = attributes[f].n_bins
             assert not side[bins:].any()
@@ -255,13 +246,13 @@ def test_both_answers_of_a_split_are_known_bins():
                 assert np.all(np.diff(side[:bins].astype(int)) >= 0)
         expected = reference.leaf_shares(feature, right, mass)
         np.testing.assert_allclose(share, expected, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(asked.share.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("depth", "attributes_per_tree"), [(4, (1, 2, 3)), (2, (5, 1))])
 def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     """A tree asks min(k, D) of them, and every F attributes in a row are a deck."""
-    asked, _ = asked_of(FIVE, 15 * len(attributes_per_tree), depth, attributes_per_tree)
+    asked, *_ = asked_of(FIVE, 15 * len(attributes_per_tree), depth, attributes_per_tree)
     dealt = []
     for number, feature in enumerate(asked.feature):
         count = min(attributes_per_tree[number % len(attributes_per_tree)], depth)
@@ -285,7 +276,7 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     """Also bins that a feature does not have, and sets of more than one word of bits."""
     sizes = (2, 33, 70, MAX_BINS)
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
-    asked, _ = asked_of(attributes, 6, depth)
+    asked, *_ = asked_of(attributes, 6, depth)
     bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
     route = jax.jit(functools.partial(oblivious_splits.leaves_of, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
@@ -298,24 +289,13 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
 
 def test_static_parts_and_seeds_have_noise_of_their_own():
     """Two releases under one key must not share noise where their statistics may differ."""
-    parts = {
-        "attributes": KIND.attributes[:3],
-        "depth": 5,
-        "attributes_per_tree": (1, 2),
-        "marginals": False,
-        "scores": False,
-        "smoothing": 0.10000001,
-        "relation": REPLACE_ONE,
-        "noise": mechanisms.discrete_laplace,
-        "response": NUMBER,
-        "monotone": (1, 0, 0),
-    }
-    assert {*parts, "target_bins"} == set(KIND._fields)
-    kinds = [KIND, *(KIND._replace(**{name: part}) for name, part in parts.items())]
-    unordered = KIND.attributes[1]._replace(ordered=False)
-    attributes = (KIND.attributes[0], unordered, *KIND.attributes[2:])
-    kinds.append(KIND._replace(attributes=attributes))
-    kinds.append(KIND._replace(response=NUMBER, target_bins=16))
+    first = KIND.attributes[:3], 5, (1, 2), False, False, 0.10000001, REPLACE_ONE
+    parts = [*first, mechanisms.discrete_laplace, NUMBER, (1, 0, 0)]
+    assert len(parts) + len(["target_bins"]) == len(KIND._fields)
+    changes = [{name: part} for name, part in zip(KIND._fields, parts, strict=False)]
+    changes.append({"attributes": tuple(a._replace(ordered=False) for a in KIND.attributes)})
+    changes.append({"response": NUMBER, "target_bins": 16})
+    kinds = [KIND, *(KIND._replace(**change) for change in changes)]
     learners = [oblivious_tree.oblivious_tree(kind) for kind in kinds]
     assert len({learner.tag for learner in learners}) == len(kinds)
 

@@ -40,10 +40,6 @@ def replaced(recipe, **parts):
     return dataclasses.replace(recipe, learner=recipe.learner._replace(**parts))
 
 
-def with_epilogue(recipe, **changes):
-    return replaced(recipe, epilogue=recipe.learner.epilogue._replace(**changes))
-
-
 def constant(site, **words):
     """A program that draws zeros, whatever the rows are."""
 
@@ -112,7 +108,7 @@ def test_the_noise_of_the_epilogue_depends_on_the_number_of_rounds():
 def test_learners_that_differ_in_what_they_do_once_do_not_share_noise():
     """By the tag that an epilogue declares, and without a declared tag by all functions."""
     recipe, key = recipe_of(), jax.random.key(0)
-    other = with_epilogue(recipe, tag="another epilogue")
+    other = replaced(recipe, epilogue=recipe.learner.epilogue._replace(tag="another epilogue"))
     here, there = (jax.random.key_data(step.own_key(key, one)) for one in (recipe, other))
     assert np.any(here != there)
 
@@ -177,7 +173,8 @@ def test_a_site_of_the_prologue_may_be_withheld():
 
 def test_a_site_of_two_parts_is_refused_by_all_that_read_one():
     table, recipe = random_table(0, 14, 3), recipe_of()
-    clash = with_epilogue(recipe, program=constant("sums"))
+    epilogue = recipe.learner.epilogue
+    clash = replaced(recipe, epilogue=epilogue._replace(program=constant("sums")))
     twice = dpbt.Transcript({}, {"sums": jnp.zeros((3, 4))}, {"sums": jnp.zeros((10, 2))})
     for judge in (
         lambda: dpbt.ledger(clash),

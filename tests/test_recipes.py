@@ -86,28 +86,21 @@ SEVERAL = recipes.bdpe(epsilon=[1.0, 2.0], rows=50)
 
 def test_settings_that_a_recipe_does_not_hold_are_refused():
     one, pair = recipes.setting(SEVERAL, 0), recipes.bdpe(epsilon=[[1.0, 2.0]], rows=50)
-    for recipe, index in ((one, 0), (pair, 0), *((SEVERAL, bad) for bad in (2, "a", True, 0.5))):
+    for recipe, index in ((one, 0), (pair, 0), (3, 0), *((SEVERAL, bad) for bad in (2, "a", True))):
         with pytest.raises(ValueError, match=r"index must be a place in settings of shape .*, got"):
             recipes.setting(recipe, index)
-    with pytest.raises(ValueError, match="index must be a place in settings"):
-        recipes.setting(3, 0)
 
 
 # Recipes of any learner
 
-RULE = lazybb.one_rule(dpbt.common.types.ADD_REMOVE)
+RULE = lazybb.one_rule(ADD_REMOVE)
 
 
 def test_a_recipe_of_any_learner_is_calibrated_to_the_request():
     for epsilon, delta in ((0.5, 0.0), (2.0, 1e-6)):
         recipe = recipes.custom(RULE, rows=200, rounds=9, epsilon=epsilon, delta=delta)
         assert epsilon * (1 - 1e-5) <= dpbt.ledger(recipe).epsilon <= epsilon
-        assert recipe.relation is dpbt.common.types.ADD_REMOVE
-    several = recipes.custom(RULE, rows=200, rounds=[3, 9], epsilon=[0.5, 2.0])
-    alone = recipes.custom(RULE, rows=200, rounds=9, epsilon=2.0)
-    np.testing.assert_array_equal(
-        recipes.setting(several, 1).params.noise["rule"], alone.params.noise["rule"]
-    )
+        assert recipe.relation is ADD_REMOVE
 
 
 def test_a_custom_recipe_has_the_budget_or_the_fractions_that_it_is_given():

@@ -14,7 +14,7 @@ from dpbt.analysis import audit
 from dpbt.common import types
 from dpbt.common.arithmetic import softmax
 from dpbt.common.types import GRID, NUMBER, one_of_classes
-from dpbt.data import tables, targets
+from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_tree
 from dpbt.privacy import mechanisms, pricing, sensitivity
@@ -80,7 +80,7 @@ def test_a_label_is_read_by_itself():
     labels, there = read(RANGE, odd)
     np.testing.assert_array_equal(there, [1, 1, 1, 0, 0, 0, 1, 1, 0])
     np.testing.assert_allclose(labels[there], [13 / 40, 1, 0, 11 / 40, 1])
-    back = targets.in_units(RANGE, labels[there])
+    back = kinds.in_units(RANGE, labels[there])
     np.testing.assert_allclose(back, [3, 30, -10, 1, 30], rtol=1e-6)
 
 
@@ -179,7 +179,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
 @pytest.mark.parametrize("name", TARGETS)
 def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, relation):
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
-    response = targets.response_of(TARGETS[name])
+    response = kinds.response_of(TARGETS[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
     under = dpbt.common.types.relation(relation)
     kind = oblivious_tree.Config(attributes, 2, (1,), False, False, 0.0, under, noise, response)

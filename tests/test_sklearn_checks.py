@@ -31,7 +31,7 @@ SEVERAL = {
     "occur in the check",
     "check_decision_proba_consistency": "as above: it ranks the scores of two classes",
     "check_class_weight_classifiers": "weights must name every declared class, and the check names "
-    "two of three; tests/test_sklearn_targets.py has weights of three",
+    "two of three; tests/test_sklearn.py has weights of three",
 }
 """As `NOISE`, for an estimator of three declared classes."""
 

@@ -179,10 +179,6 @@ def test_halfspace_refusals():
     some = allowing(random_table(0, 20, 2), np.ones(2, bool))
     with pytest.raises(ValueError, match="allowed must be None"):
         dpbt.fit(jax.random.key(0), some, recipe)
-    rules = recipes.lazybb_rules(epsilon=1, rows=20, rounds=1)
-    bits = random_table(0, 20, 2)
-    with pytest.raises(ValueError, match="vote without a link"):
-        dpbt.predict_proba(dpbt.fit(jax.random.key(0), bits, rules), bits)
     wide = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)
     with pytest.raises(ValueError, match="at most 1 features"):
         dpbt.fit(jax.random.key(0), features, wide)

@@ -169,7 +169,7 @@ def candidates(selection, **changes):
     [
         ("add_remove", 0.0, 0.25, 1),
         ("add_remove", 1e-6, 0.25, 3),
-        ("replace_one", 1e-6, None, 1),
+        ("replace_one", 1e-6, 0.25, 1),
     ],
 )
 def test_candidates_cost_what_was_asked_for(relation, delta, held_out, people):

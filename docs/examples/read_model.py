@@ -7,7 +7,7 @@ import dpbt
 
 model = dpbt.load("model.json")
 with open(sys.argv[1]) as file:
-    people = list(csv.DictReader(file))
-print("class:", model.predict(people))
-print(model.predict_proba(people))
+    columns = {name: cells for name, *cells in zip(*csv.reader(file), strict=True)}
+print("class:", model.predict(columns))
+print(model.predict_proba(columns))
 print("JAX was imported:", "jax" in sys.modules)

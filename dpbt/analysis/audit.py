@@ -22,8 +22,8 @@ from dpbt.common.types import AnyArray, Array, Recipe, Relation, Table, Transcri
 from dpbt.common.validate import whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
+from dpbt.data.kinds import Target, response_of
 from dpbt.data.splits import of_splits
-from dpbt.data.targets import Target, response_of
 from dpbt.privacy import keys
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
@@ -122,7 +122,8 @@ def whole_domain(
             listed, and its middle.
 
     Raises:
-        ValueError: if there are more than `limit`, and as `domains.check` and `targets.check`.
+        ValueError: if there are more than `limit`, and as `domains.check` and
+            `kinds.checked_target`.
     """
     domains.check(domain)
     labels = labels_of(target)

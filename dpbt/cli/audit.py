@@ -5,21 +5,19 @@ from typing import Any
 
 import dpbt
 from dpbt.cli import shared
-from dpbt.cli.shared import InputError, command, option, whole, working
+from dpbt.cli.shared import InputError, command, option, working
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Label
 
-MAX_ROWS = 1000
-"""Of the made-up table. Every neighbour has them all."""
+SAMPLE, MAX_ROWS = 30, 1000
+"""Rows of the made-up table: under add_remove, and at most, as every neighbour has them all."""
 
-_ROWS = whole(1, MAX_ROWS)
 _FLOAT32 = 1e-3
 """How far a loss may be above the claim, as densities are in float32."""
 
 
 @command(
     *shared.RECIPE,
-    option("--sample N", "made-up rows, but all of replace_one (30)", type=_ROWS, default=30),
     option("--neighbours N", "number of neighbours at most (%(default)s)", default=60),
     option("--transcripts N", "number of transcripts (%(default)s)", default=5),
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
@@ -39,7 +37,7 @@ def audit(options: argparse.Namespace) -> int:
             f"--rows must be at most {MAX_ROWS} under replace_one, where all rows are made up, "
             f"got {options.rows}"
         )
-    rows = options.rows if replace else min(options.sample, options.rows)
+    rows = options.rows if replace else min(SAMPLE, options.rows)
     with working("auditing; this compiles first"):
         import jax
 

@@ -2,6 +2,7 @@
 
 import argparse
 
+import dpbt
 from dpbt.cli.shared import BOUND, PEOPLE, command, of_input, option
 from dpbt.privacy.accounting import MEASURES
 
@@ -22,11 +23,9 @@ def new(options: argparse.Namespace) -> None:
     without a delta; rho with one, for all recipes; mu for fits of auto with a delta alone, of which
     it allows more.
     """
-    from dpbt.privacy.filter import Filter  # needs JAX
-
     names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure")
     with of_input():
-        print(Filter(**{name: getattr(options, name) for name in names}, path=options.filter))
+        print(dpbt.Filter(**{name: getattr(options, name) for name in names}, path=options.filter))
     print(f"wrote {options.filter}")
 
 
@@ -36,10 +35,8 @@ def new(options: argparse.Namespace) -> None:
 )
 def show(options: argparse.Namespace) -> None:
     """Show what a budget was spent on, and what is left; --ledger adds every draw that was paid."""
-    from dpbt.privacy.filter import Filter  # needs JAX
-
     with of_input():
-        opened = Filter.open(options.filter)
+        opened = dpbt.Filter.open(options.filter)
         print(opened)
         if options.ledger:
             print(f"\n{opened.ledger}")

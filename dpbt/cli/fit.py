@@ -53,12 +53,8 @@ def fit(options: argparse.Namespace) -> None:
         )
     path = shared.free(options)
     domain, label = shared.declared(options.domain)
-    budget = None
-    if options.filter is not None:
-        from dpbt.privacy.filter import Filter
-
-        with of_input():
-            budget = Filter.open(options.filter)
+    with of_input():
+        budget = None if options.filter is None else dpbt.Filter.open(options.filter)
     with working("setting the noise"):
         recipe = shared.recipe_of(options, domain, label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
@@ -99,11 +95,9 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
             rows than --rows.
         OSError: if it cannot be read.
     """
-    from dpbt.data import blocks
-
     path = options.file
     with of_input():
-        table = blocks.open_folder(path)
+        table = dpbt.blocks.open_folder(path)
     same = table.target == label.target and (label.target or table.classes == label.classes)
     if not (same and table.has_domain(domain)):
         raise InputError(f"{path}: converted with another domain or label")
@@ -157,19 +151,18 @@ def _learned(
     import jax
 
     from dpbt.data.blocks import BlockTable
-    from dpbt.privacy import keys
     from dpbt.training import fit
 
     if kept is not None and options.seed is None:
         key, public_key = kept.own_keys()
     else:
-        key, public_key = keys.noise_and_public(options.seed)
+        key, public_key = dpbt.keys.noise_and_public(options.seed)
     rows, more = [table], {}
     if isinstance(table, BlockTable):
         rows = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
         more = {"memory": (options.memory_mb or 4096) * 2**20, "checkpoint": kept}
         more["progress"] = _progress
-    noise = keys.noise_key(key, rows)
+    noise = dpbt.keys.noise_key(key, rows)
 
     with working("learning; this compiles first"), contextlib.ExitStack() as refused:
         refused.enter_context(of_input())
@@ -180,7 +173,7 @@ def _learned(
             refused.pop_all()  # what can be refused has been, and any other error is a bug
 
         model = fit.learn(noise, table, recipe, public_key, pay=pay, **more)
-        keys.warn_of_research(noise)
+        dpbt.keys.warn_of_research(noise)
         jax.block_until_ready(model)
     return model
 

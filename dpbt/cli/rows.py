@@ -4,6 +4,7 @@ import argparse
 import sys
 from typing import ClassVar
 
+import dpbt
 from dpbt.cli import shared
 from dpbt.cli.shared import DOMAIN, ROWS, InputError, command, of_input, option, out
 from dpbt.common.storage import write_whole
@@ -13,8 +14,7 @@ _TYPES = domains.LABEL_TYPES
 
 
 @command(
-    option("file ROWS", ROWS, nargs="?"),
-    option("--columns NAME", "the names of the columns, in place of a file", nargs="+"),
+    option("file ROWS", ROWS),
     option("--label NAME", "the column of the label"),
     option("--label-type TYPE", "one of %(choices)s (%(default)s)", choices=_TYPES, default="two"),
     *out("the file of the domain, in place of standard output"),
@@ -25,12 +25,10 @@ def template(options: argparse.Namespace) -> None:
     Of a file only the names of its columns are read, in the header of CSV. No value is read: kinds,
     ranges and categories are for you to fill in from what the columns mean.
     """
-    if (options.file is None) == (options.columns is None):
-        raise InputError("give either a file or --columns")
     path = None if options.out is None else shared.free(options)
     with of_input():
-        columns = options.columns or files.names_of(options.file)
-        text = domains.template(columns, options.label, options.label_type)
+        names = files.names_of(options.file)
+        text = domains.template(names, options.label, options.label_type)
     if path is None:
         sys.stdout.write(text)
         return
@@ -76,9 +74,7 @@ def convert(options: argparse.Namespace) -> None:
     """
     domain, label = shared.declared(options.domain)
     shared.ask(options.file, domain, label, options.yes, "Convert")
-    from dpbt.data import convert
-
     with of_input(), shared.working(f"reading {options.file}"):
         chosen = {"capacity": options.capacity, "rows_per_block": options.rows_per_block}
-        convert.convert_file(options.file, domain, label, options.folder, **chosen)
+        dpbt.convert.convert_file(options.file, domain, label, options.folder, **chosen)
     print(f"wrote {options.folder}: private, as the rows are")

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+import dpbt
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.data import domains, files, owner
 from dpbt.data.domains import Domain, Label
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
 
 BAD_INPUT, INTERRUPTED, NO_READER = 2, 130, 141
 """Exit statuses; the last two are those of shells for Ctrl-C and for a pipe that nobody reads."""
-
-STOPPED = (
-    "interrupted; the files written so far are kept, and what has a checkpoint or a folder of "
-    "results goes on with the same command"
-)
-"""What Ctrl-C says."""
 
 
 class InputError(ValueError):
@@ -94,7 +89,7 @@ def status_of(program: Callable[[], int]) -> int:
         print(f"error: {' '.join(words.split(chr(10)))}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
-        print(f"\n{STOPPED}", file=sys.stderr)
+        print("\ninterrupted; the same command goes on from what it saved", file=sys.stderr)
         return INTERRUPTED
 
 
@@ -216,8 +211,6 @@ def direction(text: str) -> tuple[str, int]:
         raise argparse.ArgumentTypeError(f"must be NAME=+1 or NAME=-1, got {text!r}")
     return name, int(number)
 
-
-direction.__name__ = "direction"
 
 RECIPES = (*BOOSTED, *FORESTS)
 
@@ -389,14 +382,12 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
-    from dpbt import recipes  # needs JAX
-
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given |= {"domain": domain, "target": label.target}
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
     with of_input():
-        return recipes.build(options.recipe, given, recipes.named())
+        return dpbt.recipes.build(options.recipe, given, dpbt.recipes.named())
 
 
 def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:

@@ -15,7 +15,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -31,26 +31,6 @@ _MARK = ".dpbt-"
 
 _RANDOM = 8
 """How many random letters such a name has."""
-
-
-class HoldsFunctions:
-    """Base of immutable classes that hold functions, which pickle does not store.
-
-    Pickling one raises a TypeError that says what to keep instead. A copy is the object itself.
-    """
-
-    _keep: ClassVar[str]
-
-    def __reduce__(self) -> NoReturn:
-        name = type(self).__name__.lower()
-        raise TypeError(f"a {name} holds functions and cannot be pickled; keep {self._keep}")
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        del memo
-        return self
 
 
 def write_whole(

@@ -30,6 +30,7 @@ from dpbt.common.public import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
 from dpbt.common.public import NUMBER as NUMBER
 from dpbt.common.public import REPLACE_ONE as REPLACE_ONE
 from dpbt.common.public import UNSPLIT as UNSPLIT
+from dpbt.common.public import HoldsFunctions as HoldsFunctions
 from dpbt.common.public import Relation as Relation
 from dpbt.common.public import Response as Response
 from dpbt.common.public import Splits as Splits
@@ -38,7 +39,6 @@ from dpbt.common.public import one_of_classes as one_of_classes
 from dpbt.common.public import relation as relation
 from dpbt.common.public import relation_name as relation_name
 from dpbt.common.public import without_values as without_values
-from dpbt.common.storage import HoldsFunctions
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -82,7 +82,7 @@ class Table(NamedTuple):
         splits: what may be asked of the bins; None with exact numbers.
         weight: f32[N]: the weight of each row, in units of the largest that any row may have. It is
             clipped to [0, 1], and a weight that is no number is 0. None if all rows weigh the same.
-        declared: u32[2]: what the targets were declared as (`targets.fingerprint`), which is public
+        declared: u32[2]: what the targets were declared as (`kinds.fingerprint`), which is public
             and compared with the recipe's. None if nobody said.
     """
 

@@ -30,9 +30,9 @@ from msgspec import Meta
 from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Splits, without_values
 from dpbt.common.storage import Digits, opened
 from dpbt.common.validate import as_path
-from dpbt.data import domains, targets
+from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain, Label
-from dpbt.data.targets import Target
+from dpbt.data.kinds import Target
 
 FORMAT, VERSION = "dpbt blocks", 2
 
@@ -204,7 +204,7 @@ class BlockTable:
 
     def room(self, rows: int) -> Rows:
         """Room for rows of this table."""
-        dtype = targets.response_of(self.target).dtype
+        dtype = kinds.response_of(self.target).dtype
         return room(self.features, rows, dtype, self.manifest.weighted)
 
     def read(

@@ -25,7 +25,7 @@ from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
 from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import blocks_of_file
-from dpbt.data.targets import Target
+from dpbt.data.kinds import Target
 
 READ_ROWS = 2**16
 """How many rows are encoded at a time."""

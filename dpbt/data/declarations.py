@@ -19,8 +19,7 @@ from dpbt.common.validate import shown
 from dpbt.data import domains, kinds
 from dpbt.data.cells import RawColumn, is_sequence, tried
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.data.kinds import Nominal, Numeric
-from dpbt.data.targets import Target
+from dpbt.data.kinds import Nominal, Numeric, Target
 
 Names = tuple[Hashable, ...]
 

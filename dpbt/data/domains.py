@@ -22,11 +22,10 @@ from dpbt.common.public import Splits
 from dpbt.common.validate import as_path, one_of
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
-from dpbt.data.kinds import Column, Numeric, Predicate, positions_of
+from dpbt.data.kinds import Column, Label, Numeric, Predicate, positions_of
 from dpbt.data.kinds import Nominal as Nominal
+from dpbt.data.kinds import WeightColumn as WeightColumn
 from dpbt.data.kinds import column_from_json as column_from_json
-from dpbt.data.targets import Label
-from dpbt.data.targets import WeightColumn as WeightColumn
 
 Domain = Mapping[str, Column]
 """The public columns by name."""

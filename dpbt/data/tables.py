@@ -16,7 +16,7 @@ from dpbt.common.types import MAX_ROWS, AnyArray, Array, Table, dtype_and_rank
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, splits
-from dpbt.data.targets import Label, Target, fingerprint
+from dpbt.data.kinds import Label, Target, fingerprint
 
 
 def table(

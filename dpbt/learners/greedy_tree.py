@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.common import types
-from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree
+from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree, View
 from dpbt.learners import trees
 from dpbt.learners.trees import Alpha, Config, Params, Prepared, Settings, SplitPrice
 from dpbt.losses import check_criterion
@@ -71,9 +71,8 @@ def program(
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
     alpha_of = noisy_objective(draw, config) if config.objective else None
-    leaves = trees.grow(
-        draw, table, weights, params, public, config, alpha_of, price(config.relation)
-    )
+    view = View(table, weights, params, public)
+    leaves = trees.grow(config, draw, view, alpha_of, price(config.relation))
     draw(
         "leaf",
         config.noise,

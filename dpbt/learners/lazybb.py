@@ -39,8 +39,7 @@ def error_weights(table: Prepared, weights: Array) -> Array:
     """
     # The class weights of all rows, and of those on the right side of each split.
     by_class = trees.weights_by_class(table, weights)
-    root = jnp.zeros(table.target.shape[0], jnp.int32)
-    right = trees.node_products(table, by_class, root, 1, None)[0]
+    right = _mask_products(table, by_class, table.present)
     negative, positive = trees.node_totals(by_class)[0]
 
     # A literal errs on the positive rows without it and on the negative rows with it.

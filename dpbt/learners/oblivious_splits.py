@@ -42,9 +42,6 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 _EVEN = 0.4
 """How much of the mass that thresholds follow is even over bins."""
 
-_DECK, _OFFSET, _ORDER = 0, 1, 2
-"""What is folded into the key of each kind of random numbers."""
-
 
 class Attribute(NamedTuple):
     """What a public domain says of the bins of a feature.
@@ -69,7 +66,7 @@ class Config(NamedTuple):
             then follow the released histograms instead of being evenly spaced, scores start from
             the released log odds, and steps know how many rows a leaf has.
         scores: whether an epilogue releases the final scores by class, and maps scores by a line
-            that makes probabilities true (`score_line`).
+            that makes probabilities true (`oblivious_tree.line`).
         smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum, in
             [0, 1); a leaf that differs in b bits has this to the power of b.
         relation: the neighbouring relation of the ledger.
@@ -119,20 +116,6 @@ class Config(NamedTuple):
 # The splits of a tree.
 
 
-class Asked(NamedTuple):
-    """The splits of one tree.
-
-    Attributes:
-        feature: i32[D].
-        right: bool[D, MAX_BINS]: the bins that go right.
-        share: f32[2^D]: the product over attributes of the share of rows with each answer.
-    """
-
-    feature: Array
-    right: Array
-    share: Array
-
-
 def _ranks(words: Array) -> Array:
     """i32[K]: the place of each of K words when they are sorted; of equal ones the first is first.
 
@@ -180,28 +163,24 @@ def _attributes_of_tree(
     return jnp.asarray(sizes, jnp.int32)[place], attributes, decks, starts
 
 
-def draw(
-    attributes: tuple[Attribute, ...],
-    depth: int,
-    attributes_per_tree: Sequence[int],
-    seed: Array,
-    tree: Array,
-    mass: Array,
-) -> Asked:
-    """The splits of a tree.
+def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[ObliviousTree, Array]:
+    """A tree with leaves of 0.
 
     Args:
-        attributes: of the domain.
-        depth: D.
-        attributes_per_tree: how many attributes a tree asks, in turn.
+        config: the static parts.
         seed: u32[].
         tree: i32[], the number of the tree.
-        mass: f32[F, MAX_BINS], the share of rows in each bin; it adds up to 1 for each feature.
+        mass: f32[F, C], the share of rows in each bin; it adds up to 1 for each feature.
+
+    Returns:
+        The tree, and f32[2^D]: for each leaf the product over attributes of the share of rows with
+        its answers.
     """
     # A level asks about one attribute.
-    attributes_per_tree = tuple(min(count, depth) for count in attributes_per_tree)
+    attributes, depth, widest = config.attributes, config.depth, config.widest
+    attributes_per_tree = tuple(min(count, depth) for count in config.attributes_per_tree)
     base = jax.random.key(seed, impl="threefry2x32")
-    kinds = jnp.asarray([_DECK, _OFFSET, _ORDER], jnp.uint32)
+    kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
     drawn = _attributes_of_tree(len(attributes), attributes_per_tree, decks_key, offsets_key, tree)
     count, chosen, decks, starts = drawn
@@ -218,15 +197,14 @@ def draw(
     quantile = (split.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
     # The order of the bins, and how much of the mixture is up to each of them.
-    mass = mass[:, : max(attribute.n_bins for attribute in attributes)]
     known = np.array([[attribute.n_bins] for attribute in attributes])
-    even = rounded(_EVEN * jnp.asarray((np.arange(mass.shape[1]) < known) / known, jnp.float32))
+    even = rounded(_EVEN * jnp.asarray((np.arange(widest) < known) / known, jnp.float32))
     spread = rounded((1 - _EVEN) * mass) + even
     bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     most = max((attribute.n_bins for attribute in attributes if not attribute.ordered), default=0)
     of_tree = jax.random.fold_in(orders_key, tree)
-    rank, order = _bin_orders(mass.shape[1], most, bins, ordered, feature, of_tree)
+    rank, order = _bin_orders(widest, most, bins, ordered, feature, of_tree)
     asked_spread = spread[feature]
     if order is not None:
         asked_spread = jnp.take_along_axis(asked_spread, order, axis=1)
@@ -236,13 +214,15 @@ def draw(
     middle = jnp.where(ordered, quantile, 0.5 + 0.5 * (quantile - 0.5))
     cut = jnp.sum(up_to < middle[:, None], axis=1)
     cut = jnp.clip(cut, 0, jnp.maximum(bins - 2, 0))
-    known = jnp.arange(mass.shape[1], dtype=jnp.int32)[None] < bins[:, None]
+    known = jnp.arange(widest, dtype=jnp.int32)[None] < bins[:, None]
     right = known & (rank > cut[:, None])
 
     # Where two decks meet, a tree may have an attribute twice, which counts as one.
     first_slot = jnp.argmax(feature[:, None] == chosen[None], axis=1)
     share = _shares(right, first_slot, mass[chosen], max(attributes_per_tree))
-    return Asked(feature, jnp.pad(right, ((0, 0), (0, types.MAX_BINS - mass.shape[1]))), share)
+    all_bins = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - widest)))
+    leaves = jnp.zeros((*config.response.axes, 2**depth), jnp.float32)
+    return ObliviousTree(feature, all_bins, leaves), share
 
 
 def _bin_orders(
@@ -396,22 +376,19 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
     splits.check(table)
     if table.bins.dtype != jnp.uint8:
         raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
-    if table.bins.shape[1] != len(attributes):
-        raise ValueError(
-            f"the recipe's domain has {len(attributes)} columns, and the table has not"
-        )
+    columns = len(attributes)
+    if table.bins.shape[1] != columns:
+        raise ValueError(f"the recipe's domain has {columns} columns, and the table has not")
 
     # A column has a bin for each of its splits, and at most one that no split knows.
     asked = table.splits
     assert asked is not None  # as `splits.check` says
-    known = np.ones(len(attributes), int)
+    known = np.ones(columns, int)
     np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
     for number, (attribute, bins) in enumerate(zip(attributes, known.tolist(), strict=True)):
         if not bins <= attribute.n_bins <= bins + 1:
-            raise ValueError(
-                f"the table is of another domain than the recipe: column {number} of the recipe's "
-                f"domain has {attribute.n_bins} bins, and the table's splits know {bins}"
-            )
+            own = f"column {number} of the recipe's domain has {attribute.n_bins} bins"
+            raise ValueError(f"{own}, and the splits of the table know {bins}")
 
 
 def hypothesis_class(

@@ -30,7 +30,7 @@ import numpy as np
 
 from dpbt.common import types
 from dpbt.common.arithmetic import added, rounded, softmax
-from dpbt.common.types import BINARY, GRID, MAX_BINS, NUMBER, AnyArray, Array, Public, Release
+from dpbt.common.types import BINARY, GRID, NUMBER, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners.hypotheses import ObliviousTree
 from dpbt.learners.oblivious_splits import Config, Rows, cells_of, hypothesis_class, leaves_in
@@ -47,7 +47,7 @@ class Params(NamedTuple):
         noise: f32[], the noise multiplier of "sums", and of "histogram", "target" and "scores"
             where they are drawn.
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats, or in
-            spreads of a number.
+            spreads of a number. Or a tuple with that of each round.
         limit: f32[], v: no leaf moves a score by more, in nats or in spreads.
         curvature: f32[], h: how much a leaf's public share of the rows adds to its denominator.
         seed: f32[], a whole number below 2^24 from which the public splits follow.
@@ -113,9 +113,7 @@ def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Ar
 
 def known_bins(config: Config) -> np.ndarray:
     """bool[F, C]: the bins that each feature has."""
-    return np.stack(
-        [np.arange(config.widest) < attribute.n_bins for attribute in config.attributes]
-    )
+    return np.arange(config.widest) < [[attribute.n_bins] for attribute in config.attributes]
 
 
 def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_: Any) -> None:
@@ -451,12 +449,9 @@ def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Arra
 def structure(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
     mass, rows = _masses(config, params, public)
-    mass = jnp.pad(mass, ((0, 0), (0, MAX_BINS - config.widest)))
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
-    static = config.attributes, config.depth, config.attributes_per_tree
-    asked = splits.draw(*static, seed, jnp.asarray(public.round), mass)
-    leaves = jnp.zeros((*config.response.axes, 2**config.depth), jnp.float32)
-    return ObliviousTree(asked.feature, asked.right, leaves), rounded(rows * asked.share)
+    tree, share = splits.draw(config, seed, jnp.asarray(public.round), mass)
+    return tree, rounded(rows * share)
 
 
 def _known(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
@@ -533,11 +528,9 @@ def _residuals(config: Config, rows: Rows, weights: Array) -> Array:
         return jnp.where(rows.target, whole, -whole)
     if config.response == NUMBER:
         return whole
-    if config.noise.price.norm == "l1":
-        within = jnp.sum(jnp.abs(whole), axis=0) <= GRID
-    else:
-        within = jnp.sum(whole**2, axis=0) <= GRID**2
-    return jnp.where(within[None], whole, 0)
+    l1 = config.noise.price.norm == "l1"
+    size, most = (jnp.abs(whole), GRID) if l1 else (whole**2, GRID**2)
+    return jnp.where(jnp.sum(size, axis=0)[None] <= most, whole, 0)
 
 
 def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public: Public) -> Array:
@@ -577,7 +570,10 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
 
     expected = rounded((near @ rows) * params.curvature / 3)
     denominator = jnp.broadcast_to(jnp.maximum(noise + expected, 1.0), signal.shape)
-    found = jnp.clip(params.step * signal / denominator, -params.limit, params.limit)
+    step = params.step
+    if isinstance(step, tuple):
+        step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
+    found = jnp.clip(step * signal / denominator, -params.limit, params.limit)
     if response == NUMBER:
         return rounded((found * public.unit).astype(jnp.float32))
     return rounded((found / math.log(2.0) * np.float32(share)).astype(jnp.float32))

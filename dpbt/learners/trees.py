@@ -22,7 +22,7 @@ import numpy as np
 
 from dpbt.common import types
 from dpbt.common.public import without_values
-from dpbt.common.types import GRID, AnyArray, Array, LossFamily, Public, Release
+from dpbt.common.types import GRID, AnyArray, Array, LossFamily, Release, View
 from dpbt.data import splits
 from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import ONE_HOT_NODES, Bins, Of, depth, descend, node_dtype
@@ -231,9 +231,8 @@ def check(table: types.Table) -> None:
     """
     splits.check(table)
     if table.bins.dtype != jnp.uint8:
-        raise ValueError(
-            f"trees ask splits of uint8 table.bins, got {types.dtype_and_rank(table.bins)}"
-        )
+        found = types.dtype_and_rank(table.bins)
+        raise ValueError(f"trees ask splits of uint8 table.bins, got {found}")
 
 
 TREES = types.HypothesisClass(
@@ -438,30 +437,21 @@ class SplitPrice(NamedTuple):
 
 
 def grow(
-    draw: Draw,
-    table: Prepared,
-    weights: Array,
-    params: Params,
-    public: Public,
-    config: Config,
-    alpha_of: Alpha | None,
-    price: SplitPrice,
+    config: Config, draw: Draw, view: View, alpha_of: Alpha | None, price: SplitPrice
 ) -> Array:
     """Draw all splits, level by level.
 
     Args:
-        draw: the program's access to random draws.
-        table: the prepared rows.
-        weights: f32[N], integers 0..GRID.
-        params: the learner's noise and settings.
-        public: what is public in the round.
         config: the static parts of the tree.
+        draw: the program's access to random draws.
+        view: prepared rows, their weights in 0..GRID, `Params`, and what is public in the round.
         alpha_of: the alpha of each level; None for that of `Settings.alpha`.
         price: how the draws of splits are priced.
 
     Returns:
         i32[L, 2], the leaves' class weights in grid units; private.
     """
+    table, weights, params, public = view
     family, noise_of = config.criterion, params.noise
     by_class = stored(public.round, functools.partial(weights_by_class, table, weights))
     node = jnp.zeros(table.target.shape[0], node_dtype(2**config.depth))

@@ -54,10 +54,7 @@ def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
     held = numbers.astype(np.float32)
     if np.any(numbers != held):
         above = np.nextafter(held, np.float32(np.inf)).astype(int)
-        raise ValueError(
-            f"rows must be numbers that float32 holds, and the table's capacity, too: "
-            f"use {shown(above)} in place of {shown(rows)}"
-        )
+        raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
     return numbers
 
 
@@ -69,9 +66,8 @@ def epsilons(epsilon: ArrayLike) -> np.ndarray:
     """
     numbers = positive("epsilon", epsilon)
     if np.any(np.isfinite(numbers) & (numbers > MAX_EPSILON)):
-        raise ValueError(
-            f"epsilon must be at most {MAX_EPSILON:g}, got {shown(epsilon)}: infinity is no privacy"
-        )
+        most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
+        raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
     return numbers
 
 
@@ -268,8 +264,10 @@ def build(
         allow = functools.partial(one_accountant, gaussian=True)
 
     # What finite bits cost depends on the noise, so the whole request is shared first.
-    first = _noise(request, allow, fractions, made)
-    noise = _noise(after_samplers(request, made, first), allow, fractions, made)
+    people = request.max_rows_per_user
+    first = _noise(for_people(allow(request), people), fractions, made)
+    remaining = after_samplers(request, made, first)
+    noise = _noise(for_people(allow(remaining), people), fractions, made)
     return assemble(drafted, params(noise, public), np.isfinite(request.epsilon))
 
 
@@ -278,13 +276,9 @@ PaidDraw = tuple[boundary.DrawSpec, str, Any]
 
 
 def _noise(
-    request: Request,
-    allow: Callable[[Request], Allowance],
-    fractions: Mapping[str, Any],
-    made: Sequence[PaidDraw],
+    allowance: Allowance, fractions: Mapping[str, Any], made: Sequence[PaidDraw]
 ) -> dict[str, np.ndarray]:
     """The noise multiplier of each site; draws of one fraction and as many payments share one."""
-    allowance = for_people(allow(request), request.max_rows_per_user)
     noise: dict[str, np.ndarray] = {}
     for ask, group, times in made:
         counts = [other.count for other, of_group, _ in made if of_group == group]
@@ -324,16 +318,13 @@ def after_samplers(
     # Refuse a request that they would cost too much of; without privacy there is nothing to pay.
     epsilon, private = request.epsilon, np.isfinite(request.epsilon)
     if np.any(private & (2 * gap > MAX_OF_EPSILON * request.epsilon)):
-        raise ValueError(
-            f"epsilon is too small for so many draws, got {shown(epsilon)}: their finite bits cost "
-            f"more than {MAX_OF_EPSILON:g} of it; fewer rounds allow less"
-        )
+        given = shown(epsilon)
+        raise ValueError(f"epsilon is too small for so many draws, got {given}: use fewer rounds")
     accepted = np.where(request.approximate, MAX_OF_DELTA * request.delta, MAX_DELTA)
     if np.any(private & (tail > accepted)):
+        given = f"{shown(epsilon)}: their finite bits could give a row away"
         raise ValueError(
-            f"epsilon is too large for so few draws, got {shown(epsilon)}: their finite bits could "
-            f"give a row away with a probability above {np.min(accepted):.2g}; more rounds or a "
-            "larger delta allow more"
+            f"epsilon is too large for so few draws, got {given}; a larger delta helps"
         )
 
     delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
@@ -363,8 +354,7 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
     for site, most, scale in pricing.scales(recipe):
         if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
             raise ValueError(
-                f"with this epsilon the noise of {site!r} would have scale {np.max(scale):g}, and "
-                f"scales must be above 0 and at most {most:g}"
+                f"the noise of {site!r} must have a scale in (0, {most:g}], got {np.max(scale):g}"
             )
     return recipe
 

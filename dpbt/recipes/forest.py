@@ -14,9 +14,6 @@ from dpbt.privacy import mechanisms
 from dpbt.recipes import building
 from dpbt.weighting import uniform
 
-_MAX_LEAVES = 2**30
-"""Most leaves of disjoint trees together, so that 32 bits number the classes of all leaves."""
-
 
 def random_forest(
     *,
@@ -97,7 +94,7 @@ def random_forest(
 
     # The number of parts of disjoint rows is that of trees, so it is static.
     parts = whole("rounds", request.rounds) if disjoint else 1
-    if parts > _MAX_LEAVES >> depth:
+    if parts > 2**30 >> depth:  # so that 32 bits number the classes of all leaves
         raise ValueError(f"disjoint trees have at most 2^30 leaves, got {parts} trees of 2^{depth}")
     if parts > 1:
         request = request._replace(rounds=np.ones_like(request.rounds))

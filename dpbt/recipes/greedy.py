@@ -156,9 +156,8 @@ def _families(
         alpha = 1.0 if single else "objective"
     objective = isinstance(alpha, str)
     if objective and (single or alpha != "objective"):
-        raise ValueError(
-            f'alpha must be "objective" with a family, or a number, got {shown(alpha)} with {name}'
-        )
+        given = shown(alpha)
+        raise ValueError(f'alpha must be "objective" with a family, or a number, got {given}')
 
     # The link: by default the criterion's, or Matsushita's where that one has kinks.
     link = family if loss is None else losses.as_family(loss, "loss")

@@ -3,7 +3,7 @@
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +13,9 @@ from dpbt import losses
 from dpbt.common import types
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import shown, whole, within
-from dpbt.data import domains, targets
+from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal
-from dpbt.data.targets import Target
+from dpbt.data.kinds import Nominal, Target
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
 from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
 from dpbt.privacy import accounting, mechanisms
@@ -49,7 +48,7 @@ def oblivious_boost(
     rounds: ArrayLike = 64,
     depth: int = 6,
     attributes_per_tree: Sequence[int] = (1, 2, 3),
-    step: ArrayLike = 0.2,
+    step: ArrayLike | Callable[[int], ArrayLike] = 0.2,
     limit: ArrayLike = 0.6,
     clip: ArrayLike | None = None,
     marginals_fraction: ArrayLike = 0.0,
@@ -85,7 +84,8 @@ def oblivious_boost(
         depth: D, the number of splits of a tree, in 1..10.
         attributes_per_tree: how many attributes a tree asks. The trees take these numbers in turn.
         step: s, how far a leaf moves scores if its sum is as large as its noise, in nats, or in
-            spreads of a number.
+            spreads of a number. Or a schedule of the round, from 0, such as any `optax.Schedule`.
+            It is evaluated here, once a round, and each number of rounds has its own program.
         limit: v, the furthest that a leaf moves a score, in nats or in spreads.
         clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
             the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm
@@ -101,8 +101,9 @@ def oblivious_boost(
             in [0, 1). They make probabilities true. All settings have them or none does.
         curvature: h, how much a leaf's estimated share of the rows adds to its denominator, which
             makes the step a Newton step where noise is small. For classes it is 0.05 by default,
-            and counts with histograms only. For a number it is 6 s by default, so that without
-            noise a leaf moves half as far as the mean of its residuals.
+            and counts with histograms only. For a number it is 6 s by default (6 times the first
+            step of a schedule), so that without noise a leaf moves half as far as the mean of its
+            residuals.
         smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
@@ -120,11 +121,12 @@ def oblivious_boost(
     # Check the arguments; numbers are in ranges that float32 holds.
     common = epsilon, delta, rows, rounds, "tight", relation, max_rows_per_user
     request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
-    response = targets.response_of(target)
+    response = kinds.response_of(target)
     number = response == types.NUMBER
-    step, limit = within("step", step, _POSITIVE), within("limit", limit, _POSITIVE)
+    steps = [step(k) for k in range(int(np.max(request.rounds)))] if callable(step) else [step]
+    steps, limit = [within("step", s, _POSITIVE) for s in steps], within("limit", limit, _POSITIVE)
     if curvature is None:
-        curvature = 6 * step if number else 0.05
+        curvature = 6 * steps[0] if number else 0.05
     curvature = within("curvature", curvature, "[0, 1e30]")
     seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
 
@@ -137,10 +139,9 @@ def oblivious_boost(
     if number:
         shares[TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
         shares["sums"] = shares["sums"] - shares[TARGET_SITE]
-    if np.any(shares["sums"] <= 0):
-        raise ValueError(
-            f"all fractions must add up to less than 1, got {1 - np.min(shares['sums']):g}"
-        )
+    total = 1 - np.min(shares["sums"])
+    if total >= 1:
+        raise ValueError(f"all fractions must add up to less than 1, got {total:g}")
 
     # Put the parts together.
     counts = within("attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True)
@@ -166,7 +167,7 @@ def oblivious_boost(
         weighting = ResidualNumbers(clip * norm)
     fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
     known = number or config.marginals  # how many rows a leaf has
-    numbers = step, limit, curvature * known, seed
+    numbers = tuple(steps) if callable(step) else steps[0], limit, curvature * known, seed
     more: dict[str, Any] = {"target": target, "setting": f"{config.depth} splits a tree"}
     more |= {"fractions": fractions, "params": lambda noise, _: Params(dict(noise), *numbers)}
     return build(request, oblivious_tree(config), update, weighting, name="oblivious_boost", **more)
@@ -330,22 +331,19 @@ def auto(
             whose programs would differ.
     """
     domains.check(domain)
-    response = targets.response_of(target)
+    response = kinds.response_of(target)
     people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
     whole("max_rows_per_user", max_rows_per_user)
     numbers = epsilons(epsilon), checked_rows(rows, types.MAX_ROWS_IN_BLOCKS), deltas(delta)
     settings = np.broadcast(*numbers)
-    chosen = [
-        rule(float(e), float(m), len(domain), float(d), **people, response=response)
-        for e, m, d in settings
-    ]
+    common: dict[str, Any] = {**people, "response": response}
+    chosen = [rule(float(e), float(m), len(domain), float(d), **common) for e, m, d in settings]
 
     # What is static is one for all settings; the rest has their axes.
     static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}
     if len(static) > 1:
-        raise ValueError(
-            f"no program serves all of these settings: make a recipe for each of {shown(epsilon)}"
-        )
+        given = shown(epsilon)
+        raise ValueError(f"no program serves all of these: make a recipe for each of {given}")
     arrays = {
         name: np.reshape([getattr(each, name) for each in chosen], settings.shape)
         for name in ("rounds", "step", "limit", "marginals_fraction", "target_fraction")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree, WeakLearner
+from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree, View, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.trees import Config, Prepared, Settings
 from dpbt.losses import check_criterion
@@ -82,8 +82,8 @@ def program(
 
     # Private splits; the leaves' class weights are exact here.
     alpha_of = private_objective() if config.objective else None
-    numbers = trees.Params(params.noise, settings)
-    totals = trees.grow(draw, table, weights, numbers, public, config, alpha_of, PRICE)
+    view = View(table, weights, trees.Params(params.noise, settings), public)
+    totals = trees.grow(config, draw, view, alpha_of, PRICE)
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)

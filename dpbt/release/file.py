@@ -23,8 +23,7 @@ from dpbt.common.storage import opened, sealed, write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
-from dpbt.data.kinds import Nominal, Numeric
-from dpbt.data.targets import Target, response_of
+from dpbt.data.kinds import Nominal, Numeric, Target, response_of
 from dpbt.learners.hypotheses import KINDS, Kind, Of, Rows, check_within
 from dpbt.privacy import accounting
 
@@ -106,7 +105,7 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
     if kind.shares is not None:
         return "shares", None
     if recipe.loss is None:
-        return None, no_link(recipe.name)
+        return None, f"{recipe.name} is a vote without a link, so a score defines no probability"
     alpha = recipe.weighting.link_alpha
     loss = recipe.loss(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
     try:
@@ -114,19 +113,9 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
     except TypeError:  # traced
         smooth = True
     if not smooth:
-        return None, kinks(loss.name)
+        return None, f"the surrogate of {loss.name} has kinks, so a score defines no probability"
     own = loss.probability or loss.inverse_link
     return next((name for name, known in PROBABILITIES.items() if known == own), own), None
-
-
-def no_link(name: str) -> str:
-    """Why a recipe without a loss gives no probabilities."""
-    return f"{name} is a vote without a link, so a score defines no probability"
-
-
-def kinks(name: str) -> str:
-    """Why a loss whose surrogate has kinks gives no probabilities."""
-    return f"the surrogate of {name} has kinks, so a score defines no probability"
 
 
 def probability_of(about: Any, scores: Array) -> Array:
@@ -294,8 +283,8 @@ def _unpacked(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.ndarra
     return found
 
 
-def _classes(classes: Any, target: Target | None) -> list[Any] | None:
-    """The classes as JSON content.
+def _classes(classes: Any, target: Target | None) -> Any:
+    """The classes as a tuple of JSON content, or None for None.
 
     Raises:
         ValueError: unless they are distinct words, finite numbers or Booleans, one for each class,
@@ -321,7 +310,7 @@ def _classes(classes: Any, target: Target | None) -> list[Any] | None:
         read, names = [cells.declared(word, "a class") for word in words], list(target.names)
         if read != names and sorted(read) == sorted(names):
             raise ValueError(f"classes must be in the order of the target, {shown(names)}")
-    return words
+    return tuple(words)
 
 
 def _read_by(model: Any, domain: Domain | None) -> tuple[Domain | None, bool]:
@@ -387,11 +376,10 @@ def _fields(file: _File) -> dict[str, Any]:
     if file.probability not in known or (file.probability is None and file.reason is None):
         raise ValueError("probability must be by a loss of dpbt, or say why there is none")
 
-    classes = _classes(file.classes, file.target)
     about = About(
         **{name: getattr(file, name) for name in _TOLD},
         kind=kind,
-        classes=None if classes is None else tuple(classes),
+        classes=_classes(file.classes, file.target),
         domain=file.domain,
         codes=file.codes,
         privacy=accounting.from_json(file.privacy),

@@ -26,8 +26,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.public import Splits, same_splits
-from dpbt.common.storage import HoldsFunctions
+from dpbt.common.public import HoldsFunctions, Splits, same_splits
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
 from dpbt.data.declarations import names_of
@@ -433,9 +432,8 @@ def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None
         from dpbt.privacy import pricing
 
         book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
-    name = None
-    if not isinstance(model, Ledger):
-        name = model.about.name if isinstance(model, Model) else model.name
+    known: Any = model.about if isinstance(model, Model) else model
+    name = None if isinstance(model, Ledger) else known.name
     return words.of_ledger(book, name, kept.versions.get("dpbt", "") if kept else dpbt.__version__)
 
 
@@ -491,12 +489,7 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
     asked = model_of(model).splits
     if asked is None:
         raise ValueError("the model reads exact numbers, which a domain's bins do not describe")
-    known = model.about.domain if domain is None else domain
-    if known is None:
-        raise ValueError(
-            "a domain must map column names to Numeric, Nominal or Boolean; none was given, and "
-            "only a saved model may have its own"
-        )
+    known: Any = model.about.domain if domain is None else domain
     if not same_splits(asked, domains.splits(known), 3):
         raise ValueError("the model was trained with other splits than the domain asks")
     return known

@@ -95,21 +95,17 @@ def _answers(
         "positive": ("BOOL", ()),
     }
     if model.about.probability is not None:
-        found = share or _probability(graph, model.about.probability, score)
-        graph.add("Identity", found, name="probability")
+        match model.about.probability:
+            case "log":
+                share = graph.add("Sigmoid", score * np.float32(math.log(2)))
+            case "square":
+                inside = (score + np.float32(4)) / np.float32(8)
+                share = graph.add("Clip", inside, np.float32(0), np.float32(1))
+            case "matsushita":
+                root = graph.add("Sqrt", score * score + np.float32(4))
+                share = (score / root + np.float32(1)) / np.float32(2)
+        if share is None:
+            raise ValueError("the loss is your own, and no graph is known for its probabilities")
+        graph.add("Identity", share, name="probability")
         outputs["probability"] = "FLOAT", ()
     return outputs
-
-
-def _probability(graph: Graph, kind: Any, score: Value) -> Value:
-    """f32[N]: the probability that a loss gives the scores."""
-    match kind:
-        case "log":
-            return graph.add("Sigmoid", score * np.float32(math.log(2)))
-        case "square":
-            share = (score + np.float32(4)) / np.float32(8)
-            return graph.add("Clip", share, np.float32(0), np.float32(1))
-        case "matsushita":
-            root = graph.add("Sqrt", score * score + np.float32(4))
-            return (score / root + np.float32(1)) / np.float32(2)
-    raise ValueError("the loss is your own, and no graph is known for its probabilities")

@@ -13,8 +13,7 @@ from dpbt.common.arithmetic import Array, fold, namespace
 from dpbt.common.public import Splits, of_bits, same_splits
 from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
-from dpbt.data.kinds import Nominal
-from dpbt.data.targets import Target, in_units
+from dpbt.data.kinds import Nominal, Target, in_units
 from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
 
 BLOCK_ROWS = 2**16
@@ -61,25 +60,22 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
 
     bins, asked = _bins(model, rows), model.splits
     arrays = model.about.kind, model.hypotheses, model.intercept
-    if namespace(*arrays[1:], bins) is not np:
-        return _with_jax(what, arrays, Rows(bins, asked))
-    starts = range(0, max(len(bins), 1), BLOCK_ROWS)
-    parts = [Rows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
-    return np.concatenate([what(*arrays, part) for part in parts], axis=-1)
+    if namespace(*arrays[1:], bins) is np:
+        starts = range(0, max(len(bins), 1), BLOCK_ROWS)
+        parts = [Rows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
+        return np.concatenate([what(*arrays, part) for part in parts], axis=-1)
 
-
-def _with_jax(what: What, arrays: tuple[Kind, Any, Any], rows: Rows) -> Array:
-    """What a function says of rows, compiled for one of few numbers of rows."""
+    # With JAX, by a program for one of few numbers of rows.
     import jax
     from jax.core import Tracer
 
     from dpbt.data import tables
 
-    bins, count = rows.bins, rows.bins.shape[0]
+    count = bins.shape[0]
     if not isinstance(bins, Tracer):
         padding = max(tables.row_bucket(count) - count, 0)
         bins = np.pad(np.asarray(bins), [(0, padding), (0, 0)])
-    found = compiled(what)(*arrays, rows._replace(bins=bins))
+    found = compiled(what)(*arrays, Rows(bins, asked))
     if isinstance(found, Tracer):
         return found[..., :count]
     return jax.device_put(np.asarray(found)[..., :count])

@@ -32,9 +32,7 @@ from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
 from dpbt.data import declarations, domains, owner, tables
 from dpbt.data.declarations import Answers, Reading, Rows, names_of, rows_of
 from dpbt.data.domains import Domain, Label, WeightColumn
-from dpbt.data.kinds import Numeric
 from dpbt.data.owner import OwnerReport
-from dpbt.data.targets import in_units
 from dpbt.privacy import accounting, keys
 from dpbt.release import model as models
 from dpbt.release.file import about
@@ -270,16 +268,14 @@ def column_of(name: str, data: Any) -> Any:
     Raises:
         ValueError: for more than one column.
     """
-    names, width = names_of(data), None
-    if names is not None:
-        width = len(names)
-    elif hasattr(data, "__array__") and not hasattr(data, "to_pylist"):
-        data = data if hasattr(data, "dtype") else np.asarray(data)
-        axes = np.shape(data)
-        width = None if len(axes) == 1 else axes[1] if len(axes) == 2 else 0
-    if width is None:
+    names = names_of(data)
+    plain = hasattr(data, "dtype") or hasattr(data, "to_pylist") or not hasattr(data, "__array__")
+    if names is None and not plain:
+        data = np.asarray(data)
+    axes = getattr(data, "shape", (0,)) if names is None else (0, len(names))
+    if len(axes) == 1:
         return data
-    if width != 1:
+    if axes[1:] != (1,):
         raise ValueError(f"{name} must be one column")
     warnings.warn(
         f"A column-vector {name} was passed when a 1d array was expected.",
@@ -368,9 +364,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Recipes that vote, such as "lazybb_rules", state no probabilities.
         """
-        bins = self._bins(X)
-        found = np.asarray(models.predict_proba(self.model_, bins), np.float64)
-        return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
+        return np.asarray(self.model_.predict_proba(self._bins(X)), np.float64)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -537,9 +531,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""
-        bins = self._bins(X)
-        position = np.asarray(models.decision_function(self.model_, bins))
-        return in_units(cast(Numeric, self.model_.about.target), position)
+        return np.asarray(self.model_.predict(self._bins(X)))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -14,7 +14,7 @@ import numpy as np
 from dpbt.common import types
 from dpbt.common.public import without_values
 from dpbt.common.types import Array, Prepared, Public, Recipe, Release, Table, Transcript, View
-from dpbt.data import targets
+from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.data.tables import first_of
@@ -164,7 +164,7 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
     keys.check(key)
     recipe.learner.hypotheses.check(table)
     told, target = table.declared, recipe.target
-    known = None if target is None else targets.fingerprint(target)
+    known = None if target is None else kinds.fingerprint(target)
     if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
         raise ValueError("the table was made with another target than the recipe's")
     check_independent(recipe)
@@ -391,7 +391,7 @@ def dummy_row(table: BlockTable) -> Table:
         jnp.asarray(room.present),
         jax.tree.map(jnp.asarray, table.splits),
         None if room.weight is None else jnp.asarray(room.weight),
-        None if table.target is None else jnp.asarray(targets.fingerprint(table.target)),
+        None if table.target is None else jnp.asarray(kinds.fingerprint(table.target)),
     )
 
 

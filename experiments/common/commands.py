@@ -37,8 +37,8 @@ def add_count(parser: argparse.ArgumentParser, name: str, default: int, words: s
 
 def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
     """Add --seed, 0 by default; `words` name what it is the seed of."""
-    _, read = shared.option("--seed SEED", f"seed of {words} (%(default)s)", default=0)
-    parser.add_argument("--seed", **read)
+    name, read = shared.option("--seed SEED", f"seed of {words} (%(default)s)", default=0)
+    parser.add_argument(name, **read)
 
 
 def add_shared(
@@ -80,12 +80,10 @@ def add_shared(
         words = "working memory of a program, in MB (%(default)s)"
         parser.add_argument("--memory-mb", type=finite, default=sweeps.MEMORY_MB, help=words)
     if doc:
-        words = "measure nothing; write the tables of the saved results into this page, and their "
-        words += "summary beside it as CSV"
+        words = "measure nothing; write the tables of saved results into this page, and a summary"
         parser.add_argument("--doc", metavar="PAGE", help=words)
     if smoke:
-        words = "run the smallest setting, to check that it works; without --out, its results are "
-        words += "in the folder `smoke` below the default one"
+        words = "run the smallest setting, to check that it works; its folder of results is `smoke`"
         parser.add_argument("--smoke", action="store_true", help=words)
     if json:
         parser.add_argument("--json", action="store_true", help=json)

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import MAX_BINS
+from dpbt.common.types import ADD_REMOVE, MAX_BINS
 from dpbt.data.domains import Domain
 from dpbt.learners import oblivious_splits
+from dpbt.privacy import mechanisms
 from dpbt.recipes.oblivious import attributes_of, rule
 from experiments.common.data import registry
 from experiments.comparisons.study import BINS
@@ -43,13 +44,14 @@ def wasted(domain: Domain, trees: int = TREES, seed: int = 0, depth: int = DEPTH
     cells = np.array([attribute.n_bins for attribute in attributes])
     mass = (np.arange(MAX_BINS) < cells[:, None]) / cells[:, None]
 
+    attributes_per_tree = rule(np.inf, 1, len(domain)).attributes_per_tree
+    more = False, False, 0.0, ADD_REMOVE, mechanisms.discrete_laplace
+    config = oblivious_splits.Config(attributes, depth, attributes_per_tree, *more)
+
     @jax.jit
-    def asked(tree: jax.Array) -> oblivious_splits.Asked:
-        attributes_per_tree = rule(np.inf, 1, len(domain)).attributes_per_tree
-        even = jnp.asarray(mass, jnp.float32)
-        return oblivious_splits.draw(
-            attributes, depth, attributes_per_tree, jnp.uint32(seed), tree, even
-        )
+    def asked(tree: jax.Array) -> oblivious_splits.ObliviousTree:
+        even = jnp.asarray(mass[:, : config.widest], jnp.float32)
+        return oblivious_splits.draw(config, jnp.uint32(seed), tree, even)[0]
 
     drawn = [asked(jnp.int32(tree)) for tree in range(trees)]
     found = [of_tree(np.asarray(each.feature), np.asarray(each.right), cells) for each in drawn]

@@ -1,6 +1,5 @@
 """`frontier`, `classes`, `regression` and `tuning`: resumed runs, measures, pages and figures."""
 
-import itertools
 import json
 import math
 from pathlib import Path
@@ -9,15 +8,14 @@ import jax
 import numpy as np
 import pytest
 
-import dpbt
 from dpbt import recipes
 from dpbt.cli.shared import InputError
-from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.data.domains import Nominal, Numeric
 from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import targets
-from experiments.comparisons import ablation, binary, measures, splits, study
+from experiments.comparisons import ablation, measures, study
 from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
@@ -138,23 +136,6 @@ def test_measures_of_predictions():
     )
 
 
-@pytest.mark.slow
-def test_scores_are_those_of_fit_and_predict():
-    """The experiment reads the scores of the boosting loop, which also holds the test rows."""
-    given = ours()
-    for name in ("auto", "bdpe-tight"):
-        found = binary.METHODS[name].fit(given, 0, 2.0, 0.0)
-        recipe = recipes.auto(epsilon=2.0, rows=400, domain=DOMAIN)
-        if name == "bdpe-tight":
-            recipe = recipes.bdpe(epsilon=2.0, rows=400, rounds=5, depth=3, criterion="gini")
-        table = given.data.table._replace(present=~given.tests[0])
-        model = dpbt.fit(jax.random.key(0), table, recipe)
-        expected = np.asarray(dpbt.decision_function(model, table))[given.tests[0]]
-        np.testing.assert_allclose(found.predicted, expected, atol=2e-5)
-        expected = np.asarray(dpbt.predict_proba(model, table))[given.tests[0]]
-        np.testing.assert_allclose(found.probability, expected, atol=2e-5)
-
-
 def test_ranks_share_ties_and_take_pure_methods_at_every_delta():
     def at(dataset, method, delta, value):
         return line(FRONTIER, dataset, method, 1.0, delta, value)
@@ -171,21 +152,6 @@ def test_ranks_share_ties_and_take_pure_methods_at_every_delta():
     assert ranks.mean_ranks(lines, 9.0, 1e-6, "auroc_mean") == ({}, 0)
 
 
-# Data.
-
-
-def test_data_sets_are_known_and_their_targets_declared():
-    for task in TASKS.values():
-        assert set(task.usual["dataset"]) <= {*data.ENTRIES, *targets.CLASSES, *targets.NUMBERS}
-    for task in (CLASSES, REGRESSION):
-        for name in task.usual["dataset"]:
-            given = targets.declared(name)
-            layout = given.layout or data.ENTRIES[given.entry].layout
-            assert given.column in layout.names
-    with pytest.raises(InputError, match="no target of 'banknote' is declared"):
-        targets.load_target("banknote", 10)
-
-
 # Pages and figures.
 
 
@@ -195,24 +161,11 @@ def test_the_page_is_made_of_its_summary(name):
     assert pages.filled(pages_of(TASKS[name]), page.read_text(), lines, "page") == page.read_text()
 
 
-def test_levels_that_ask_nothing_new_are_counted():
-    """Against an enumeration of all rows: which levels an earlier one decides, and which leaves."""
-    cells = np.array([4, 2, 3])
-    rows = np.stack(np.meshgrid(*map(np.arange, cells), indexing="ij"), -1).reshape(-1, 3)
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        feature, right = rng.integers(0, 3, 5), rng.random((5, 64)) < 0.5
-        answers = right[np.arange(5)[:, None], rows.T[feature]]
-        reached = [len(np.unique(answers[:count], axis=1).T) for count in range(6)]
-        wasted = sum(after == before for before, after in itertools.pairwise(reached))
-        assert splits.of_tree(feature, right, cells) == (wasted, reached[-1])
-    few = {"a": Boolean()}
-    assert splits.wasted(few, trees=6) == (1.0, pytest.approx(5 / 6), pytest.approx(31 / 32))
-
-
 def test_refusals(capsys, tmp_path, monkeypatch):
     monkeypatch.delenv("DPBT_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(InputError, match="no target of 'banknote' is declared"):
+        targets.load_target("banknote", 10)
     assert run("frontier", "--dataset", "breast-cancer", "magic", "--out", tmp_path) == 2
     assert run("classes", "--dataset", "iris", "yeast", "--out", tmp_path) == 2
     message = capsys.readouterr().err

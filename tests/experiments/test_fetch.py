@@ -21,9 +21,7 @@ def digest(content: bytes) -> str:
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder; under /cut and /chunks it promises more than it sends, under /hangup it says
-    nothing.
-    """
+    """Serves a folder; under /cut it promises more than it sends, under /hangup it says nothing."""
 
     asked: list[str]
 
@@ -35,13 +33,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(TEXT)
         elif self.path.startswith("/hangup/"):
-            self.close_connection = True
-        elif self.path.startswith("/chunks/"):  # no length, and no last chunk
-            self.protocol_version = "HTTP/1.1"
-            self.send_response(200)
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            self.wfile.write(b"%x\r\n%s" % (2 * len(TEXT), TEXT))
             self.close_connection = True
         else:
             super().do_GET()
@@ -122,7 +113,6 @@ def test_fetch_and_fetch_again(tmp_path, serve, voting, capsys):
     ("where", "words"),
     [
         ("/cut", f"the connection was cut after {len(TEXT)} of 5000 bytes"),
-        ("/chunks", "IncompleteRead"),
         ("/hangup", "Remote end closed connection"),
         ("/nowhere", "404 File not found"),
         ("/wrong", f"its sha256 is {digest(b'other')}, the registry has {digest(TEXT)}; nothing"),

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.text import Text
 
 from paper_figures import __main__ as figures
-from paper_figures import bojarski_2014, nock_henecka_2020, style
+from paper_figures import style
 from tests.experiments.test_reproduction import ROOT
 
 SMALL = (
@@ -47,18 +47,3 @@ def assert_readable(figure):
 def test_letters_have_seven_points_at_the_printed_width(name):
     for figure in figures.draw(name).values():
         assert_readable(figure)
-
-
-LARGE = {
-    "domains": lambda: nock_henecka_2020.domain("sonar"),
-    "fig62": lambda: nock_henecka_2020._bins("tight", ["qsar"]),
-    "series": lambda: bojarski_2014.figure(
-        bojarski_2014.read("adult"), bojarski_2014.read("adult_eta")
-    ),
-}
-
-
-@pytest.mark.parametrize("name", LARGE)
-def test_letters_of_large_figures_have_seven_points(name):
-    with plt.rc_context(style.PRINT):
-        assert_readable(LARGE[name]())

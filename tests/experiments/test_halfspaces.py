@@ -42,13 +42,11 @@ def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
     assert command_line.main(["bun_2020", "run", *small, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {line["axis"] for line in found["errors"]} == set(settings.AXES)
-    assert all(
-        0 <= line["test_error_mean"] <= 0.6 and line["fits"] == 2 for line in found["errors"]
-    )
-    assert all(
-        line["rows_for_tight"] * 2 in (line["rows_for_published"], line["rows_for_published"] + 1)
-        for line in found["rounds"]
-    )
+    for line in found["errors"]:
+        assert 0 <= line["test_error_mean"] <= 0.6
+        assert line["fits"] == 2
+    for line in found["rounds"]:
+        assert 0 <= line["rows_for_tight"] * 2 - line["rows_for_published"] <= 1
     with open(tmp_path / "results/bun_2020/errors.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == len(found["errors"])
     assert command_line.main(["bun_2020", "table", "--json"]) == 0

@@ -16,7 +16,7 @@ from dpbt import recipes
 from dpbt.learners import hypotheses, random_tree
 from dpbt.release import scoring as prediction
 from experiments import __main__ as command_line
-from experiments.common import data, structures
+from experiments.common import data
 from experiments.papers.bojarski_2014 import grid as grids
 from experiments.papers.bojarski_2014 import table as tables
 from paper_figures import bojarski_2014
@@ -32,38 +32,6 @@ def rows():
     return dpbt.Table(jnp.asarray(position), jnp.asarray(label), jnp.asarray(train)), np.arange(
         300, 400
     )
-
-
-@pytest.mark.slow
-def test_the_grid_is_a_loop_over_trees_but_for_rows_in_empty_leaves(rows):
-    table, held = rows
-    key, heights, sizes = jax.random.key(4), (2, 4), (1, 3)
-    masks = np.stack([held < 350, held >= 350])
-    found = grids.grid_errors(
-        key, table, held, masks, np.zeros(2, np.float32), heights=heights, sizes=sizes
-    )
-    shares = np.full((3, 2, 100), np.nan)
-    for j, tree_key in enumerate(jax.random.split(jax.random.split(key, 3)[0], 3)):
-        tree = structures.structure(tree_key, 4, 3)
-        heap, count = structures.weights_at_all_heights(tree, random_tree.prepare(table))
-        for h, height in enumerate(heights):
-            counts = np.asarray(count)[np.asarray(heap[height])[held]]
-            with np.errstate(invalid="ignore"):
-                shares[j, h] = counts[:, 1] / counts.sum(axis=1)
-    label = np.asarray(table.target)[held]
-    for s, k in enumerate(sizes):
-        for h in range(2):
-            certain = ~np.isnan(shares[:k, h]).any(axis=0)
-            for v, answer in enumerate(
-                [(shares[:k, h] > 0.5).sum(axis=0) > k / 2, shares[:k, h].mean(axis=0) > 0.5]
-            ):
-                for mask, errors in zip(masks, (found.validation, found.test), strict=True):
-                    wrong = np.sum((answer != label) & certain & mask)
-                    doubt = np.sum(~certain & mask)
-                    for error in errors[:, v, s, h]:
-                        assert wrong - 0.01 <= float(error) * 50 <= wrong + doubt + 0.01
-    assert np.isnan(shares).mean() < 0.2
-    assert np.all((found.accuracy >= 0.5) & (found.accuracy <= 1))
 
 
 @pytest.mark.slow
@@ -156,12 +124,6 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
     assert command_line.main(["bojarski_2014", "aggregate", "--results", str(tmp_path)]) == 0
     drawn = bojarski_2014.series()
     assert list(drawn) == ["banknote"]
-    assert [panel.get_title()[:2] for panel in drawn["banknote"].axes] == [
-        "5a",
-        "5b",
-        "5c",
-        "5d",
-        "6a",
-        "6b",
-    ]
+    titles = "".join(panel.get_title()[:2] for panel in drawn["banknote"].axes)
+    assert titles == "5a5b5c5d6a6b"
     plt.close(drawn["banknote"])

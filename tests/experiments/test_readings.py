@@ -9,7 +9,6 @@ import pytest
 import dpbt
 from dpbt import boosting, losses
 from dpbt.data.splits import splits_of
-from experiments import __main__ as command_line
 from experiments.common import pages, results
 from experiments.papers.nock_henecka_2020 import (
     reading_fits,
@@ -116,30 +115,3 @@ def test_the_page_is_what_its_summary_says():
     text = PAGE.read_text()
     assert pages.filled(reading_pages.PAGES, text, lines, str(PAGE)) == text
     assert len(lines) > 40
-
-
-@pytest.mark.slow
-def test_the_smallest_grid_is_fitted_saved_and_resumed(data_folder, tmp_path, capsys, monkeypatch):
-    command = ["nock_henecka_2020", "readings", "--smoke", "--out", str(tmp_path)]
-    command += ["--grid", str(tmp_path / "none"), "--forests", str(tmp_path / "none")]
-    command += ["--readings", "second option", "leaves without noise", "--datasets", "transfusion"]
-    assert command_line.main(command) == 0
-    assert "told apart" in capsys.readouterr().out
-    none = tmp_path / "none"
-    transfusion = reading_fits.domains(tmp_path, none, none)["transfusion"]
-
-    more = [*command[:10], "second option", "clamped after", *command[-2:]]
-    assert command_line.main(more) == 0
-    both = reading_fits.domains(tmp_path, none, none)["transfusion"]
-    assert set(both.errors) == {*transfusion.errors, "clamped after"}
-    assert len(list(tmp_path.glob("boosted*/transfusion/transfusion.jsonl"))) == 2
-    for reading, errors in transfusion.errors.items():
-        np.testing.assert_array_equal(both.errors[reading], errors)
-    first = (tmp_path / "readings.csv").read_bytes()
-
-    monkeypatch.setattr(
-        "experiments.papers.nock_henecka_2020.readings.runner.run",
-        lambda *_, **__: pytest.fail("it was fitted already"),
-    )
-    assert command_line.main(command) == 0
-    assert (tmp_path / "readings.csv").read_bytes() == first

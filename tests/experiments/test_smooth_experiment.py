@@ -21,15 +21,8 @@ def test_intervals_are_one_hot():
         "f": [True, False] * 3,
     }
     found, words = features.one_hot(domain, library_splits(domain, columns))
-    assert words == [
-        "0 < x <= 1",
-        "1 < x <= 2",
-        "2 < x <= 3",
-        "x is missing",
-        "c = a",
-        "c = b",
-        "f",
-    ]
+    assert words[:4] == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing"]
+    assert words[4:] == ["c = a", "c = b", "f"]
     inside = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(found[:, :4], np.array(inside, bool))
     np.testing.assert_array_equal(found[:, 4:6].sum(axis=1), 1)
@@ -45,11 +38,8 @@ def small(monkeypatch):
 
     def load(name, features="intervals", folder=None):
         del features, folder
-        return (
-            table,
-            np.arange(60) < 12 if name == "adult" else None,
-            [f"split {s}" for s in range(5)],
-        )
+        held = np.arange(60) < 12 if name == "adult" else None
+        return table, held, [f"split {s}" for s in range(5)]
 
     monkeypatch.setattr(jobs, "load", load)
     monkeypatch.setattr(sparsity, "load", load)
@@ -71,16 +61,3 @@ def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
     assert all(1 <= line["tight"] <= min(5, line["rounds"]) for line in lines)
     assert command_line.main(["asadi_2022", "aggregate"]) == 0
     assert figures.main([f"asadi_2022/{name}" for name in ("table2", "fig2", "sparsity")]) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["lazybb", "lazybb-trees", "rf-l", "rf-e"])
-def test_audits_know_other_algorithms(capsys, algorithm):
-    asked = f"audit --algorithm {algorithm} --relation replace_one --steps --json"
-    smallest = "--transcripts 2 --rounds 2 --depth 2"
-    assert command_line.main([*asked.split(), *smallest.split()]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["claimed_epsilon"] == pytest.approx(1, rel=1e-5)
-    rounding = 1e-5 if algorithm.startswith("rf") else 0.0
-    assert 0 < found["largest_loss"] <= found["claimed_epsilon"] + rounding
-    assert 0 < found["worst_step_ratio"] <= 1.002

@@ -17,7 +17,7 @@ from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.mechanism import FREE
-from dpbt.privacy.pricing import line_of
+from dpbt.privacy.pricing import line_of, scales
 from tests.redteam.attacks import GRID, one_split
 
 
@@ -310,9 +310,9 @@ def test_the_grid_of_published_leaves_is_in_their_sensitivity():
     numbers = jax.tree.map(lambda x: np.asarray(x, np.float64), recipe.params)
     steps = numbers.settings.step * numbers.settings.clip**2 / numbers.leaf_step
     assert np.any(np.round(steps) > steps)  # where rounding moves the ends apart
-    loss = 2 * np.round(steps) / (numbers.noise["leaf"] * (np.floor(2 * steps) + 1))
+    scale = {site: found for site, _, found in scales(recipe)}["leaf"]
     share = 1.0 * 0.5 / 2 / 4  # of a tree's leaves, of one leaf
-    assert np.all(loss <= share)
+    assert np.all(2 * np.round(steps) / scale <= share)
 
 
 def by_shape(table, weights, budget, public):

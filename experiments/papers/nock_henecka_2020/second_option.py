@@ -71,8 +71,9 @@ def program(
 ) -> None:
     """Draw splits, then noisy leaf values, then beta_t of the noisy tree without noise."""
     alpha_of = private_objective() if config.objective else None
-    numbers, settings = Params(budget.noise, budget.settings), budget.settings
-    totals = grow(draw, table, weights, numbers, public, config, alpha_of, PRICE)
+    settings = budget.settings
+    view = types.View(table, weights, Params(budget.noise, settings), public)
+    totals = grow(config, draw, view, alpha_of, PRICE)
 
     # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
     # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.

@@ -103,9 +103,8 @@ def test_positions_by_hand():
         (gains, [0, 4999.5, 9999], [0, 0.5, 1]),
         (ordered, ["middle", "high", "low", "LOW", None], [0.5, 1, 0, 0, 0]),
     ):
-        for codes in (False, True):
-            found = domains.positions({"x": kind}, {"x": values}, codes=codes)[:, 0]
-            np.testing.assert_array_equal(found, np.float32(expected))
+        found = domains.positions({"x": kind}, {"x": values})[:, 0]
+        np.testing.assert_array_equal(found, np.float32(expected))
 
 
 @pytest.mark.parametrize("low", [0, 1e-6, 3])

@@ -73,7 +73,7 @@ def table(model, columns, labels, numbers, weights, folder, **options):
 
 ENTRIES = {
     "encode": lambda model, columns, *_: encode(DOMAIN, columns),
-    "positions": lambda model, columns, *_: positions(DOMAIN, columns, codes=True),
+    "positions": lambda model, columns, *_: positions(DOMAIN, columns),
     "table": table,
     "exact table": functools.partial(table, exact=True, class_weight={"yes": 1, "no": 2}),
     "convert_columns": from_columns,

@@ -154,8 +154,6 @@ def test_words_are_refused_for_another_domain_and_for_exact_numbers():
     exact = dataclasses.replace(model, splits=None)
     with pytest.raises(ValueError, match="exact numbers"):
         dpbt.explain(exact, DOMAIN)
-    with pytest.raises(ValueError, match="as codes"):
-        dpbt.explain(random_model(MAKERS["forest"](), 2, DOMAIN, codes=True), DOMAIN)
 
 
 def test_arguments_in_each_others_place_are_refused_by_name(table, columns):

@@ -123,7 +123,7 @@ def whole_domain(
 
     Raises:
         ValueError: if there are more than `limit`, and as `domains.check` and
-            `kinds.checked_target`.
+            `kinds.response_of`.
     """
     domains.check(domain)
     labels = labels_of(target)

@@ -163,7 +163,7 @@ def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.nd
     """
     target = model.about.target
     if isinstance(target, Nominal):
-        names = list(model.about.classes or target.names)
+        names = list(model.about.classes or target.values)
         if class_ not in names:
             raise ValueError(f"class_ must be one of {shown(names)}, got {shown(class_)}")
         return means[..., names.index(class_)], f"{of} of {class_}"

@@ -32,7 +32,6 @@ def table(
     class_weight: Mapping[Any, float] | None = None,
     capacity: int | None = None,
     exact: bool = False,
-    codes: bool = False,
 ) -> Table:
     """The table of raw rows: row n of it is a function of row n alone.
 
@@ -64,7 +63,6 @@ def table(
         exact: hold exact positions (`domains.positions`) in place of bins. Learners that draw
             thresholds then read numbers exactly instead of on the declared grid. Learners that read
             splits refuse the table.
-        codes: of the attributes, as in `domains.positions`; the splits are the same.
 
     Weights are in units of the largest that a row may have, which is `max_weight` times the
     largest class weight. The noise of a fit is set for such a row. So weights cost what they take
@@ -89,17 +87,16 @@ def table(
     if capacity is not None:
         capacity = whole("capacity of a table in memory", capacity, MAX_ROWS)
     flag("exact", exact)
-    flag("codes", codes)
 
     # Read what is private, each row by itself.
-    rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
+    rows = positions(domain, columns) if exact else encode(domain, columns)
     label, there, weight = declared.read(labels, sample_weight, len(rows), class_weight)
 
     # Add absent rows up to the capacity.
     size = len(rows) if capacity is None else capacity
     if len(rows) > size:
         raise ValueError(f"there are more rows than the capacity of {capacity}")
-    asked = None if exact else jax.tree.map(jax.device_put, splits(domain, codes=codes))
+    asked = None if exact else jax.tree.map(jax.device_put, splits(domain))
     told = None if target is None else jax.device_put(fingerprint(target))
     read: Any = rows, label, there, asked, weight, told
     return _with_absent(Table(*read), size - len(rows))

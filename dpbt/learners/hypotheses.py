@@ -125,7 +125,7 @@ SCORES = "score of a row: the sum of what the trees add; positive above 0"
 def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
     """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
     splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
-    names = column.names if isinstance(column, Nominal) else ()
+    names = column.values if isinstance(column, Nominal) else ()
     if column.steps:
         above = [split for split in splits[: column.steps] if right[split.low]]
         alone = [split for split in splits[column.steps :] if right[split.low]]
@@ -417,7 +417,7 @@ def _explain_oblivious(
         for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
             lines.append(f"  split {level}: {bins_in_words(*columns[int(feature)], bins)}")
         if isinstance(target, Nominal):
-            of_class = zip(classes or target.names, leaf, strict=True)
+            of_class = zip(classes or target.values, leaf, strict=True)
             lines += [f"  {word}: {', '.join(listed(values, ''))}" for word, values in of_class]
         else:
             lines += indented(listed(leaf, ": add"))

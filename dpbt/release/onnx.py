@@ -74,10 +74,12 @@ def export(model: Model, path: str | Path) -> None:
     write_whole(path, lambda part: part.write_bytes(whole.SerializeToString()))
 
 
-def _answers(
-    graph: Graph, model: Model, score: Value, share: Value | None
-) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Add what scores predict. Each output by its name: its type, and its axes after rows."""
+Outputs = dict[str, tuple[str, tuple[int, ...]]]
+"""Each output by its name: its type, and its axes after rows."""
+
+
+def _answers(graph: Graph, model: Model, score: Value, share: Value | None) -> Outputs:
+    """Add what scores predict."""
     match model.about.target:
         case Nominal(names=names):
             graph.add("ArgMax", score, axis=1, keepdims=0, name="class")
@@ -90,10 +92,7 @@ def _answers(
             graph.add("Add", scaled, np.float64(low), name="number")
             return {"score": ("FLOAT", ()), "number": ("DOUBLE", ())}
     graph.add("Greater", score, np.float32(0), name="positive")
-    outputs: dict[str, tuple[str, tuple[int, ...]]] = {
-        "score": ("FLOAT", ()),
-        "positive": ("BOOL", ()),
-    }
+    outputs: Outputs = {"score": ("FLOAT", ()), "positive": ("BOOL", ())}
     if model.about.probability is not None:
         match model.about.probability:
             case "log":

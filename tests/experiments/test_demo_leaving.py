@@ -1,11 +1,13 @@
 """What leaves a private file besides draws, by the demo; `tests/test_leaving.py` has all else."""
 
+import argparse
 import itertools
 import json
 
 import numpy as np
 import pytest
 
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE
 from experiments import __main__ as command_line
 from experiments import demo as demos
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files
@@ -108,3 +110,13 @@ def test_a_bound_that_is_too_small_is_refused_without_the_number(demo, watch, op
     assert "--rows must be at least" in watch.said
     assert found_in(watch.said) == []
     assert not out.exists()
+
+
+def test_the_private_number_of_rows_is_no_bound():
+    """Without a public bound the number of rows is public, and the relation says so."""
+    bundled, own, bounded = (
+        argparse.Namespace(data=d, rows=r) for d, r in ((None, None), ("x", None), ("x", 80))
+    )
+    assert demos.public_size(bundled, 569) == (600, ADD_REMOVE)
+    assert demos.public_size(own, 60) == (60, REPLACE_ONE)
+    assert demos.public_size(bounded, 60) == (80, ADD_REMOVE)

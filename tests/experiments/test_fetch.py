@@ -21,7 +21,7 @@ def digest(content: bytes) -> str:
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder; under /cut it promises more than it sends, under /hangup it says nothing."""
+    """Serves a folder; under /cut it promises more than it sends."""
 
     asked: list[str]
 
@@ -32,8 +32,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.send_header("Content-Length", "5000")
             self.end_headers()
             self.wfile.write(TEXT)
-        elif self.path.startswith("/hangup/"):
-            self.close_connection = True
         else:
             super().do_GET()
 
@@ -113,7 +111,6 @@ def test_fetch_and_fetch_again(tmp_path, serve, voting, capsys):
     ("where", "words"),
     [
         ("/cut", f"the connection was cut after {len(TEXT)} of 5000 bytes"),
-        ("/hangup", "Remote end closed connection"),
         ("/nowhere", "404 File not found"),
         ("/wrong", f"its sha256 is {digest(b'other')}, the registry has {digest(TEXT)}; nothing"),
     ],

@@ -47,3 +47,15 @@ def assert_readable(figure):
 def test_letters_have_seven_points_at_the_printed_width(name):
     for figure in figures.draw(name).values():
         assert_readable(figure)
+
+
+def test_figures_are_drawn_by_name(tmp_path, capsys, monkeypatch):
+    assert figures.main(["nock_henecka_2020/fig5", "--out", str(tmp_path)]) == 0
+    drawn = list((tmp_path / "nock_henecka_2020").iterdir())
+    assert sorted(p.name for p in drawn) == ["fig5.pdf", "fig5.png"]
+    assert all(p.stat().st_size > 5000 for p in drawn)
+    monkeypatch.chdir(tmp_path)
+    assert figures.main(["privacy_audit"]) == 2
+    assert "run: python -m experiments audit --grid" in capsys.readouterr().err
+    assert figures.main(["nock_henecka_2020/fig99"]) == 2
+    assert "no figure 'nock_henecka_2020/fig99'" in capsys.readouterr().err

@@ -7,7 +7,6 @@ import json
 
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -19,7 +18,6 @@ from experiments import __main__ as command_line
 from experiments.common import data
 from experiments.papers.bojarski_2014 import grid as grids
 from experiments.papers.bojarski_2014 import table as tables
-from paper_figures import bojarski_2014
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +116,3 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
     assert "cart" in capsys.readouterr().out
     assert command_line.main(["bojarski_2014", "table", "--results", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == lines
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="run: python -m experiments bojarski_2014 aggregate"):
-        bojarski_2014.series()
-    assert command_line.main(["bojarski_2014", "aggregate", "--results", str(tmp_path)]) == 0
-    drawn = bojarski_2014.series()
-    assert list(drawn) == ["banknote"]
-    titles = "".join(panel.get_title()[:2] for panel in drawn["banknote"].axes)
-    assert titles == "5a5b5c5d6a6b"
-    plt.close(drawn["banknote"])

@@ -7,7 +7,8 @@ The key of a fit depends only on the seed, the setting, the task and the evaluat
 order of axes and batches.
 
 Results lie in one folder, in a file of lines for each task. The first line says what is run on
-which task, and each further line has the columns of one batch of fits, after a checksum. A run that
+which task, and each further line has the columns of one batch of fits, after a checksum. Batches
+are appended to `TASK.part`, which becomes `TASK.jsonl` once all fits are there. A run that
 is killed loses at most the batches it was in, and its resumption ends in the same bytes. A line
 that is cut off or damaged is found, and its fits are run again. One run at a time has a folder.
 
@@ -417,8 +418,6 @@ That takes half the processor time, and the program takes 1.2 to 2 times as long
 compiles as it did before.
 """
 
-_QUICKLY = {**OLDER_EMITTER, "xla_backend_optimization_level": 1}
-
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
 """(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
 
@@ -649,8 +648,9 @@ class _Program:
         rounds = sum(len(task.train) * np.sum(own.recipe.rounds) for task, own, _ in self.pieces)
         passed_bytes = float(self._lane) * float(rounds) * self._sweep.repeats
         quick = passed_bytes < QUICK_BYTES and may_choose()
+        options = {**OLDER_EMITTER, "xla_backend_optimization_level": 1} if quick else None
         self.compiled += 1
-        return self._evaluate.lower(*arguments).compile(_QUICKLY if quick else None)
+        return self._evaluate.lower(*arguments).compile(options)
 
 
 def _evaluator(measure: Measure) -> Wrapped:

@@ -130,7 +130,6 @@ def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) ->
 
 # The number of runs: drawn by exact arithmetic from 256 bits of the key.
 
-_DIGITS = 120
 _WORDS = 8
 _NOTHING = Decimal(10) ** -90
 """Probabilities below it end the search: together they are below 2^-200."""
@@ -156,7 +155,7 @@ def at_position(position: int, bits: int, count: RunCount) -> int:
     if count.gamma == 1:
         return 1
     with localcontext() as context:
-        context.prec = _DIGITS
+        context.prec = 120
         gamma, eta = Decimal(count.gamma), Decimal(count.eta)
         rest = 1 - gamma
         log_inverse = -gamma.ln()

@@ -63,8 +63,7 @@ def test_a_second_run_in_a_folder_is_refused_and_the_first_goes_on(tmp_path, who
                 worker.sweep(tmp_path)
             refused.append(str(error.value))
 
-    report = worker.sweep(tmp_path, progress=another)
-    assert report.run_seconds >= 0
+    worker.sweep(tmp_path, progress=another)
     assert len(refused) == 1
     assert digests(tmp_path) == digests(whole)
     worker.sweep(tmp_path)  # nobody holds the folder any more

@@ -94,5 +94,5 @@ def test_a_recipe_is_built_outside_of_jit_and_vmap(over, name):
 
 def test_a_fit_runs_outside_of_jit_and_vmap():
     for over, what in ((jax.vmap, jax.random.split(KEY, 2)), (jax.jit, KEY)):
-        with pytest.raises(ValueError, match=r"map dpbt\.boost over keys, tables and recipes"):
+        with pytest.raises(ValueError, match="outside of jit and vmap"):
             over(lambda key: dpbt.fit(key, ZEROS, SMALL).intercept)(what)

@@ -39,6 +39,7 @@ def write_whole(
     *,
     mode: int = 0o666,
     durable: bool = False,
+    replace: bool = True,
 ) -> None:
     """Call `write` on a temporary name beside `path`, then rename it: no file is half-written.
 
@@ -51,6 +52,7 @@ def write_whole(
         mode: the permissions of a new file, of which the umask takes some; 0o600 for what is
             private.
         durable: whether the file and its name are on the disk when this returns.
+        replace: whether a file that exists is replaced; a FileExistsError otherwise.
 
     Raises:
         OSError: naming `path`, if the disk does not take the file, for example because it is full.
@@ -68,7 +70,7 @@ def write_whole(
         os.chmod(name, final)
         if durable:
             _to_disk(name)
-        os.replace(name, path)
+        (os.replace if replace else os.link)(name, path)
         if durable:
             _to_disk(path.parent)
 

@@ -520,7 +520,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 present = bin < len(self.target.values)
                 target = np.where(present, bin, np.uint8(0))
             case _:
-                bin, missing = Boolean(self.positive, self.negative).read(cells)
+                words: Any = self.positive, self.negative
+                bin, missing = Boolean(*words).read(cells)
                 target, present = bin == 1, ~missing
         if sample_weight is None and of_class is None:
             return target, present, None

@@ -7,7 +7,8 @@ The key of a fit depends only on the seed, the setting, the task and the evaluat
 order of axes and batches.
 
 Results lie in one folder, in a file of lines for each task. The first line says what is run on
-which task, and each further line has the columns of one batch of fits, after a checksum. A run that
+which task, and each further line has the columns of one batch of fits, after a checksum. Batches
+are appended to `TASK.part`, which becomes `TASK.jsonl` once all fits are there. A run that
 is killed loses at most the batches it was in, and its resumption ends in the same bytes. A line
 that is cut off or damaged is found, and its fits are run again. One run at a time has a folder.
 
@@ -25,7 +26,6 @@ import os
 import platform
 import subprocess
 import threading
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -103,18 +103,12 @@ def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
         step.check_table(task.table)
         step.check_same_rows(task.table)
         if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
-            raise ValueError(
-                f"task {task.name!r}: sweeps evaluate two classes, and rows without weights; "
-                "vmap dpbt.boost for anything else"
-            )
+            raise ValueError(f"task {task.name!r}: sweeps take two classes, and no weights")
         rows = np.shape(task.table.target)
         masks = [np.asarray(task.train), np.asarray(task.test)]
         lines = len(masks[0]) if masks[0].ndim else 0
         if not lines or any(mask.dtype != bool or mask.shape != (lines, *rows) for mask in masks):
-            raise ValueError(
-                f"train and test of task {task.name!r} must be bool[F, N], with a line for each "
-                "evaluation and an entry for each row of its table"
-            )
+            raise ValueError(f"train and test of task {task.name!r} must be bool[F, N]")
     names = [task.name for task in listed]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"tasks must hold at least one task, of distinct names, got {names}")
@@ -125,10 +119,7 @@ def _check_file_name(owner: str, name: Any) -> None:
     """Refuse what is no file name; of anything but a text, its type alone is shown."""
     if not isinstance(name, str) or name[:1] in ("", ".") or set(name) & set("/\\\0"):
         given = repr(name) if isinstance(name, str) else type(name).__name__
-        raise ValueError(
-            f"name of {owner} must be a file name without slashes and without a leading dot, "
-            f"got {given}"
-        )
+        raise ValueError(f"name of {owner} must be a file name without slashes, got {given}")
 
 
 def _several(values: Any) -> tuple[Any, ...]:
@@ -152,9 +143,7 @@ def _checked_blocks(blocks: Any) -> tuple[Block, ...]:
     made = tuple({axis: _several(values) for axis, values in block.items()} for block in listed)
     for axis, values in itertools.chain(*(block.items() for block in made)):
         if not values or not all(isinstance(value, Value) for value in values):
-            raise ValueError(
-                f"axis {axis!r} must hold at least one number, text or Boolean, got {shown(values)}"
-            )
+            raise ValueError(f"axis {axis!r} must hold at least one number, text or Boolean")
     return made
 
 
@@ -247,8 +236,7 @@ def groups(sweep: Sweep, task: Task) -> list[Group]:
         recipe = sweep.make(**setting, **task.arguments)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
             raise ValueError(
-                f"make must return the recipe of one setting, as dpbt.recipes makes it, got "
-                f"{type(recipe).__name__} from {sweep.make.__qualname__}"
+                f"make must return the recipe of one setting, got {type(recipe).__name__}"
             )
         # A program depends on all static parts but the room for rounds, and on shapes of numbers.
         bare = dataclasses.replace(recipe, capacity=2**31 - 1)
@@ -298,8 +286,7 @@ def provenance() -> dict[str, str]:
     root, device = Path(dpbt.__file__).resolve().parent.parent, jax.devices()[0]
     command = ["git", f"--git-dir={root / '.git'}", "rev-parse", "HEAD"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True)
-        commit = found.stdout.strip()
+        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         commit = "unknown"
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
@@ -335,10 +322,7 @@ def load_columns(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:
     path = as_path("path", path)
     first, *lines = path.read_bytes().splitlines(keepends=True) or [b""]
     if not _intact(first) or not all(map(_intact, lines)) or not lines:
-        raise ValueError(
-            f"{path}: not the results of dpbt.sweeps.run, without fits, or damaged; run the sweep "
-            "again to mend it"
-        )
+        raise ValueError(f"{path}: not the results of dpbt.sweeps.run, without fits, or damaged")
     about, *parts = (json.loads(line[9:]) for line in (first, *lines))
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -381,10 +365,7 @@ class Results:
         found = path.read_bytes() if path.exists() else b""
         begun, *lines = found.splitlines(keepends=True) or [b""]
         if begun not in (b"", self._first):
-            raise ValueError(
-                f"{path} was begun otherwise, with another sweep, measure, `about` or task; finish "
-                "it as it was begun, or use another folder"
-            )
+            raise ValueError(f"{path} was begun otherwise; finish it so, or use another folder")
         self._lines = [line for line in lines if _intact(line)]
         for columns in (json.loads(line[9:]) for line in self._lines):
             self.done[tuple(columns[name] for name in FIT)] = True
@@ -437,8 +418,6 @@ That takes half the processor time, and the program takes 1.2 to 2 times as long
 compiles as it did before.
 """
 
-_QUICKLY = {**OLDER_EMITTER, "xla_backend_optimization_level": 1}
-
 Measure = Callable[[Array, Array, Array, Array], dict[str, Array]]
 """(score f32[N], target bool[N], trained bool[N], test bool[N]) -> name -> scalar: the columns."""
 
@@ -460,13 +439,11 @@ class Report(NamedTuple):
         fits: the number of ensembles fitted now.
         reused: the number of ensembles that were in the folder already.
         programs: the number of compiled programs; each is compiled once.
-        run_seconds: seconds spent fitting, of all threads together.
     """
 
     fits: int
     reused: int
     programs: int
-    run_seconds: float
 
 
 def run(
@@ -522,7 +499,6 @@ def run(
     about = provenance() if about is None else about
     content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
     groups_of = [groups(sweep, task) for task in tasks]
-    seconds: list[float] = []
 
     with held(folder):
         results = {task.name: Results(folder, sweep, task, content) for task in tasks}
@@ -538,9 +514,8 @@ def run(
                     programs[place] = _Program(sweep, measure)
                 programs[place].pieces.append((task, group, results[task.name].done))
 
-        def save(task: str, columns: Mapping[str, np.ndarray], taken: float) -> None:
+        def save(task: str, columns: Mapping[str, np.ndarray]) -> None:
             results[task].add(columns)
-            seconds.append(taken)
             progress(len(columns["setting"]))
 
         _run_programs(list(programs.values()), memory_mb, save)
@@ -548,7 +523,7 @@ def run(
             result.finish()
     fits = sum(result.done.size for result in results.values()) - reused
     made = sum(program.compiled for program in programs.values())
-    return Report(fits, reused, made, sum(seconds))
+    return Report(fits, reused, made)
 
 
 def _run_programs(
@@ -648,8 +623,8 @@ class _Program:
     def _lane(self) -> int:
         return lane_bytes(self.pieces[0][0].table, self.pieces[0][1].recipe)
 
-    def __call__(self, batch: _Batch) -> tuple[str, dict[str, np.ndarray], float]:
-        """The name of the task, the columns of the batch, and the seconds that it took."""
+    def __call__(self, batch: _Batch) -> tuple[str, dict[str, np.ndarray]]:
+        """The name of the task, and the columns of the batch."""
         task, group, fits, lanes = batch
         setting, *places = fits[np.where(np.arange(lanes) < len(fits), np.arange(lanes), 0)].T
         recipes = jax.tree.map(lambda leaf: leaf[setting], group.recipe)
@@ -665,18 +640,17 @@ class _Program:
             if signature not in self._compiled:
                 self._compiled[signature] = self._compile(arguments)
             program = self._compiled[signature]
-        start = time.perf_counter()
         columns = jax.tree.map(np.asarray, program(*arguments))
         columns = {name: column[: len(fits)] for name, column in columns.items()}
-        numbers = dict(zip(FIT, batch.numbers, strict=True))
-        return task.name, {**numbers, **columns}, time.perf_counter() - start
+        return task.name, {**dict(zip(FIT, batch.numbers, strict=True)), **columns}
 
     def _compile(self, arguments: Sequence[Any]) -> Compiled:
         rounds = sum(len(task.train) * np.sum(own.recipe.rounds) for task, own, _ in self.pieces)
         passed_bytes = float(self._lane) * float(rounds) * self._sweep.repeats
         quick = passed_bytes < QUICK_BYTES and may_choose()
+        options = {**OLDER_EMITTER, "xla_backend_optimization_level": 1} if quick else None
         self.compiled += 1
-        return self._evaluate.lower(*arguments).compile(_QUICKLY if quick else None)
+        return self._evaluate.lower(*arguments).compile(options)
 
 
 def _evaluator(measure: Measure) -> Wrapped:

@@ -130,7 +130,6 @@ def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) ->
 
 # The number of runs: drawn by exact arithmetic from 256 bits of the key.
 
-_DIGITS = 120
 _WORDS = 8
 _NOTHING = Decimal(10) ** -90
 """Probabilities below it end the search: together they are below 2^-200."""
@@ -156,7 +155,7 @@ def at_position(position: int, bits: int, count: RunCount) -> int:
     if count.gamma == 1:
         return 1
     with localcontext() as context:
-        context.prec = _DIGITS
+        context.prec = 120
         gamma, eta = Decimal(count.gamma), Decimal(count.eta)
         rest = 1 - gamma
         log_inverse = -gamma.ln()
@@ -259,15 +258,9 @@ def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
     for each in single:
         response = each.learner.hypotheses.response
         if response != BINARY:
-            raise ValueError(
-                f"{each.name} predicts {response.words}, and a choice is among recipes of two "
-                "classes"
-            )
+            raise ValueError(f"a choice is among recipes of two classes, and {each.name} is none")
         if each.learner.traits.unprotected:
-            raise ValueError(
-                f"the calibration of {each.name} reads private data without a mechanism, so no "
-                "choice can be paid for; use calibration='tight'"
-            )
+            raise ValueError(f"{each.name} reads private data without a mechanism; nothing pays")
         for name in ("rows", "delta", "relation", "max_rows_per_user"):
             if getattr(each, name) != getattr(single[0], name):
                 raise ValueError(f"all candidates must have the same {name}")
@@ -446,9 +439,7 @@ def tune(
     for recipe in single:
         step.check_run(table, recipe)
     if table.weight is not None:
-        raise ValueError(
-            "a choice scores every row alike, so its table takes no weights of rows or of classes"
-        )
+        raise ValueError("a choice takes no weights of rows or of classes")
     table = step.on_device(table)
     step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], single[0])
 
@@ -511,8 +502,8 @@ def _best_of_all(
 
 def _candidate(key: Array, run: int, candidates: int) -> int:
     """The candidate of a run: 64 bits modulo their number, whatever the rows are."""
-    high, low = np.asarray(_two_words(_folded(key, run))).tolist()
-    return ((high << 32) | low) % candidates
+    words = np.asarray(_two_words(_folded(key, run)), ">u4").tobytes()
+    return int.from_bytes(words, "big") % candidates
 
 
 _folded = jax.jit(jax.random.fold_in)

@@ -12,12 +12,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 import dpbt
 from dpbt import recipes, sweeps
 from dpbt.common.types import Recipe, Table
 from dpbt.data import domains
+from dpbt.data.domains import Nominal
 from dpbt.data.splits import of_splits
 from dpbt.privacy import mechanisms
 from experiments.common import (
@@ -231,7 +233,11 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
     _say(f"{name}: {fits} private fits, and peers")
     dataset = data.load(name)
     rows, trees, depth = len(dataset.label), PEER_SETTING["trees"], PEER_SETTING["depth"]
-    numbers = domains.positions(dataset.domain, dataset.columns, codes=True)
+    ordered = {
+        column: msgspec.structs.replace(kind, ordered=True) if isinstance(kind, Nominal) else kind
+        for column, kind in dataset.domain.items()
+    }
+    numbers = domains.positions(ordered, dataset.columns)
     placed = Table(jnp.asarray(numbers), dataset.table.target, dataset.table.present)
     makers = {
         "boosted trees": (greedy, dataset.table),

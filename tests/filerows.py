@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.common import types
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Table
+from dpbt.common.types import ADD_REMOVE, Relation, Table
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.data.files import read_columns
 
@@ -86,11 +85,7 @@ def with_a_gap(table: Table, place: int) -> Table:
     return Table(*map(open_up, table[:3]), table.splits)
 
 
-def pairs(
-    relation: types.Relation,
-    seed: int,
-    exact: bool = False,
-) -> list[tuple[Table, Table]]:
+def pairs(relation: Relation, seed: int, exact: bool = False) -> list[tuple[Table, Table]]:
     """Tables of two files that differ in one line, for each odd line and some plain ones.
 
     Under add/remove the line is at some place of the first file and not in the second. Under
@@ -107,18 +102,14 @@ def pairs(
         if relation is ADD_REMOVE:
             without = with_a_gap(read(others, exact), place)
             found.append((read([*others[:place], line, *others[place:]], exact), without))
-        elif relation is REPLACE_ONE:
+        else:
             replaced = [*others[:place], line, *others[place + 1 :]]
             found.append((read(replaced, exact), read(others, exact)))
-        else:
-            raise ValueError(f"no neighbours are defined under {relation!r}")
     return found
 
 
 @functools.cache
-def stacked(relation: types.Relation, exact: bool) -> tuple[Table, Table]:
+def stacked(relation: Relation, exact: bool) -> tuple[Table, Table]:
     """The first and the second tables of `pairs`, with a leading axis for pairs."""
     first, second = zip(*pairs(relation, 1, exact), strict=True)
-    return jax.tree.map(lambda *rows: jnp.stack(rows), *first), jax.tree.map(
-        lambda *rows: jnp.stack(rows), *second
-    )
+    return tuple(jax.tree.map(lambda *rows: jnp.stack(rows), *each) for each in (first, second))

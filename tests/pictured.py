@@ -47,10 +47,10 @@ def columns_of(seed):
     }
 
 
-def random_model(recipe, depth, domain, exact=False, codes=False):
+def random_model(recipe, depth, domain, exact=False):
     """A model of a recipe whose hypotheses no row was read for; no program is compiled."""
     rng, rounds = np.random.default_rng(0), int(recipe.rounds)
-    asked = domains.splits(domain, codes=codes)
+    asked = domains.splits(domain)
     inner, leaves = 2**depth - 1, 2**depth
     axes = response_of(recipe.target).axes
     match recipe.learner.hypotheses.predict.kind.name:

@@ -159,12 +159,9 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
     ("change", "words"),
     [
         ({"format_version": 1}, "a table in blocks in another format than 2"),
-        ({"format": "dpbt chunks"}, "not the file of a table in blocks"),
         ({"capacity": 301}, "the blocks are not those of its capacity"),
-        ({"domain": []}, "malformed entry"),
         ({"domain": {}}, "at least one column"),
         ({"domain": {"x": {"type": "number"}}}, r"malformed entry: .*domain\[...\]"),
-        ({"label": {"column": "y", "positive": "1"}}, "malformed entry: .*label"),
         ({"blocks": [[100, 7, "zqxbin"]]}, r"malformed entry: .*blocks\[0\]\[2\]"),
     ],
 )

@@ -86,20 +86,6 @@ def test_a_checkpoint_is_one_private_file_that_one_run_holds(tmp_path):
     assert os.listdir(path.parent) == ["run"]
 
 
-def test_a_new_file_has_its_tables_before_it_has_its_name(tmp_path, monkeypatch):
-    """An empty file, as a kill would leave it otherwise, is refused as cut off."""
-    link, seen = os.link, []
-
-    def linked(name, path):
-        seen.append(name.read_bytes())
-        link(name, path)
-
-    monkeypatch.setattr(os, "link", linked)
-    with Checkpoint(tmp_path / "run"):
-        assert b"CREATE TABLE release" in seen[0]
-    assert os.listdir(tmp_path) == []
-
-
 def test_the_keys_are_in_the_file_until_the_run_is_finished(tmp_path):
     with begun(tmp_path / "run", own=True) as kept:
         keys = kept.own_keys()
@@ -157,7 +143,6 @@ def cut(where):
 
 BROKEN = {
     "half": (cut(0.5), "no checkpoint, or damaged .*; its run cannot go on"),
-    "text": (lambda path: path.write_bytes(b"text " * 900), "no checkpoint, or damaged"),
     "a release": (
         lambda path: path.write_bytes(path.read_bytes().replace(b"sums", b"sumz", 1)),
         "a release was changed or damaged",
@@ -372,13 +357,3 @@ def test_what_is_refused_is_not_paid_for_and_leaves_nothing(table, monkeypatch, 
     assert not Path("run").exists()
     assert run(*fit(1)) == 0
     assert spent() == 1
-
-
-def test_a_run_whose_checkpoint_is_cut_off_does_not_go_on_and_another_one_is_paid_for(
-    stopped, capsys
-):
-    cut(0)(Path("run"))
-    line = refused(capsys, *fit(0.1))
-    assert "its run cannot go on; begin one with a new key and another checkpoint" in line
-    assert run(*fit(0.1, checkpoint="second")) == 0
-    assert spent() == 0.2

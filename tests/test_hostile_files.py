@@ -105,7 +105,7 @@ def tuned_model():
 MODELS = {
     **{
         name: functools.partial(lambda name: fitted(name), name)
-        for name in ("bdpe", "oblivious", "forest-codes", "halfspace", "several", "number")
+        for name in ("bdpe", "oblivious", "forest-exact", "halfspace", "several", "number")
     },
     "tuned": tuned_model,
 }

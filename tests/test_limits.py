@@ -7,8 +7,6 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.__main__ import main
-from dpbt.cli import shared
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.sklearn import PrivateBoostingClassifier
 
@@ -37,16 +35,6 @@ def test_a_refusal_of_epsilon_says_why(name, delta):
         MAKERS[name](epsilon=0, **given)
 
 
-@pytest.fixture
-def files(tmp_path):
-    rows, domain = tmp_path / "rows.csv", tmp_path / "domain.json"
-    rows.write_text("a,y\n0.5,yes\n")
-    label = '"label": {"column": "y", "positive": "yes", "negative": "no"}'
-    domain.write_text('{"columns": {"a": {"type": "numeric", "low": 0, "high": 1}}, ' + label + "}")
-    out = str(tmp_path / "model.json")
-    return ["fit", str(rows), "--domain", str(domain), "--rows", "1000", "--out", out]
-
-
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_delta_of_one_over_rows_warns_once(name):
     with pytest.warns(UserWarning, match="delta = 0.001 is 1 / rows or more") as caught:
@@ -55,7 +43,7 @@ def test_a_delta_of_one_over_rows_warns_once(name):
     MAKERS[name](epsilon=1.0, **options(name, delta=0.999e-3))
 
 
-def test_filters_estimators_and_the_command_line_warn_of_delta(files, capfd):
+def test_filters_and_estimators_warn_of_delta():
     with pytest.warns(UserWarning, match="delta = 0.01 .* expose 10 rows"):
         dpbt.Filter(epsilon=1, delta=0.01, rows=1000)
     made = PrivateBoostingClassifier(
@@ -63,14 +51,6 @@ def test_filters_estimators_and_the_command_line_warn_of_delta(files, capfd):
     )
     with pytest.warns(UserWarning, match="delta = 0.01"), pytest.raises(ValueError, match="rows"):
         made.fit(np.zeros((1001, 2)), np.zeros(1001, int))
-
-    # A file that is not there ends the command after its recipe is made.
-    with warnings.catch_warnings():
-        warnings.simplefilter("default")
-        files[1] += ".none"
-        assert main([*files, "--epsilon", "1", "--delta", "0.01"]) == shared.BAD_INPUT
-    lines = capfd.readouterr().err.splitlines()
-    assert [line.split(" ")[0] for line in lines] == ["warning:", "error:"]
 
 
 def test_the_statement_says_what_delta_means():

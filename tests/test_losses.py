@@ -47,7 +47,7 @@ BEYOND = {"inverse_link": lambda z: (z + 4) / 8, "surrogate": lambda z: (z - 4) 
 BAD_LOSSES = [
     ({"link": None}, "^link of own must be a function .*, got None$"),
     ({"link": lambda u: 1.0}, "^link of own must be a function that keeps"),
-    ({"smoothness": np.nan}, "^smoothness of own must be greater than 0"),
+    ({"smoothness": np.nan}, "^smoothness of own must be in"),
     ({"smoothness": jnp.float32(0.125)}, "a loss of plain fields"),
     ({"inverse_link": lambda z: 0 * z}, "inverse_link must undo link$"),
     (BEYOND, r"inverse_link must be in \[0, 1\]$"),

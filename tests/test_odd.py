@@ -12,7 +12,7 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt.data import convert
 from dpbt.data.declarations import rows_of
-from dpbt.data.domains import Boolean, Nominal, Numeric, encode, positions
+from dpbt.data.domains import Boolean, Nominal, Numeric, encode
 from dpbt.sklearn import (
     PrivateBoostingClassifier,
     PrivateBoostingRegressor,
@@ -73,7 +73,6 @@ def table(model, columns, labels, numbers, weights, folder, **options):
 
 ENTRIES = {
     "encode": lambda model, columns, *_: encode(DOMAIN, columns),
-    "positions": lambda model, columns, *_: positions(DOMAIN, columns, codes=True),
     "table": table,
     "exact table": functools.partial(table, exact=True, class_weight={"yes": 1, "no": 2}),
     "convert_columns": from_columns,
@@ -222,7 +221,11 @@ def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
 # Rows of a list.
 
 
-def test_an_odd_row_has_no_values(watch):
+def test_an_odd_row_has_no_values_and_others_are_read_by_position(watch):
+    for width in (2, None):
+        found = rows_of(odd.GOOD, width)
+        assert [found.column(j) for j in (0, 1)] == [[0.5] * 4, [0.25] * 4]
+
     usual = [(x, 0.25) for x in np.linspace(0, 1, N)]
     for row in odd.ROWS.values():
         given, plain = (odd.mixed(usual, [one], 7) for one in (row, (None, None)))
@@ -233,12 +236,6 @@ def test_an_odd_row_has_no_values(watch):
         watch(lambda given=given: rows_of(given))  # whose width nobody declared
         assert watch.error is None or "one width" in str(watch.error)
         assert found_in(watch.said) == []
-
-
-def test_rows_are_read_by_position_whatever_their_labels():
-    for width in (2, None):
-        found = rows_of(odd.GOOD, width)
-        assert [found.column(j) for j in (0, 1)] == [[0.5] * 4, [0.25] * 4]
 
 
 # Files.

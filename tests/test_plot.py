@@ -1,7 +1,6 @@
 """Pictures of models."""
 
 import dataclasses
-import inspect
 import sys
 
 import matplotlib
@@ -118,17 +117,6 @@ def test_bad_arguments_are_refused(tmp_path):
     for attribute, words in (("height", "no column 'height', it has"), (("age", "job"), "one col")):
         with pytest.raises(ValueError, match=words):
             plot.shape(model, DOMAIN, attribute)
-
-
-def test_no_function_takes_private_rows():
-    public = {"model", "domain", "attribute", "attributes", "ax", "of", "draws", "most", "class_"}
-    for draw in (
-        plot.attributes,
-        plot.shape,
-        effects.attribute_effects,
-        effects.partial_dependence,
-    ):
-        assert set(inspect.signature(draw).parameters) <= public
 
 
 def test_drawing_without_matplotlib_names_the_extra(monkeypatch):

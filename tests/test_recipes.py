@@ -170,8 +170,8 @@ FOREST = [
 ]
 REFUSED = {
     "bdpe": [
-        ({"epsilon": [1, -1]}, "epsilon must be greater than 0"),
-        ({"epsilon": float("nan")}, "epsilon must be greater than 0"),
+        ({"epsilon": [1, -1]}, "epsilon must be in"),
+        ({"epsilon": float("nan")}, "epsilon must be in"),
         ({"epsilon": [1.0, 2.0], "rounds": [1, 2, 3]}, "broadcast"),
         ({"rows": 0}, r"rows must be a whole number in \[1, "),
         ({"rows": 2**24 + 1}, "use 16777218 in place of 16777217"),
@@ -200,10 +200,10 @@ REFUSED = {
     "auto": [({"epsilon": [0.5, 8.0], "rows": 60}, "make a recipe for each")],
     "random_forest": FOREST,
     "lazybb_rules": [
-        ({"density": 1.0}, "density must be greater than 0 and less than 1"),
+        ({"density": 1.0}, r"density must be in \(0, 1\)"),
         ({"density": 0.005}, "density times rows must be at least 1"),
         ({"rows": 16_909_320}, "rows must be a whole number in .1, 16777216.,"),
-        ({"learning_rate": 0}, "learning_rate must be greater than 0"),
+        ({"learning_rate": 0}, "learning_rate must be in"),
     ],
     "lazybb_trees": [
         ({"splits": 8, "depth": 3}, "splits must be at most"),

@@ -13,7 +13,7 @@ from dpbt import recipes, sweeps, weighting
 from dpbt.analysis import audit
 from dpbt.common import types
 from dpbt.common.arithmetic import softmax
-from dpbt.common.types import GRID, NUMBER, one_of_classes
+from dpbt.common.types import GRID, NUMBER
 from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_tree
@@ -110,17 +110,11 @@ def test_residuals_of_a_number_are_clipped_in_units_of_the_spread():
     np.testing.assert_array_equal(counted, [-GRID, 0, 17, GRID, 0, GRID])
 
 
-def exact(name):
-    """A table whose rows have weights, a recipe without noise, and its run."""
-    target = TARGETS[name]
-    table = table_of(target, sample_weight=np.linspace(0, 2, ROWS), max_weight=2.0)
-    recipe = recipe_of(target, np.inf)
-    return table, recipe, BOOST(jax.random.key(0), table, recipe)
-
-
 @each_target
 def test_without_noise_the_sums_are_those_of_plain_loops(name):
-    table, recipe, boosted = exact(name)
+    weights = {"sample_weight": np.linspace(0, 2, ROWS), "max_weight": 2.0}
+    table, recipe = table_of(TARGETS[name], **weights), recipe_of(TARGETS[name], np.inf)
+    boosted = BOOST(jax.random.key(0), table, recipe)
     transcript, trees = boosted.transcript, boosted.hypotheses
     weight = np.linspace(0, 1, ROWS)
     bins, labels = np.asarray(table.bins), np.asarray(table.target)
@@ -300,7 +294,11 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
         np.testing.assert_array_equal(make(jnp.asarray(found), jnp.asarray(direction)), found)
 
 
-def test_constraints_that_cannot_be_kept_are_refused():
+def test_targets_and_constraints_that_cannot_be_kept_are_refused():
+    with pytest.raises(ValueError, match=r"must be domains\.Nominal"):
+        recipe_of(Boolean())
+    with pytest.raises(ValueError, match="a number has no scores_fraction"):
+        recipe_of(RANGE, scores_fraction=0.1)
     for monotone in ({"weight": 1}, {"kind": 1}, {"size": 2}, [1, 0, 0]):
         with pytest.raises(ValueError, match="monotone must map columns that have an order"):
             recipe_of(RANGE, monotone=monotone)
@@ -343,7 +341,7 @@ def test_weights_that_are_not_public_bounds_are_refused():
     refuses("same length", sample_weight=np.ones(3), max_weight=1)
     refuses("must map each class", class_weight="balanced")
     refuses("a weight for each of", class_weight={"True": 1})
-    refuses("must be greater than 0 and finite", class_weight={True: 1, False: 0})
+    refuses(r"must be in \(0, inf\)", class_weight={True: 1, False: 0})
     refuses("and not both", target=CLASSES, negative="a", positive="b")
     with pytest.raises(ValueError, match="class_weight must map each class"):
         dpbt.table(DOMAIN, columns, [1.0] * 4, target=RANGE, class_weight={1: 2})
@@ -381,11 +379,11 @@ def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
     lazy = recipes.lazybb_rules(epsilon=1.0, rows=ROWS, rounds=2)
     weighted = read["two"]._replace(weight=jnp.ones(ROWS, jnp.float32))
     for run in (dpbt.fit, dpbt.boost):
-        with pytest.raises(ValueError, match="keeps the total weight"):
+        with pytest.raises(ValueError, match="no weights of their own"):
             run(key, weighted, lazy)
     everyone = np.ones((1, ROWS), bool)
     for table in (read["number"], weighted):
-        with pytest.raises(ValueError, match="two classes, and rows without weights"):
+        with pytest.raises(ValueError, match="two classes, and no weights"):
             sweeps.checked_tasks(sweeps.Task("t", table, everyone, everyone, {}))
 
 
@@ -401,14 +399,6 @@ def test_a_table_of_another_declared_target_is_refused_before_a_fit():
             with pytest.raises(ValueError, match="made with another target"):
                 dpbt.fit(key, table, recipe)
     dpbt.fit(key, table_of(Numeric(-10, 30, bins=20)), recipe_of(RANGE))
-
-
-def test_targets_that_declare_nothing_are_refused():
-    for target in ("number", Boolean()):
-        with pytest.raises(ValueError, match=r"must be domains\.Nominal"):
-            recipe_of(target)
-    with pytest.raises(ValueError, match="a number has no scores_fraction"):
-        recipe_of(RANGE, scores_fraction=0.1)
 
 
 # Predictions.
@@ -432,7 +422,7 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
 
 
 def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
-    """Through noise, in ranges far wider than the numbers; without counts the prior remains."""
+    """Through noise, in ranges far wider than the numbers."""
     rng = np.random.default_rng(0)
     fitted = jax.jit(oblivious_tree.fitted)
     for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
@@ -445,10 +435,6 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
             assert abs(found - center) < 0.35 * spread + 0.004
             assert 0.6 * spread < width < 1.7 * spread + 0.01
             assert rows == pytest.approx(4000, rel=0.15)
-    noisy = jnp.asarray(np.round(rng.normal(0, 1e5, 64)), jnp.int32)
-    found, width, _ = map(float, fitted(noisy, jnp.float32(1e5)))
-    assert 0.0 < found < 1.0
-    assert 1 / 256 <= width <= 0.5
 
 
 def test_targets_have_noise_of_their_own():
@@ -500,31 +486,3 @@ def test_shares_of_classes_are_probabilities_whatever_the_scores_are():
         assert shares.max() <= 1
         np.testing.assert_allclose(shares.sum(axis=0), 1, rtol=1e-6)
         np.testing.assert_allclose(shares[:, 500:1000], softmax(usual), rtol=1e-5, atol=1e-37)
-
-
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_residuals_of_classes_are_those_of_rounded_steps_in_any_program(norm):
-    """To the last bit: each step in float32, of which NumPy has all but exp; and under vmap."""
-    scores = jax.random.normal(jax.random.key(0), (2, 10, 999)) * 4
-    labels = jax.random.randint(jax.random.key(1), (999,), 0, 10).astype(jnp.uint8)
-    table = dpbt.Table(jnp.zeros((999, 1)), labels, jnp.ones(999, bool))
-    public = recipe_of(CLASSES).public()
-    by = weighting.residuals(one_of_classes(10), norm)
-
-    def weigh(scores):
-        return softmax(scores), by.weigh(scores, jnp.float32(9), table, public).weight
-
-    shares, weights = jax.jit(jax.vmap(weigh))(scores)
-    cap = np.float32(public.weighting.clip)
-    for score, share, weight in zip(np.asarray(scores), shares, weights, strict=True):
-        for one, of_lane in zip(jax.jit(weigh)(score), (share, weight), strict=True):
-            np.testing.assert_array_equal(one, of_lane)
-        bits = (score - score.max(axis=0)) * np.float32(np.log(2))
-        powers = np.asarray(jax.jit(jnp.exp)(bits))
-        expected = powers * (np.float32(1) / sum(powers))  # in the order of the classes
-        np.testing.assert_array_equal(share, expected)
-        residual = np.eye(10, dtype=np.float32)[:, np.asarray(labels)] - expected
-        size = sum(np.abs(residual)) if norm == "l1" else np.sqrt(sum(residual**2))
-        factor = np.minimum(np.float32(1) / size, np.float32(1) / cap)
-        whole = np.trunc(residual * factor * np.float32(GRID))
-        np.testing.assert_array_equal(weight, whole)

@@ -59,9 +59,9 @@ def raw_rows(seed: int, rows: int) -> dict[str, list]:
     return usual
 
 
-def table_of(columns, exact=False, codes=False):
+def table_of(columns, exact=False):
     labels = np.arange(len(columns["age"])) % 3 == 0
-    return dpbt.table(DOMAIN, columns, labels, exact=exact, codes=codes)
+    return dpbt.table(DOMAIN, columns, labels, exact=exact)
 
 
 COMMON = {"epsilon": 1.0, "rows": 60, "rounds": 3}
@@ -69,10 +69,7 @@ MADE = {
     "bdpe": (lambda: recipes.bdpe(**COMMON, depth=2, criterion="gini"), {}),
     "oblivious": (lambda: recipes.oblivious_boost(**COMMON, domain=DOMAIN, depth=3), {}),
     "forest": (lambda: recipes.random_forest(**COMMON, depth=3), {}),
-    "forest-codes": (
-        lambda: recipes.random_forest(**COMMON, depth=3),
-        {"exact": True, "codes": True},
-    ),
+    "forest-exact": (lambda: recipes.random_forest(**COMMON, depth=3), {"exact": True}),
     "rules": (lambda: recipes.lazybb_rules(**COMMON, density=0.5), {}),
     "halfspace": (lambda: recipes.halfspace_boost(**COMMON, delta=1e-4), {}),
 }
@@ -291,7 +288,7 @@ def test_words_of_several_classes_and_of_numbers_are_what_leaves_add():
     starts = [float(part.split()[-1]) for part in words[0].split(", ")]
     np.testing.assert_allclose(starts, model.intercept, atol=1e-4)
     leaves = np.asarray(model.hypotheses.leaf)
-    for number, name in enumerate(TARGETS["several"].names):
+    for number, name in enumerate(TARGETS["several"].values):
         lines = [line for line in words if line.startswith(f"  {name}: nn ")]
         shown = [[float(part.split()[-1]) for part in line.split(", ")] for line in lines]
         np.testing.assert_allclose(shown, leaves[:, number], atol=1e-4)
@@ -318,7 +315,7 @@ def test_a_file_holds_no_key_no_transcript_and_no_rows(tmp_path):
     content = json.loads(text)
     assert set(content) == {
         *("format", "format_version", "name", "versions", "statement", "ledger", "privacy"),
-        *("classes", "target", "probability", "reason", "dtype", "features", "domain", "codes"),
+        *("classes", "target", "probability", "reason", "dtype", "features", "domain"),
         *("splits", "kind", "arrays", "checksum"),
     }
     assert set(content["arrays"]) == {"intercept", "attribute", "threshold", "leaf"}

@@ -45,14 +45,12 @@ def test_settings_are_products_with_stable_ids():
     backwards = dict(reversed(sweep.settings[5].items()))
     assert sweeps.setting_id(backwards) == ids[5]
     assert sweeps.setting_id({"epsilon": np.float64(0.5), "rounds": np.int64(2)}) == "23bf80914a53"
-    assert json.loads(json.dumps(sweep.definition()))["make"] == "tests.test_sweeps.make"
 
 
 BAD_SWEEPS = [
     ({"blocks": (AXES, {"rounds": (1,)})}, "dicts axis -> values of the same axes"),
     ({"blocks": ({"epsilon": ()},)}, "axis 'epsilon' must hold at least one number"),
     ({"blocks": (AXES, {**AXES, "rounds": (5,)})}, "a setting occurs twice"),
-    ({"repeats": 0}, "repeats must be an integer of at least 1, got 0"),
     ({"seed": 2**32}, r"seed must be a whole number in \[0, 4294967295\]"),
     ({"name": "a/b"}, "name of a sweep must be a file name .*, got 'a/b'$"),
 ]
@@ -111,7 +109,7 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     order = list(itertools.product(range(9), range(3), range(2)))
     columns, about = sweeps.load_columns(tmp_path / "t0.jsonl")
     assert (about["task"], about["about"]) == ("t0", {"test": "worker"})
-    assert about["arguments"] == {"rows": 60}
+    assert (about["arguments"], about["make"]) == ({"rows": 60}, "tests.worker.make")
     assert list(columns["setting"]) == [sweeps.setting_id(settings[k]) for k, _, _ in order]
     assert list(columns["rounds"]) == [settings[k]["rounds"] for k, _, _ in order]
     assert np.all((columns["train_error"] >= 0) & (columns["train_error"] <= 1))
@@ -192,26 +190,13 @@ def no_recipe(rows, depth):
 DEPTHS = sweeps.Sweep("own", one_depth, {"depth": 1})
 
 
-def task_with(**fields):
-    return lambda task: task._replace(**fields)
-
-
-def masked(change):
-    return lambda task: task._replace(train=change(np.asarray(task.train)))
-
-
-def cut_table(task):
-    return task._replace(table=task.table._replace(target=task.table.target[:-1]))
-
-
 BAD_TASKS = [
     (lambda task: [], "tasks must hold at least one task"),
     (lambda task: ["t0"], "tasks must hold sweeps.Task"),
     (lambda task: [task, task], "distinct names"),
-    (task_with(table=None), "expected a table"),
-    (cut_table, "must have the same rows"),
-    (task_with(arguments={}), "missing 1 required positional argument: 'rows'"),
-    (masked(lambda mask: mask[:, :3]), "train and test of task"),
+    (lambda task: task._replace(table=None), "expected a table"),
+    (lambda task: task._replace(arguments={}), "missing 1 required positional argument: 'rows'"),
+    (lambda task: task._replace(train=task.train[:, :3]), "train and test of task"),
 ]
 
 
@@ -245,14 +230,9 @@ def rounds_and_depth(rows, depth, rounds):
     return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, epsilon=1.0, alpha=1.0)
 
 
-def test_programs_are_traced_once_and_given_back(tmp_path, monkeypatch, idle):
+def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, idle):
     """Thousands of pieces of compiled code in one process would abort it."""
-    traced, made, alive = [], [], []
-    boost, compiled = sweeps.boost, sweeps._Program._compile
-
-    def boosted(*arguments):
-        traced.append(arguments)
-        return boost(*arguments)
+    made, alive, compiled = [], [], sweeps._Program._compile
 
     def watched(program, arguments):
         found = compiled(program, arguments)
@@ -263,10 +243,9 @@ def test_programs_are_traced_once_and_given_back(tmp_path, monkeypatch, idle):
         gc.collect()
         alive.append(sum(program() is not None for program in made))
 
-    monkeypatch.setattr(sweeps, "boost", boosted)
     monkeypatch.setattr(sweeps._Program, "_compile", watched)
     monkeypatch.setattr(sweeps, "THREADS", 1)
     sweep = sweeps.Sweep("own", one_depth, {"depth": (1, 2)})
     sweeps.run(sweep, worker.tasks()[0], tmp_path, about={}, progress=count)
-    assert len(traced) == len(made) == 2
+    assert len(made) == 2
     assert max(alive) == 1

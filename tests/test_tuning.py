@@ -207,7 +207,6 @@ def test_a_tuned_model_carries_the_ledger_of_its_choice(tmp_path):
     assert "best log_loss" in str(book)
     assert book.choice is not None
     assert f"of {len(made)} candidates" in dpbt.statement(result.model)
-    assert "best of a random number" in dpbt.statement(result.model)
 
     # No run but the best leaves: neither their number nor their scores.
     assert result._fields == ("model", "candidate", "score")
@@ -217,8 +216,6 @@ def test_a_tuned_model_carries_the_ledger_of_its_choice(tmp_path):
     saved = dpbt.load(tmp_path / "m.json")
     assert str(dpbt.ledger(saved)) == str(book)
     assert saved.kept.statement == dpbt.statement(result.model)
-    with pytest.raises(ValueError, match="candidates were made for"):
-        dpbt.statement(result.model, max_rows_per_user=2)
 
 
 def test_a_choice_is_float_if_any_candidate_is():
@@ -377,13 +374,11 @@ def test_what_scores_say():
 # Refusals.
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("mean", 0.5), ("held_out", 1.0), ("score_fraction", 1.0), ("seed", 0.5)],
-)
-def test_a_bad_selection_is_refused_by_name(name, value):
-    with pytest.raises(ValueError, match=name):
-        tuning.selection(**{name: value})
+def test_a_bad_selection_is_refused_by_name():
+    bad = {"mean": 0.5, "held_out": 1.0, "score_fraction": 1.0, "seed": 0.5}
+    for name, value in bad.items():
+        with pytest.raises(ValueError, match=name):
+            tuning.selection(**{name: value})
 
 
 def test_bad_candidates_and_tables_are_refused():

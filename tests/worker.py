@@ -119,6 +119,5 @@ def main(mode, *rest):
 
 if __name__ == "__main__":
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    importlib.import_module("tests.worker").main(
-        *sys.argv[1:]
-    )  # so that functions have their module's name
+    # Imported again, so that functions have their module's name.
+    importlib.import_module("tests.worker").main(*sys.argv[1:])

@@ -16,20 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.public import same_splits
-from dpbt.common.types import (
-    ADD_REMOVE,
-    NUMBER,
-    REPLACE_ONE,
-    AnyArray,
-    Array,
-    Recipe,
-    Relation,
-    Table,
-    Transcript,
-    without_values,
-)
-from dpbt.common.types import relation as to_relation
+from dpbt.common import types
+from dpbt.common.public import same_splits, without_values
+from dpbt.common.types import AnyArray, Array, Recipe, Relation, Table, Transcript
 from dpbt.common.validate import whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
@@ -84,13 +73,13 @@ def neighbours(
             the candidates or the pairs do not fit the table.
     """
     check_table(table)
-    relation = to_relation(relation)
+    relation = types.relation(relation)
     rows, features = table.bins.shape
     if candidates is None:
         candidates = np.zeros((0, features), table.bins.dtype), np.zeros(0, table.target.dtype)
     bins, labels = map(np.asarray, candidates)
-    types = bins.dtype == table.bins.dtype and labels.dtype == table.target.dtype
-    if not types or labels.ndim != 1 or bins.shape != (len(labels), features):
+    typed = bins.dtype == table.bins.dtype and labels.dtype == table.target.dtype
+    if not typed or labels.ndim != 1 or bins.shape != (len(labels), features):
         raise ValueError(
             f"candidates must be {table.bins.dtype}[C, {features}] and {table.target.dtype}[C], "
             f"got {bins.dtype}{bins.shape}, {labels.shape}"
@@ -105,7 +94,7 @@ def neighbours(
         **{name: jnp.asarray(np.concatenate([getattr(table, name), more[name]])) for name in more}
     )
 
-    if relation is ADD_REMOVE:
+    if relation is types.ADD_REMOVE:
         moves = [(i,) for i in (*here, *range(rows, rows + count))]
     else:
         every = {*itertools.product(here.tolist(), range(count))}
@@ -113,9 +102,7 @@ def neighbours(
             raise ValueError("pairs must hold the number of a present row and that of a candidate")
         moves = [(i, rows + j) for i, j in (sorted(every) if pairs is None else pairs)]
     if not moves:
-        raise ValueError(
-            "the table has no neighbours: no present row, or no candidate to put in its place"
-        )
+        raise ValueError("the table has no neighbours: no present row, or no candidate")
 
     masks = np.repeat(np.asarray(extended.present)[None], len(moves), axis=0)
     for mask, move in zip(masks, moves, strict=True):
@@ -136,7 +123,7 @@ def whole_domain(
 
     Raises:
         ValueError: if there are more than `limit`, and as `domains.check` and
-            `kinds.checked_target`.
+            `kinds.response_of`.
     """
     domains.check(domain)
     labels = labels_of(target)
@@ -151,7 +138,7 @@ def whole_domain(
 def labels_of(target: Target | None) -> np.ndarray:
     """Labels that neighbours may have, as `Table.target`: all classes, or three numbers."""
     response = response_of(target)
-    if response == NUMBER:
+    if response == types.NUMBER:
         return np.array([0.0, 0.5, 1.0], np.float32)
     return np.arange(response.classes).astype(response.dtype)
 
@@ -169,7 +156,9 @@ def label_flips(table: Table) -> Neighbours:
         raise ValueError("labels are flipped between two classes, and the table has others")
     here = np.flatnonzero(np.asarray(table.present))
     candidates = np.asarray(table.bins)[here], ~np.asarray(table.target)[here]
-    return neighbours(table, REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)])
+    return neighbours(
+        table, types.REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)]
+    )
 
 
 # Losses of recorded transcripts.
@@ -200,12 +189,7 @@ class Audit:
 
 
 def audit(
-    key: Array,
-    near: Neighbours,
-    recipe: Recipe,
-    transcripts: int,
-    *,
-    steps: bool = False,
+    key: Array, near: Neighbours, recipe: Recipe, transcripts: int, *, steps: bool = False
 ) -> Audit:
     """Record transcripts on the table, and score each of them on every neighbour, exactly.
 
@@ -426,13 +410,13 @@ def search(
     sizes = {"rows": rows, "splits": splits, "restarts": restarts, "sweeps": sweeps}
     for name, value in sizes.items():
         whole(name, value)
-    least = 1 if recipe.relation is ADD_REMOVE else 2
+    least = 1 if recipe.relation is types.ADD_REMOVE else 2
     if not least <= rows <= float(recipe.rows):
         raise ValueError(f"rows must be in {least}..{float(recipe.rows):g}, got {rows}")
 
     # The entries of `present` to flip; under replace-one, odd rows may come for even ones.
     flips, even = np.eye(rows, dtype=bool), np.arange(rows) % 2 == 0
-    if recipe.relation is not ADD_REMOVE:
+    if recipe.relation is not types.ADD_REMOVE:
         flips = (flips[even][:, None] ^ flips[~even]).reshape(-1, rows)
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
@@ -444,12 +428,12 @@ def search(
         rng.random((restarts, rows)) < rng.uniform(0.02, 0.98, (restarts, 1)),
         rng.random((restarts, rows)) < 0.8,
     ]
-    if recipe.relation is not ADD_REMOVE:
+    if recipe.relation is not types.ADD_REMOVE:
         best[2] = np.tile(even, (restarts, 1))
     best_score = score(best)
     for _ in range(sweeps):
         proposal = [array ^ (rng.random(array.shape) < 1.5 / array[0].size) for array in best]
-        if recipe.relation is not ADD_REMOVE:
+        if recipe.relation is not types.ADD_REMOVE:
             proposal[2] = best[2].copy()
         proposed = score(proposal)
         better = proposed > best_score

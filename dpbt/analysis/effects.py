@@ -21,17 +21,11 @@ from dpbt.data.domains import Domain
 from dpbt.release import model as models
 from dpbt.release.model import Model, domain_of
 
-SEED = 0
-"""Of the public rows that are drawn: the same in every call."""
-
 WHOLE = 2**14
 """The most combinations of bins that are all taken."""
 
 EVALUATIONS = 2**17
 """About how many rows are scored at most for one average that is estimated."""
-
-OF = ("score", "probability")
-"""What may be averaged."""
 
 
 class Effect(NamedTuple):
@@ -139,7 +133,7 @@ def partial_dependence(
     for name in names:
         if name not in known:
             raise ValueError(f"the domain has no column {shown(name)}, it has {list(known)}")
-    one_of("of", of, OF)
+    one_of("of", of, ("score", "probability"))
 
     scores, exact = _scored(model, known, [list(known).index(name) for name in names], of, draws)
     shape = (*(known[name].n_bins for name in names), *scores.shape[2:])
@@ -180,7 +174,7 @@ def _every(bins: Sequence[int]) -> np.ndarray:
 
 def _hypercube(bins: Sequence[int], count: int) -> np.ndarray:
     """u8[count, F]: rows in which each column has its bins equally often, up to one."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(0)  # the same in every call
     columns = [rng.permutation(np.arange(count) % each) for each in bins]
     return np.stack(columns, axis=1).astype(np.uint8)
 

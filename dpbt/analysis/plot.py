@@ -30,9 +30,6 @@ __all__ = ["attributes", "shape"]
 BLUE, ORANGE = "#0072B2", "#D55E00"
 """Colours that colour-blind readers tell apart."""
 
-_TICKS = 8
-"""About how many thresholds of a column are named."""
-
 _GAP = 0.5
 """Between the last ordinary bin and the bin of missing values, in widths of a bin."""
 
@@ -163,7 +160,7 @@ def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.nd
     """
     target = model.about.target
     if isinstance(target, Nominal):
-        names = list(model.about.classes or target.names)
+        names = list(model.about.classes or target.values)
         if class_ not in names:
             raise ValueError(f"class_ must be one of {shown(names)}, got {shown(class_)}")
         return means[..., names.index(class_)], f"{of} of {class_}"
@@ -183,11 +180,11 @@ def _ticks(column: Column) -> tuple[int, dict[float, str]]:
     match column:
         case Numeric():
             ends = [float(column.low), *column.thresholds, float(column.high)]
-            named = range(0, len(ends) - column.missing, -(-column.bins // _TICKS))
+            named = range(0, len(ends) - column.missing, -(-column.bins // 8))  # about so many
             words = {float(at): f"{float(f'{ends[at]:.3g}'):,g}" for at in named}
             inside, apart = column.bins, "missing"
         case Nominal():
-            words = {number + 0.5: name for number, name in enumerate(column.names)}
+            words = {number + 0.5: str(value) for number, value in enumerate(column.values)}
             inside, apart = len(words), "not listed"
         case Boolean():
             words, inside, apart = {0.5: column.false, 1.5: column.true}, 2, "missing"

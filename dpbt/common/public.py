@@ -126,11 +126,11 @@ class Splits(NamedTuple):
     allowed: AnyArray | None = None
 
 
-def same_splits(first: Splits, second: Splits, fields: int = 5) -> bool:
-    """Whether the first fields of splits are equal; which splits are allowed is not compared."""
+def same_splits(first: Splits, second: Splits) -> bool:
+    """Whether splits and positions are equal; which splits are allowed is not compared."""
     import numpy as np
 
-    pairs: Any = zip(first[:fields], second[:fields], strict=True)
+    pairs: Any = zip(first[:5], second[:5], strict=True)
     return all(np.array_equal(*pair) for pair in pairs)
 
 

@@ -126,46 +126,28 @@ def _to_disk(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(lock: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold a lock that one process or thread at a time can hold.
+def held(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder. A system without `flock` keeps nobody out.
 
     The system releases the lock when a process ends, however it ends. File systems over a network
     may not keep such locks. A lock whose file was removed meanwhile holds off nobody, so another is
     taken.
 
-    Args:
-        lock: the file of the lock, which is made if there is none.
-        wait: wait until nobody else holds the lock.
-
-    Raises:
-        BlockingIOError: if somebody else holds it, and `wait` is false.
-        ImportError: on a system without `flock`.
-        OSError: if the file of the lock cannot be written.
-    """
-    import fcntl
-
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    mode = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
-    while True:
-        with open(lock, "ab") as file:
-            fcntl.flock(file, mode)
-            if lock.exists() and os.path.samestat(os.fstat(file.fileno()), lock.stat()):
-                yield
-                return
-
-
-@contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder. A system without `flock` keeps nobody out.
-
     Raises:
         ValueError: naming the folder, if another run is at work in it.
         OSError: if the file of the lock cannot be written.
     """
+    lock, ours = folder / LOCK, False
+    folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(folder / LOCK, wait=False))
-            stack.callback((folder / LOCK).unlink, missing_ok=True)
+            import fcntl
+
+            while not ours:
+                file = stack.enter_context(open(lock, "ab"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                ours = lock.exists() and os.path.samestat(os.fstat(file.fileno()), lock.stat())
+            stack.callback(lock.unlink, missing_ok=True)
         except ImportError:
             pass
         except BlockingIOError:
@@ -242,9 +224,12 @@ def decode(kind: type[T], content: object, what: str) -> T:
             wrong = "Invalid value"  # the other messages show it
         words = f"{wrong}{place and ' at '}{place}".replace("`", "")
         raise ValueError(f"{what} has a malformed entry: {words}") from None
-    except RecursionError:
-        raise ValueError(f"{what} is nested too deeply") from None
-    except (UnicodeError, TypeError, ArithmeticError):  # of msgspec, for odd text and huge numbers
+    except (
+        UnicodeError,
+        TypeError,
+        ArithmeticError,
+        RecursionError,
+    ):  # of msgspec, for odd content
         raise ValueError(f"{what} has a malformed entry") from None
 
 
@@ -269,15 +254,8 @@ def parse(text: bytes, what: str) -> Any:
         return json.loads(
             text.decode("utf-8"), object_pairs_hook=_without_twins, parse_constant=_no_constant
         )
-    except UnicodeDecodeError:
-        raise ValueError(f"{what} holds bytes that are no text") from None
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, {error.msg}"
-        raise ValueError(f"{what} is no JSON, or cut off: {place}") from None
-    except RecursionError:
-        raise ValueError(f"{what} is nested too deeply") from None
-    except ValueError as error:  # a name twice, a constant, or an integer of too many digits
-        raise ValueError(f"{what} is refused: {error}") from None
+    except (ValueError, RecursionError) as error:  # for no text, too, and too many digits
+        raise ValueError(f"{what} is no JSON, or cut off: {error}") from None
 
 
 def _no_constant(name: str) -> None:
@@ -336,10 +314,8 @@ def checksum(content: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in content.items() if name != "checksum"}
     try:
         text = json.dumps(rest, separators=(",", ":"), allow_nan=False)
-    except ValueError:
-        raise ValueError("a number is infinite or NaN") from None
-    except RecursionError:
-        raise ValueError("objects or lists are nested too deeply") from None
+    except (ValueError, RecursionError):
+        raise ValueError("a number is infinite or NaN, or it is nested too deeply") from None
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 

@@ -474,8 +474,11 @@ class Recipe(Terms, HoldsFunctions):
             are zeros.
 
     Raises:
-        ValueError: if rounds are not whole numbers from 1 to the capacity, or the target is of
-            another response than the learner's, and as `check_parts`.
+        ValueError: if rounds are not whole numbers from 1 to the capacity. Also if the learner's
+            sensitivities hold under another relation only. Also if the weight update makes weights
+            that depend on all rows and they do not hold for these. Also if they assume a total
+            weight that the weight update does not keep. Also if learner, weight update and target
+            are not for the same response.
     """
 
     params: Params
@@ -488,14 +491,45 @@ class Recipe(Terms, HoldsFunctions):
     _keep = "the arguments that made it"
 
     def __post_init__(self):
-        check_parts(self.learner, self.weight_update, self.relation)
-        declared = BINARY if self.target is None else self.target.response
-        if declared != self.learner.hypotheses.response:
+        # A learner, a weight update, a relation and a target that fit together.
+        learner, update, rounds = self.learner, self.weight_update, self.rounds
+        if learner.relation not in (None, self.relation):
             raise ValueError(
-                f"the learner predicts {self.learner.hypotheses.response.words}, and the target "
-                f"declares {declared.words}"
+                f"the learner's sensitivities are under {relation_name(learner.relation)}, "
+                f"the recipe says {relation_name(self.relation)}"
             )
-        _check_rounds(self.rounds, self.capacity)
+        response = learner.hypotheses.response
+        declared = BINARY if self.target is None else self.target.response
+        for what, other in (
+            (f"{update.tag} weighs rows for", update.response),
+            ("the target declares", declared),
+        ):
+            if other != response:
+                raise ValueError(
+                    f"{learner.tag} predicts {response.words}, and {what} {other.words}"
+                )
+        if update.coupled and not learner.traits.coupled:
+            raise ValueError(
+                f"{update.tag} moves the weights of all rows at once, but the sensitivities "
+                f"of {learner.tag} assume that each weight depends on its own row alone"
+            )
+        if learner.traits.total and not update.coupled:
+            raise ValueError(
+                f"the sensitivities of {learner.tag} assume a total weight of kappa rows, "
+                f"which {update.tag} does not keep"
+            )
+
+        # A recipe is a pytree, so rounds may be anything that stands for a leaf: a tracer, an axis.
+        if isinstance(rounds, float | np.ndarray | np.generic):
+            values = np.asarray(rounds)
+            wrong = values.dtype.kind in "iu" and not np.all(
+                (values >= 1) & (values <= self.capacity)
+            )
+            if values.dtype.kind == "f" or wrong:
+                raise ValueError(
+                    f"rounds must be whole numbers in 1..{self.capacity}, the recipe's capacity, "
+                    f"got {values.tolist()}"
+                )
 
     @property
     def tags(self) -> list[str]:
@@ -522,53 +556,6 @@ _FIELDS = [field.name for field in dataclasses.fields(Recipe)]
 jax.tree_util.register_dataclass(
     Recipe, list(_NUMBERS), [name for name in _FIELDS if name not in _NUMBERS]
 )
-
-
-def check_parts(learner: WeakLearner, weight_update: WeightUpdate, relation: Relation) -> None:
-    """Refuse a learner, a weight update and a relation that do not fit together.
-
-    Raises:
-        ValueError: if the learner's sensitivities hold under another relation only. Also if the
-            weight update makes weights that depend on all rows and they do not hold for these. Also
-            if they assume a total weight that the weight update does not keep, or the two are not
-            for the same response.
-    """
-    if learner.relation not in (None, relation):
-        raise ValueError(
-            f"the learner's sensitivities are under {relation_name(learner.relation)}, "
-            f"the recipe says {relation_name(relation)}"
-        )
-    response = learner.hypotheses.response
-    if weight_update.response != response:
-        raise ValueError(
-            f"{learner.tag} predicts {response.words}, and {weight_update.tag} weighs rows for "
-            f"{weight_update.response.words}"
-        )
-    if weight_update.coupled and not learner.traits.coupled:
-        raise ValueError(
-            f"{weight_update.tag} moves the weights of all rows at once, but the sensitivities "
-            f"of {learner.tag} assume that each weight depends on its own row alone"
-        )
-    if learner.traits.total and not weight_update.coupled:
-        raise ValueError(
-            f"the sensitivities of {learner.tag} assume a total weight of kappa rows, "
-            f"which {weight_update.tag} does not keep"
-        )
-
-
-def _check_rounds(rounds: object, capacity: int) -> None:
-    """Refuse rounds that are not whole numbers in 1..capacity, where they are numbers at all.
-
-    A recipe is a pytree, so `rounds` may be anything that stands for a leaf: a tracer, an axis.
-    """
-    if not isinstance(rounds, float | np.ndarray | np.generic):
-        return
-    values = np.asarray(rounds)
-    shown = values.tolist()
-    if values.dtype.kind == "f":
-        raise ValueError(f"rounds must be whole numbers, got {shown}")
-    if values.dtype.kind in "iu" and not np.all((values >= 1) & (values <= capacity)):
-        raise ValueError(f"rounds must be in 1..{capacity}, the recipe's capacity, got {shown}")
 
 
 class Transcript(NamedTuple):

@@ -92,18 +92,8 @@ def positive(
     Raises:
         ValueError: naming the parameter, what was expected and what was given.
     """
-    array = floats(name, value)
-    good = array > 0
-    expected = "greater than 0"
-    if below is not None:
-        good &= array < below
-        expected += f" and less than {below:g}"
-    if finite:
-        good &= np.isfinite(array)
-        expected += " and finite"
-    if not good.all():
-        raise ValueError(f"{name} must be {expected}, got {shown(value)}")
-    return array
+    end = f"{below})" if below is not None else "inf)" if finite else "inf]"
+    return within(name, value, f"(0, {end}")
 
 
 def within(name: str, value: object, interval: str, *, whole: bool = False) -> np.ndarray:
@@ -139,29 +129,23 @@ def whole(name: str, value: ArrayLike, most: int = _MAX_INT32) -> int:
     Raises:
         ValueError: naming the parameter and what was given.
     """
-    array = _wholes(name, value, most)
+    array = wholes(name, value, most)
     if array.ndim > 0:
         raise ValueError(f"{name} must be one integer of at least 1, got {shown(value)}")
     return int(array)
 
 
-def wholes(name: str, value: ArrayLike) -> np.ndarray:
-    """`value` as an i32 array, if every entry is an integer from 1 to 2^31 - 1.
+def wholes(name: str, value: ArrayLike, most: int = _MAX_INT32) -> np.ndarray:
+    """`value` as an array of integers, if every entry is from 1 to `most`.
 
     Raises:
         ValueError: naming the parameter and what was given.
     """
-    return _wholes(name, value, _MAX_INT32).astype(np.int32)
-
-
-def _wholes(name: str, value: ArrayLike, most: int) -> np.ndarray:
-    """`value` as an array of integers, if every entry is from 1 to `most`."""
     array = _array(name, value)
     if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
         raise ValueError(f"{name} must be an integer of at least 1, got {shown(value)}")
     if np.any(array > most):
-        bound = "2^31 - 1" if most == _MAX_INT32 else str(most)
-        raise ValueError(f"{name} must be at most {bound}, got {shown(value)}")
+        raise ValueError(f"{name} must be at most {most}, got {shown(value)}")
     return array
 
 

@@ -35,10 +35,10 @@ MISSING_WORDS are missing, in any mixture of capitals, unless the public domain 
 """
 
 import dataclasses
-import decimal
 import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set, Sized
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -141,21 +141,10 @@ _PLAIN = {id(kind) for kind in (str, bool, int, float, *_NUMPY)}
 """Kinds of cells that are read as they are."""
 
 
-def _text_of_bytes(cell: bytes) -> str | None:
-    try:
-        return bytes.decode(cell, "utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def _text_of_decimal(cell: decimal.Decimal) -> str | None:
-    return None if decimal.Decimal.is_nan(cell) else decimal.Decimal.__str__(cell)
-
-
 _CONVERT: dict[type, Callable[[Any], Cell]] = {
     str: str.__str__,
-    bytes: _text_of_bytes,
-    decimal.Decimal: _text_of_decimal,
+    bytes: lambda cell: tried(bytes.decode, cell, "utf-8"),
+    Decimal: lambda cell: None if Decimal.is_nan(cell) else Decimal.__str__(cell),
     int: int.__int__,
     float: float.__float__,
 }

@@ -164,14 +164,12 @@ def convert(
     if capacity is not None:
         capacity = whole("capacity", capacity, MAX_ROWS_IN_BLOCKS)
     each = whole("rows_per_block", rows_per_block, MAX_ROWS)
-    domains.check(domain)
     label = Label.of(negative, positive, target, max_weight)
 
     def encode(given: RawRows) -> Rows:
-        read = domains.read_columns(domain, given.columns)
-        bins = np.stack([kind.read(read[name])[0] for name, kind in domain.items()])
-        count = bins.shape[1]
-        return Rows(bins, *label.read(given.labels, given.sample_weight, count, class_weight))
+        bins = domains.encode(domain, given.columns)
+        read = label.read(given.labels, given.sample_weight, len(bins), class_weight)
+        return Rows(bins.T, *read)
 
     nothing = encode(RawRows({name: [] for name in domain}, []))
 

@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import numbers
 import os
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,10 +18,8 @@ import numpy as np
 from dpbt.common.validate import shown
 from dpbt.data import domains, kinds
 from dpbt.data.cells import RawColumn, is_sequence, tried
-from dpbt.data.domains import Columns, Domain, Label
+from dpbt.data.domains import Columns, Domain, Label, Names, names_of
 from dpbt.data.kinds import Nominal, Numeric, Target
-
-Names = tuple[Hashable, ...]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -39,16 +37,6 @@ class Rows:
     width: int
     names: Names | None
     column: Callable[[int], RawColumn]
-
-
-def names_of(frame: Any) -> Names | None:
-    """The names of the columns of a data frame or an Arrow table; None for what is neither."""
-    if isinstance(frame, np.ndarray | Mapping) or not hasattr(frame, "__getitem__"):
-        return None
-    names = getattr(frame, "column_names", None)
-    if names is None:
-        names = getattr(frame, "columns", None)
-    return None if names is None or callable(names) else tuple(names)
 
 
 def rows_of(data: Any, width: int | None = None) -> Rows:
@@ -78,7 +66,16 @@ def rows_of(data: Any, width: int | None = None) -> Rows:
     if not hasattr(data, "__array__"):  # NumPy would show how many cells a list has
         if not is_sequence(data):
             raise ValueError(_not_rows(type(data).__name__))
-        return _of_list(list(data), width)
+        rows = [tried(_cells, row) for row in list(data)]
+        widths = {None if row is None else len(row) for row in rows}
+        if width is None and (len(widths) != 1 or None in widths):
+            raise ValueError(
+                _not_rows("a list of what are no rows of one width")
+                + "; declare the domain as a dict of columns, and other rows have no values"
+            )
+        size: int = widths.pop() if width is None else width
+        filled = [row if row and len(row) == size else [None] * size for row in rows]
+        return Rows(len(rows), size, None, lambda j: [row[j] for row in filled])
 
     array = data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
     if array.ndim != 2:
@@ -93,21 +90,6 @@ def _not_rows(got: str) -> str:
         f"Expected 2D array or a data frame of rows, got {got} instead. Reshape your data: "
         "X.reshape(-1, 1) has one column, X.reshape(1, -1) has one row"
     )
-
-
-def _of_list(data: list[Any], width: int | None) -> Rows:
-    """The rows of a list; without a declared width all must be rows, and of one width."""
-    rows = [tried(_cells, row) for row in data]
-    widths = {None if row is None else len(row) for row in rows}
-    if width is None and (len(widths) != 1 or None in widths):
-        raise ValueError(
-            _not_rows("a list of what are no rows of one width")
-            + "; declare the domain as a dict of columns, and other rows have no values"
-        )
-    size = widths.pop() if width is None else width
-    assert size is not None
-    filled = [row if row and len(row) == size else [None] * size for row in rows]
-    return Rows(len(rows), size, None, lambda j: [row[j] for row in filled])
 
 
 def _cells(row: Any) -> list | None:
@@ -128,13 +110,12 @@ def declared(domain: Any) -> tuple[Domain | kinds.Column, Label | None]:
         return domains.read_domain(Path(domain))
     if isinstance(domain, kinds.Column):
         return domain, None
-    if domain is None or not isinstance(domain, Mapping):
-        got = "nothing" if domain is None else type(domain).__name__
+    if not isinstance(domain, Mapping):
         raise ValueError(
-            f"domain must declare what each column may hold, got {got}: a dict such as "
-            "{'age': dpbt.domains.Numeric(0, 100)}, one such kind for all columns, or the path of "
-            "a JSON file; dpbt.domains.template(names) writes one to fill in. Write it from what "
-            "the columns mean, and never read it off the rows"
+            f"domain must declare what each column may hold, got {type(domain).__name__}: a dict "
+            "such as {'age': dpbt.domains.Numeric(0, 100)}, one such kind for all columns, or the "
+            "path of a JSON file, as dpbt.domains.template(names) writes one to fill in from what "
+            "the columns mean; never read it off the rows"
         )
     domains.check(domain)
     return domain, None
@@ -216,48 +197,15 @@ def answers_of(given: Any, label: Label | None, labels: Any) -> Answers:
             f"the domain's file declares the label {label.column!r} as a number, and a classifier "
             "needs classes; PrivateBoostingRegressor learns numbers"
         )
-    classes = _classes_of(given, label, labels)
-    if len(classes) == 2:
-        return Answers(classes, None)
-    target = None if given is not None or label is None else label.target
-    other = target.other if isinstance(target, Nominal) else None
-    return Answers(classes, Nominal(tuple(classes.tolist()), other))
-
-
-def range_of(given: Any, label: Label | None) -> Numeric:
-    """The range of a number: as stated, or as a file states it.
-
-    Raises:
-        ValueError: if it is not stated, or is no pair of finite numbers in order.
-    """
-    if given is None and label is not None and isinstance(label.target, Numeric):
-        return label.target
-    words = (
-        "target_range must be stated: the public (low, high) of the number in its units, as in "
-        f"(0, 30); it is never read off y; got {shown(given)}"
-    )
-    pair = list(given) if isinstance(given, list | tuple | np.ndarray) else []
-    if len(pair) != 2:
-        raise ValueError(words)
-    try:
-        return Numeric(*pair)
-    except ValueError as error:
-        raise ValueError(f"{words}: {error}") from None
-
-
-def _classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
-    """The classes in order.
-
-    Raises:
-        ValueError: as `answers_of`.
-    """
     kind = getattr(getattr(labels, "dtype", None), "kind", None)
+    numeric, other = kind in ("i", "u", "f"), None
     if given is None and kind == "b":
-        return np.array([False, True])
-    numeric = kind in ("i", "u", "f")
+        return Answers(np.array([False, True]), None)
     if given is None and label is not None and label.classes is not None:
         words = list(label.classes)
         given = _as_numbers(words) if numeric else words
+        other = label.target.other if isinstance(label.target, Nominal) else None
+
     listed = list(given) if isinstance(given, list | tuple | np.ndarray) else []
     alike = any(all(isinstance(one, kind) for one in listed) for kind in _KINDS_OF_CLASSES)
     if len(listed) < 2 or not alike or len(set(listed)) < len(listed):
@@ -272,7 +220,26 @@ def _classes_of(given: Any, label: Label | None, labels: Any) -> np.ndarray:
             f"classes are words and y holds numbers, so no row would count; got "
             f"classes={shown(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
         )
-    return classes
+    target = Nominal(tuple(classes.tolist()), other) if len(classes) > 2 else None
+    return Answers(classes, target)
+
+
+def range_of(given: Any, label: Label | None) -> Numeric:
+    """The range of a number: as stated, or as a file states it.
+
+    Raises:
+        ValueError: if it is not stated, or is no pair of finite numbers in order.
+    """
+    if given is None and label is not None and isinstance(label.target, Numeric):
+        return label.target
+    try:
+        low, high = given
+        return Numeric(low, high)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "target_range must be stated: the public (low, high) of the number in its units, as in "
+            f"(0, 30); it is never read off y; got {shown(given)} ({error})"
+        ) from None
 
 
 _KINDS_OF_CLASSES = bool | np.bool_, numbers.Real, str

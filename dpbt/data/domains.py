@@ -10,7 +10,7 @@ cell: what lies outside the declaration has a declared place.
 
 import codecs
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,9 @@ from dpbt.common.public import Splits
 from dpbt.common.validate import as_path, one_of
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
-from dpbt.data.kinds import Column, Label, Numeric, Predicate, positions_of
+from dpbt.data.kinds import Column, Label, Numeric, Split, positions_of
 from dpbt.data.kinds import Nominal as Nominal
 from dpbt.data.kinds import WeightColumn as WeightColumn
-from dpbt.data.kinds import column_from_json as column_from_json
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
@@ -50,14 +49,14 @@ def check(domain: object) -> None:
             raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {given}")
 
 
-def predicates(domain: Domain) -> list[Predicate]:
+def predicates(domain: Domain) -> list[Split]:
     """The public splits of a domain, in the order of `splits`.
 
     Raises:
         ValueError: as `check`.
     """
     check(domain)
-    return [split.words for name, column in domain.items() for split in column.splits(name)]
+    return [split for name, column in domain.items() for split in column.splits(name)]
 
 
 Columns = Mapping[str, RawColumn]
@@ -84,16 +83,12 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
     return np.stack([kind.read(read[name])[0] for name, kind in domain.items()], axis=1)
 
 
-def splits(domain: Domain, *, codes: bool = False) -> Splits:
+def splits(domain: Domain) -> Splits:
     """What is asked of the bins that `encode` gives: the splits in the order of `predicates`.
 
     The position of a number is the share of the column's thresholds that it exceeds. So a threshold
     t uniform in [0, 1) on "position > t" is uniform over the declared thresholds. The position of a
     bin of an ordered nominal column is likewise its place among the bins.
-
-    Args:
-        domain: the public domain.
-        codes: as in `positions`.
 
     Raises:
         ValueError: as `check`.
@@ -102,7 +97,7 @@ def splits(domain: Domain, *, codes: bool = False) -> Splits:
     splits, attributes = [], []
     for feature, kind in enumerate(domain.values()):
         splits += [(feature, split.low, split.high) for split in kind.splits("")]
-        attributes += [(feature, position) for position in positions_of(kind, codes)]
+        attributes += [(feature, position) for position in positions_of(kind)]
 
     of_split, low, high = zip(*splits, strict=True)
     of_attribute, position = zip(*attributes, strict=True)
@@ -115,7 +110,7 @@ def splits(domain: Domain, *, codes: bool = False) -> Splits:
     )
 
 
-def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.ndarray:
+def positions(domain: Domain, columns: Columns) -> np.ndarray:
     """f32[N, A]: where each row lies exactly in the public range of each attribute, in [0, 1].
 
     A threshold t uniform in [0, 1) on "position > t" is uniform in the attribute's range. The
@@ -126,9 +121,6 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
     Args:
         domain: the public domain.
         columns: as `encode` reads them.
-        codes: give a nominal column one attribute, the index of its bin over the last index,
-            instead of one Boolean for each bin. A value that is not listed is at 0. An ordered
-            column always has this one attribute.
 
     Returns:
         The attributes in the order of the columns. A missing number or Boolean is at 0, and has a
@@ -141,7 +133,7 @@ def positions(domain: Domain, columns: Columns, *, codes: bool = False) -> np.nd
     read = read_columns(domain, columns)
     blocks = []
     for name, kind in domain.items():
-        block = np.stack(positions_of(kind, codes), axis=1)[kind.read(read[name])[0]]
+        block = np.stack(positions_of(kind), axis=1)[kind.read(read[name])[0]]
         if isinstance(kind, Numeric):
             block[:, 0] = kind.position(read[name])[0]
         blocks.append(block)
@@ -167,6 +159,17 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
     if unlike:
         raise ValueError(f"columns must have the same length; {unlike} differ from {first!r}")
     return read
+
+
+Names = tuple[Hashable, ...]
+
+
+def names_of(frame: Any) -> Names | None:
+    """The names of the columns of a data frame or an Arrow table; None for what is neither."""
+    if isinstance(frame, np.ndarray | Mapping) or not hasattr(frame, "__getitem__"):
+        return None
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    return None if names is None or callable(names) else tuple(names)
 
 
 def read_domain(path: str | Path) -> tuple[Domain, Label]:
@@ -204,7 +207,12 @@ def _declaration(content: Any) -> tuple[Domain, Label]:
     known = {"columns", "label"} if weight is None else {"columns", "label", "weight"}
     if not isinstance(columns, dict) or not isinstance(entry, dict) or set(given) != known:
         raise ValueError('expected an object with "columns" and "label", and perhaps "weight"')
-    domain = {name: column_from_json(name, entry) for name, entry in columns.items()}
+    domain: dict[str, Column] = {}
+    for name, column in columns.items():
+        try:
+            domain[name] = msgspec.convert(column, Column)  # type: ignore[arg-type]
+        except msgspec.ValidationError as error:
+            raise ValueError(f"column {name!r}: {error}") from error
     check(domain)
     if "type" in entry:
         target = {name: value for name, value in entry.items() if name != "column"}

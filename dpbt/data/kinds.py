@@ -10,7 +10,6 @@ classes by `Nominal`, and a number in a range by `Numeric`. A label and a weight
 themselves, as cells of such a column are. None is an error.
 """
 
-import dataclasses
 import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
@@ -20,7 +19,7 @@ import numpy as np
 
 from dpbt.common.arithmetic import Array, namespace
 from dpbt.common.public import BINARY, MAX_BINS, NUMBER, Response, one_of_classes
-from dpbt.common.validate import flag, one_of, positive, shown, whole, within
+from dpbt.common.validate import flag, one_of, shown, whole, within
 from dpbt.data.cells import (
     ColumnCells,
     RawColumn,
@@ -40,21 +39,22 @@ else:
 """Declared values: numbers become words in the making of a column, and integers stay integers."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Predicate:
-    """A public split, in words: `yes` where it holds, `no` where it does not."""
-
-    column: str
-    yes: str
-    no: str
-
-
 class Split(NamedTuple):
-    """A public split of a column: the first and the last bin that satisfy it, and words."""
+    """A public split of a column, by its bins and in words.
+
+    Attributes:
+        low: the first bin that satisfies it.
+        high: the last bin.
+        column: the name of the column.
+        yes: what it says where it holds.
+        no: what it says where it does not hold.
+    """
 
     low: int
     high: int
-    words: Predicate
+    column: str
+    yes: str
+    no: str
 
 
 class _Kind(
@@ -127,13 +127,13 @@ class Numeric(_Kind, frozen=True):
     scale: Literal["linear", "log"] = "linear"
 
     def __post_init__(self):
-        low, high = _finite("Numeric: low", self.low), _finite("Numeric: high", self.high)
+        low, high = _number("Numeric: low", self.low), _number("Numeric: high", self.high)
         flag("Numeric: missing", self.missing)
         one_of("Numeric: scale", self.scale, ("linear", "log"))
         cuts, bins = self.cuts, 10 if self.bins is None else self.bins
         if cuts is not None:
             cuts = tuple(
-                float(_finite("Numeric: a cut", cut)) for cut in _listed("Numeric: cuts", cuts)
+                float(_number("Numeric: a cut", cut)) for cut in _listed("Numeric: cuts", cuts)
             )
             bins = len(cuts) + 1
             if self.bins not in (None, bins) or self.scale != "linear":
@@ -178,18 +178,14 @@ class Numeric(_Kind, frozen=True):
             return np.geomspace(low + shift, high + shift, self.bins + 1)[1:-1] - shift
         return low + (high - low) * np.arange(1, self.bins) / self.bins
 
-    @property
-    def threshold_words(self) -> list[str]:
-        """The thresholds in words: to 15 significant digits if declared, and to 6 of a grid."""
-        digits = 6 if self.cuts is None else 15
-        return [f"{threshold:.{digits}g}" for threshold in self.thresholds]
-
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
-        words = [
-            Predicate(name, f"{name} > {at}", f"{name} <= {at}") for at in self.threshold_words
+        digits = 6 if self.cuts is None else 15
+        places = [f"{threshold:.{digits}g}" for threshold in self.thresholds]
+        above = [
+            Split(bin, self.bins - 1, name, f"{name} > {at}", f"{name} <= {at}")
+            for bin, at in enumerate(places, 1)
         ]
-        above = [Split(bin, self.bins - 1, said) for bin, said in enumerate(words, 1)]
         return above + [_missing(name, self.bins)] * self.missing
 
     def _codes(self, values: ColumnCells) -> np.ndarray:
@@ -229,15 +225,16 @@ class Nominal(_Kind, frozen=True):
 
     def __post_init__(self):
         flag("Nominal: ordered", self.ordered)
-        values = tuple(map(_word, _listed("Nominal: values", self.values)))
+        what = "Nominal: a declared value"
+        values = tuple(declared(v, what) for v in _listed("Nominal: values", self.values))
         if len(set(values)) < len(values):
             raise ValueError(f"Nominal: values must be distinct, got {shown(self.values)}")
         self._keep(values=values, ordered=bool(self.ordered))
         if self.other is not None:
-            self._keep(other=_word(self.other))
+            self._keep(other=declared(self.other, what))
             if self.other not in values:
                 raise ValueError(f"Nominal: other must be one of the values, got {self.other!r}")
-        if len(self.names) < 1 + self.ordered or self.n_bins > MAX_BINS:
+        if len(self.values) < 1 + self.ordered or self.n_bins > MAX_BINS:
             raise ValueError(
                 f"Nominal: a column has 1 to {MAX_BINS} bins, counting one for values that are not "
                 f"listed, and 2 without it if ordered; got {self.n_bins}"
@@ -246,38 +243,33 @@ class Nominal(_Kind, frozen=True):
     @property
     def response(self) -> Response:
         """What is predicted of a row whose target these values declare."""
-        return one_of_classes(len(self.names))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the bins: the listed values."""
-        return self.values
+        return one_of_classes(len(self.values))
 
     @property
     def n_bins(self) -> int:
         """How many bins the column has."""
-        return len(self.names) + (self.other is None)
+        return len(self.values) + (self.other is None)
 
     @property
     def steps(self) -> int:
         """How many of the first splits are thresholds of one attribute."""
-        return len(self.names) - 1 if self.ordered else 0
+        return len(self.values) - 1 if self.ordered else 0
 
     @property
     def _unread(self) -> int:
-        return len(self.names) if self.other is None else self.names.index(self.other)
+        return len(self.values) if self.other is None else self.values.index(self.other)
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
-        last = len(self.names) - 1
+        last = len(self.values) - 1
         if self.ordered:
             return [
-                Split(bin, last, Predicate(name, f"{name} >= {value}", f"{name} < {value}"))
-                for bin, value in enumerate(self.names)
+                Split(bin, last, name, f"{name} >= {value}", f"{name} < {value}")
+                for bin, value in enumerate(self.values)
             ][1:]
         return [
-            Split(bin, bin, Predicate(name, f"{name} = {value}", f"{name} is not {value}"))
-            for bin, value in enumerate(self.names)
+            Split(bin, bin, name, f"{name} = {value}", f"{name} is not {value}")
+            for bin, value in enumerate(self.values)
         ]
 
     def _codes(self, values: ColumnCells) -> np.ndarray:
@@ -324,7 +316,7 @@ class Boolean(_Kind, frozen=True):
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
-        itself = Split(1, 1, Predicate(name, name, f"not {name}"))
+        itself = Split(1, 1, name, name, f"not {name}")
         return [itself] + [_missing(name, 2)] * self.missing
 
     def _codes(self, values: ColumnCells) -> np.ndarray:
@@ -334,45 +326,28 @@ class Boolean(_Kind, frozen=True):
 Column = Numeric | Nominal | Boolean
 
 
-def positions_of(kind: Column, codes: bool) -> list[np.ndarray]:
+def positions_of(kind: Column) -> list[np.ndarray]:
     """f32[MAX_BINS] for each attribute of a column: the position of each of its bins.
 
-    The thresholds of a column make one attribute, and each other split is one of its own. With
-    `codes` a nominal column is one attribute.
+    The thresholds of a column make one attribute, at equal distances from 0 to 1, and each other
+    split is one of its own.
     """
-    if codes and isinstance(kind, Nominal):
-        return [_grid(len(kind.names))]
     alone = [np.arange(MAX_BINS) == split.low for split in kind.splits("")[kind.steps :]]
-    ordered = [_grid(kind.steps + 1)] if kind.steps else []
-    return ordered + [only.astype(np.float32) for only in alone]
-
-
-def _grid(count: int) -> np.ndarray:
-    """f32[MAX_BINS]: the first `count` bins at equal distances from 0 to 1, all others at 0."""
-    position = np.zeros(MAX_BINS, np.float32)
-    position[:count] = np.arange(count, dtype=np.float32) / np.float32(max(count - 1, 1))
-    return position
-
-
-def column_from_json(name: str, entry: Any) -> Column:
-    """A column from its JSON object: {"type": "numeric", "low": 0, "high": 1, "bins": 10}, ...
-
-    Raises:
-        ValueError: naming the column and what is wrong with it.
-    """
-    try:
-        return msgspec.convert(entry, Column)  # type: ignore[arg-type]
-    except msgspec.ValidationError as error:
-        raise ValueError(f"column {name!r}: {error}") from error
+    if kind.steps:
+        ordered = np.zeros(MAX_BINS, np.float32)
+        ordered[: kind.steps + 1] = np.arange(kind.steps + 1, dtype=np.float32)
+        alone.insert(0, ordered / np.float32(kind.steps))
+    return [position.astype(np.float32) for position in alone]
 
 
 def _missing(name: str, bin: int) -> Split:
-    return Split(bin, bin, Predicate(name, f"{name} is missing", f"{name} is given"))
+    return Split(bin, bin, name, f"{name} is missing", f"{name} is given")
 
 
-def _finite(name: str, value: Any) -> float:
-    """One finite number, of Python; an integer stays one. ValueError for anything else."""
-    within(name, value, "(-inf, inf)")
+def _number(name: str, value: Any, interval: str = "(-inf, inf)") -> float:
+    """One number in an interval, of Python; an integer stays one. ValueError for anything else."""
+    if within(name, value, interval).ndim > 0:
+        raise ValueError(f"{name} must be one number, got {shown(value)}")
     return np.asarray(value).item()
 
 
@@ -383,44 +358,28 @@ def _listed(name: str, values: Any) -> list:
     return list(values)
 
 
-def _word(value: Any) -> str:
-    return declared(value, "Nominal: a declared value")
-
-
 Target = Nominal | Numeric
 """The declared classes, or the declared range of a number."""
-
-
-def checked_target(target: object) -> Target:
-    """`target`, if it declares several classes or a range.
-
-    Raises:
-        ValueError: naming what was given, or the option of a range that a target does not have.
-    """
-    if isinstance(target, Numeric):
-        if target.cuts is not None or target.scale != "linear" or target.missing:
-            raise ValueError(
-                "a target in a range has low and high alone: no cuts, no log scale and no cell for "
-                "missing numbers; a row without a number is absent"
-            )
-        return target
-    if isinstance(target, Nominal):
-        if len(target.names) < 2:
-            raise ValueError(f"a target needs two classes or more, got {shown(list(target.names))}")
-        return target
-    raise ValueError(
-        "target must be domains.Nominal(classes), domains.Numeric(low, high), or None for two "
-        f"classes, got {shown(target)}"
-    )
 
 
 def response_of(target: Target | None) -> Response:
     """What is predicted; None stands for two classes.
 
     Raises:
-        ValueError: as `checked_target`.
+        ValueError: naming what was given, unless it declares several classes, or a range alone.
     """
-    return BINARY if target is None else checked_target(target).response
+    if target is None:
+        return BINARY
+    several = isinstance(target, Nominal) and len(target.values) > 1
+    range_alone = isinstance(target, Numeric) and (
+        (target.cuts, target.scale, target.missing) == (None, "linear", False)
+    )
+    if not several and not range_alone:
+        raise ValueError(
+            "target must be domains.Nominal of two classes or more, domains.Numeric with low and "
+            f"high alone, or None for two classes, got {shown(target)}"
+        )
+    return target.response
 
 
 def fingerprint(target: Target) -> np.ndarray:
@@ -446,7 +405,9 @@ class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most: Real
 
     def __post_init__(self):
-        msgspec.structs.force_setattr(self, "most", _positive("max_weight", self.most))
+        msgspec.structs.force_setattr(
+            self, "most", float(_number("max_weight", self.most, "(0, inf)"))
+        )
 
 
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -480,13 +441,20 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(set(self.columns)) < len(self.columns):
             raise ValueError(f"Label: {self.column!r} must not hold both labels and weights")
         if self.target is not None:
-            checked_target(self.target)
+            response_of(self.target)
             if self.positive is not None or self.negative is not None:
                 raise ValueError("give target, or negative and positive, and not both")
             return
-        kind = two_classes(self.negative, self.positive)
-        for name, word in (("positive", kind.true), ("negative", kind.false)):
-            msgspec.structs.force_setattr(self, name, word)
+        words = self.negative, self.positive
+        booleans = [isinstance(word, bool | np.bool_) for word in words]
+        if any(booleans) and not (all(booleans) and words == (False, True)):
+            raise ValueError(
+                "negative and positive must be declared together, and be False and True for "
+                f"Boolean labels, got negative={shown(words[0])} and positive={shown(words[1])}"
+            )
+        kind = Boolean(declared(words[1], "positive"), declared(words[0], "negative"))
+        msgspec.structs.force_setattr(self, "positive", kind.true)
+        msgspec.structs.force_setattr(self, "negative", kind.false)
 
     @classmethod
     def of(cls, negative: Any, positive: Any, target: Target | None, max_weight: Any) -> Self:
@@ -506,7 +474,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The words of the classes in the order of scores, of two the negative first; or None."""
         if self.target is None:
             return self.negative, self.positive
-        return self.target.names if isinstance(self.target, Nominal) else None
+        return self.target.values if isinstance(self.target, Nominal) else None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -530,7 +498,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """(target, present, weight) of each row, by itself, as `Table` has them.
 
-        - The class of a label is its number in `Nominal.names`. A label that is not listed is of
+        - The class of a label is its number in `Nominal.values`. A label that is not listed is of
           the class `Nominal.other`, or else absent.
         - A number is clipped to the range, and its target is its position in it, from 0 to 1. A
           label that is no number is absent.
@@ -543,7 +511,18 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 bound, and for weights of classes that are not as described. No cell is shown.
         """
         of_class = None if class_weight is None else _of_classes(self.classes, class_weight)
-        target, present = self._targets(_column("labels", labels, rows))
+        cells = _column("labels", labels, rows)
+        match self.target:
+            case Numeric():
+                target, missing = self.target.position(cells)
+                present = ~missing
+            case Nominal():
+                bin, _ = self.target.read(cells)
+                present = bin < len(self.target.values)
+                target = np.where(present, bin, np.uint8(0))
+            case _:
+                bin, missing = Boolean(self.positive, self.negative).read(cells)
+                target, present = bin == 1, ~missing
         if sample_weight is None and of_class is None:
             return target, present, None
         weight = np.ones(rows)
@@ -560,40 +539,6 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 weight = weight * of_class[target.astype(np.int64)]
             return target, present, weight.astype(np.float32)
 
-    def _targets(self, labels: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(target, present) of each row."""
-        match self.target:
-            case Numeric():
-                position, missing = self.target.position(labels)
-                return position, ~missing
-            case Nominal():
-                bin, _ = self.target.read(labels)
-                present = bin < len(self.target.names)
-                return np.where(present, bin, np.uint8(0)), present
-        bin, missing = two_classes(self.negative, self.positive).read(labels)
-        return bin == 1, ~missing
-
-
-def two_classes(negative: object, positive: object) -> Boolean:
-    """How labels of two classes are read.
-
-    Raises:
-        ValueError: if one is no word, if they are read alike, if only one is a Boolean (the other
-            was not declared), or if they are exchanged Booleans.
-    """
-    booleans = [isinstance(value, bool | np.bool_) for value in (negative, positive)]
-    if booleans[0] != booleans[1]:
-        raise ValueError(
-            "negative and positive must be declared together, "
-            f"got negative={shown(negative)} and positive={shown(positive)}"
-        )
-    if all(booleans) and negative and not positive:
-        raise ValueError(
-            "negative and positive must be False and True for Boolean labels, got True and False; "
-            "negate the labels to exchange the classes"
-        )
-    return Boolean(declared(positive, "positive"), declared(negative, "negative"))
-
 
 def _of_classes(names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]) -> np.ndarray:
     """f64[K]: the weights of classes in units of the largest.
@@ -609,18 +554,13 @@ def _of_classes(names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]
     given = {declared(name, "class_weight: a class"): w for name, w in class_weight.items()}
     if set(given) != set(names):
         raise ValueError(f"class_weight must have a weight for each of {names}, got {list(given)}")
-    found = np.array([_positive(f"class_weight of {word!r}", given[word]) for word in names])
+    found = np.array(
+        [_number(f"class_weight of {word!r}", given[word], "(0, inf)") for word in names]
+    )
     shares = found / found.max()
     if not np.all(shares.astype(np.float32) > 0):
         raise ValueError(f"class_weight must not differ beyond float32, got {shown(dict(given))}")
     return shares
-
-
-def _positive(name: str, value: Any) -> float:
-    """One positive finite number; ValueError naming it for anything else."""
-    if np.ndim(value) > 0:
-        raise ValueError(f"{name} must be one number, got {shown(value)}")
-    return float(positive(name, value, finite=True))
 
 
 def _column(name: str, values: RawColumn, rows: int) -> ColumnCells:

@@ -78,7 +78,7 @@ def _tenths(values: np.ndarray) -> np.ndarray:
 
 
 def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerReport:
-    """How a declaration reads rows.
+    """How a declaration reads rows, as a table does; numbers beside columns are read in tenths.
 
     Args:
         domain: the public domain.
@@ -93,7 +93,13 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
     missing = np.zeros(len(names), int)
     seen = np.zeros((len(names), MAX_BINS), bool)  # whether a value lies in a bin
     for block in itertools.chain([{name: [] for name in names}], blocks):
-        pairs = _read(domain, label, block)
+        given = raw_rows(label, block)
+        read = domains.read_columns(domain, block)
+        pairs = [kind.read(read[name]) for name, kind in domain.items()]
+        target, present, weight = label.read(given.labels, given.sample_weight, len(pairs[0][0]))
+        pairs.append((_tenths(target), ~present))
+        if given.sample_weight is not None and weight is not None:
+            pairs.append((_tenths(weight), weight == 0))
         rows += len(pairs[0][0])
         missing += [np.count_nonzero(none) for _, none in pairs]
         seen |= np.stack([np.bincount(bins[~none], minlength=MAX_BINS) > 0 for bins, none in pairs])
@@ -101,18 +107,3 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
     unread = dict(zip(names, missing.tolist(), strict=True))
     alike = tuple(name for name, each in zip(names, seen, strict=True) if each.sum() == 1)
     return OwnerReport(rows, unread, alike, label.column)
-
-
-def _read(domain: Domain, label: Label, columns: Columns) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(bins, which have no value) of each column, of the label and of weights, as a table reads.
-
-    Classes are bins of their own, and numbers beside columns are read in tenths.
-    """
-    given = raw_rows(label, columns)
-    read = domains.read_columns(domain, given.columns)
-    pairs = [kind.read(read[name]) for name, kind in domain.items()]
-    target, present, weight = label.read(given.labels, given.sample_weight, len(pairs[0][0]))
-    pairs.append((_tenths(target), ~present))
-    if given.sample_weight is not None and weight is not None:
-        pairs.append((_tenths(weight), weight == 0))
-    return pairs

@@ -50,11 +50,7 @@ def columns_of(table: Table) -> Array:
 
 
 def splits_of(table: Table) -> Array:
-    """bool[N, S]: which row satisfies which split.
-
-    Raises:
-        ValueError: if the table holds exact numbers, of which no splits are asked.
-    """
+    """bool[N, S]: which row satisfies which split; see `columns_of`."""
     return columns_of(table).T
 
 
@@ -92,22 +88,14 @@ def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
         ValueError: unless all three are arrays of Booleans, `splits` of rank 2 and the others of
             rank 1.
     """
-    bits = _booleans("splits", splits, 2)
-    label, here = _booleans("target", target, 1), _booleans("present", present, 1)
+    names, given = ("splits", "target", "present"), (splits, target, present)
+    arrays = [as_array(*pair) for pair in zip(names, given, strict=True)]
+    for name, array, rank in zip(names, arrays, (2, 1, 1), strict=True):
+        if array.dtype != bool or array.ndim != rank:
+            raise ValueError(f"{name} must be bool of rank {rank}, got {dtype_and_rank(array)}")
+    bits, label, here = arrays
     asked = jax.tree.map(jnp.asarray, of_bits(bits.shape[1]))
     return Table(bits.astype(jnp.uint8), label, here, asked)
-
-
-def _booleans(name: str, value: object, rank: int) -> Array:
-    """`value` as a device array of Booleans.
-
-    Raises:
-        ValueError: naming the argument, the rank and what was given; no length is shown.
-    """
-    array = as_array(name, value)
-    if array.dtype != bool or array.ndim != rank:
-        raise ValueError(f"{name} must be bool of rank {rank}, got {dtype_and_rank(array)}")
-    return array
 
 
 def example() -> Table:
@@ -130,11 +118,9 @@ def check(table: Table) -> None:
         expected = "table.bins must be uint8, or float32 numbers, of rank 2"
         raise ValueError(f"{expected}; got {dtype_and_rank(bins)}")
     rows, features = bins.shape
-    if rows == 0 or features == 0:
-        raise ValueError("a table needs at least one row and one feature, and lacks one of them")
-    if rows > MAX_ROWS:
+    if not 0 < rows <= MAX_ROWS or features == 0:
         raise ValueError(
-            f"a table in memory has at most {MAX_ROWS} rows, and this one has more; write it in "
+            f"a table in memory needs a feature and 1 to {MAX_ROWS} rows; write more rows in "
             "blocks by dpbt.convert, and learn by dpbt.fit"
         )
     if (splits is None) != (bins.dtype == jnp.float32):
@@ -142,16 +128,9 @@ def check(table: Table) -> None:
             "a table of uint8 bins needs splits, and one of float32 numbers has none; `dpbt.table` "
             "makes them, and `dpbt.splits.of_splits` for Boolean splits"
         )
-    if splits is not None:
-        _check_splits(splits, features)
+    if splits is None:
+        return
 
-
-def _check_splits(splits: Splits, features: int) -> None:
-    """Refuse splits that are not splits of `features` features.
-
-    Raises:
-        ValueError: naming the field.
-    """
     # Dtypes and shapes.
     count, attributes = np.shape(splits.feature)[:1], np.shape(splits.attribute)[:1]
     expected = {

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import MAX_ROWS, AnyArray, Array, Table, dtype_and_rank
+from dpbt.common.types import MAX_ROWS, AnyArray, Table, dtype_and_rank
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, splits
@@ -32,7 +32,6 @@ def table(
     class_weight: Mapping[Any, float] | None = None,
     capacity: int | None = None,
     exact: bool = False,
-    codes: bool = False,
 ) -> Table:
     """The table of raw rows: row n of it is a function of row n alone.
 
@@ -64,7 +63,6 @@ def table(
         exact: hold exact positions (`domains.positions`) in place of bins. Learners that draw
             thresholds then read numbers exactly instead of on the declared grid. Learners that read
             splits refuse the table.
-        codes: of the attributes, as in `domains.positions`; the splits are the same.
 
     Weights are in units of the largest that a row may have, which is `max_weight` times the
     largest class weight. The noise of a fit is set for such a row. So weights cost what they take
@@ -89,17 +87,16 @@ def table(
     if capacity is not None:
         capacity = whole("capacity of a table in memory", capacity, MAX_ROWS)
     flag("exact", exact)
-    flag("codes", codes)
 
     # Read what is private, each row by itself.
-    rows = positions(domain, columns, codes=codes) if exact else encode(domain, columns)
+    rows = positions(domain, columns) if exact else encode(domain, columns)
     label, there, weight = declared.read(labels, sample_weight, len(rows), class_weight)
 
     # Add absent rows up to the capacity.
     size = len(rows) if capacity is None else capacity
     if len(rows) > size:
         raise ValueError(f"there are more rows than the capacity of {capacity}")
-    asked = None if exact else jax.tree.map(jax.device_put, splits(domain, codes=codes))
+    asked = None if exact else jax.tree.map(jax.device_put, splits(domain))
     told = None if target is None else jax.device_put(fingerprint(target))
     read: Any = rows, label, there, asked, weight, told
     return _with_absent(Table(*read), size - len(rows))
@@ -107,14 +104,13 @@ def table(
 
 def _with_absent(table: Table, count: int) -> Table:
     """The table with so many absent rows added; its arrays of rows may be of NumPy."""
-
-    def pad(array: AnyArray) -> Array:
-        host = np.asarray(array)
-        return jax.device_put(np.pad(host, [(0, count)] + [(0, 0)] * (host.ndim - 1)))
-
-    weight = None if table.weight is None else pad(table.weight)
-    arrays = pad(table.bins), pad(table.target), pad(table.present)
-    return Table(*arrays, table.splits, weight, table.declared)
+    arrays = {}
+    for name in ("bins", "target", "present", "weight"):
+        if getattr(table, name) is not None:
+            host = np.asarray(getattr(table, name))
+            wide = np.pad(host, [(0, count)] + [(0, 0)] * (host.ndim - 1))
+            arrays[name] = jax.device_put(wide)
+    return table._replace(**arrays)
 
 
 def take(table: Table, rows: AnyArray) -> Table:
@@ -171,8 +167,6 @@ def padded(table: Table) -> Table:
 
 def first_of(tree: Arrays, count: int) -> Arrays:
     """The first `count` entries on the leading axis of every array; it compiles no program."""
-
-    def cut(array: Array) -> Array:
-        return array if array.shape[0] == count else jax.device_put(np.asarray(array)[:count])
-
-    return jax.tree.map(cut, tree)
+    return jax.tree.map(
+        lambda a: a if a.shape[0] == count else jax.device_put(np.asarray(a)[:count]), tree
+    )

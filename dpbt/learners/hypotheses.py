@@ -125,16 +125,16 @@ SCORES = "score of a row: the sum of what the trees add; positive above 0"
 def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
     """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
     splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
-    names = column.names if isinstance(column, Nominal) else ()
+    names = column.values if isinstance(column, Nominal) else ()
     if column.steps:
         above = [split for split in splits[: column.steps] if right[split.low]]
         alone = [split for split in splits[column.steps :] if right[split.low]]
-        said = [split.words.yes for split in above[:1] + alone]
+        said = [split.yes for split in above[:1] + alone]
         unlisted = len(names) in bins if names else False
         return " or ".join([*said, *[f"{name} is not listed"] * unlisted])
     for split in splits:
         if bins == [split.low]:
-            return split.words.yes
+            return split.yes
     held = [column.false, column.true, "missing"] if isinstance(column, Boolean) else [*names]
     return f"{name} in {{{', '.join([*held, 'not listed'][bin] for bin in bins)}}}"
 
@@ -417,7 +417,7 @@ def _explain_oblivious(
         for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
             lines.append(f"  split {level}: {bins_in_words(*columns[int(feature)], bins)}")
         if isinstance(target, Nominal):
-            of_class = zip(classes or target.names, leaf, strict=True)
+            of_class = zip(classes or target.values, leaf, strict=True)
             lines += [f"  {word}: {', '.join(listed(values, ''))}" for word, values in of_class]
         else:
             lines += indented(listed(leaf, ": add"))
@@ -633,7 +633,7 @@ def _explain_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: A
     """The weight of each attribute, largest first: what it adds to the score at position 1."""
     names = []
     for name, column in domain.items():
-        words = [split.words.yes for split in column.splits(name)]
+        words = [split.yes for split in column.splits(name)]
         names += [name] * (column.steps > 0) + words[column.steps :]
     total = np.asarray(halfspaces.normal, np.float64).sum(axis=0)
     order = np.argsort(-np.abs(total), kind="stable")

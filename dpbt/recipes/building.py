@@ -139,7 +139,7 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
         epsilons(epsilon),
         deltas(delta),
         checked_rows(rows, max_rows),
-        wholes("rounds", rounds),
+        wholes("rounds", rounds).astype(np.int32),
         calibration,
         to_relation(relation),
         whole("max_rows_per_user", people),

@@ -52,7 +52,6 @@ class About(NamedTuple):
             them; None if nothing does.
         reason: why nothing does.
         domain: the public columns; None if the model was not saved with them.
-        codes: whether nominal columns are read as codes (`domains.positions`).
         ledger: the ledger as printed when the model was kept.
         privacy: the ledger itself.
         statement: what `dpbt.statement` said when the model was kept.
@@ -66,7 +65,6 @@ class About(NamedTuple):
     probability: Callable[[Array], Array] | str | None
     reason: str | None
     domain: Domain | None = None
-    codes: bool = False
     ledger: str = ""
     privacy: Any = None
     statement: str = ""
@@ -80,7 +78,7 @@ def about(recipe: "Recipe") -> About:
     hypotheses, target = recipe.learner.hypotheses, recipe.target
     own = hypotheses.predict
     kind = own.kind if isinstance(own, Of) else _own_kind(hypotheses)
-    classes = target.names if isinstance(target, Nominal) else None
+    classes = target.values if isinstance(target, Nominal) else None
     return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
 
 
@@ -182,7 +180,6 @@ class _File(msgspec.Struct):
     dtype: Literal["uint8", "float32"]
     features: Annotated[int, Meta(ge=1, le=1_000_000)]
     domain: dict[str, domains.Column] | None
-    codes: bool
     splits: _Arrays | None
     kind: str
     arrays: _Arrays
@@ -221,7 +218,7 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
             "model could give no probabilities; give its recipe a loss by name, such as 'gini'"
         )
     arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
-    domain, codes = _read_by(model, about.domain if domain is None else domain)
+    domain = _read_by(model, about.domain if domain is None else domain)
     asked = None if domain is not None else model.splits
     content = _File(
         **{name: getattr(about, name) for name in _TOLD},
@@ -230,7 +227,6 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
         dtype=model.dtype,
         features=model.features,
         domain=None if domain is None else dict(domain),
-        codes=codes,
         splits=None if asked is None else _packed(asked._asdict(), _QUESTIONS),
         kind=about.kind.name,
         arrays=_packed(arrays, {**_INTERCEPT, **dict(about.kind.arrays)}),
@@ -307,32 +303,31 @@ def _classes(classes: Any, target: Target | None) -> Any:
             f"in the order of the target, got {shown(classes)}"
         )
     if isinstance(target, Nominal):
-        read, names = [cells.declared(word, "a class") for word in words], list(target.names)
+        read, names = [cells.declared(word, "a class") for word in words], list(target.values)
         if read != names and sorted(read) == sorted(names):
             raise ValueError(f"classes must be in the order of the target, {shown(names)}")
     return tuple(words)
 
 
-def _read_by(model: Any, domain: Domain | None) -> tuple[Domain | None, bool]:
-    """(domain, codes): the columns that the model reads, if they are known.
+def _read_by(model: Any, domain: Domain | None) -> Domain | None:
+    """The columns that the model reads, if they are known.
 
     Raises:
         ValueError: for a domain that the model was not trained with.
     """
     if domain is None:
-        return None, False
+        return None
     domains.check(domain)
     for name in domain:
         if not isinstance(name, str):
             raise ValueError(f"names of columns must be text to be kept, got {shown(name)}")
-    for codes in (False, True):
-        asked = domains.splits(domain, codes=codes)
-        fits = len(asked.attribute) == model.features
-        if model.splits is not None:
-            fits = len(domain) == model.features and same_splits(model.splits, asked)
-        if fits:
-            return domain, codes
-    raise ValueError("the model was trained with other splits than the domain asks")
+    asked = domains.splits(domain)
+    fits = len(asked.attribute) == model.features
+    if model.splits is not None:
+        fits = len(domain) == model.features and same_splits(model.splits, asked)
+    if not fits:
+        raise ValueError("the model was trained with other splits than the domain asks")
+    return domain
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -381,7 +376,6 @@ def _fields(file: _File) -> dict[str, Any]:
         kind=kind,
         classes=_classes(file.classes, file.target),
         domain=file.domain,
-        codes=file.codes,
         privacy=accounting.from_json(file.privacy),
     )
     reads = {"splits": asked, "features": file.features, "dtype": file.dtype}
@@ -396,7 +390,7 @@ def _asked(file: _File) -> Splits | None:
     """
     reads_bins = file.dtype == "uint8"
     if file.domain is not None:
-        asked = domains.splits(file.domain, codes=file.codes)
+        asked = domains.splits(file.domain)
         if file.features != (len(file.domain) if reads_bins else len(asked.attribute)):
             raise ValueError("features must be those of the domain")
         return asked if reads_bins else None

@@ -29,8 +29,7 @@ from dpbt.common.arithmetic import Array, namespace
 from dpbt.common.public import HoldsFunctions, Splits, same_splits
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
-from dpbt.data.declarations import names_of
-from dpbt.data.domains import Domain
+from dpbt.data.domains import Domain, names_of
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
 from dpbt.release import file, scoring
@@ -192,7 +191,7 @@ class Model(HoldsFunctions):
         columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
             return domains.encode(domain, columns)
-        return domains.positions(domain, columns, codes=self.about.codes)
+        return domains.positions(domain, columns)
 
 
 def _unpickled(fields: dict[str, Any], kind: str) -> Model:
@@ -460,8 +459,6 @@ def explain(model: Model, domain: Domain | None = None) -> str:
         raise ValueError(f"the hypotheses of {about.name} have no words")
     asked = model.splits
     assert asked is not None  # as `domain_of` says
-    if about.kind.name != "trees" and not same_splits(asked, domains.splits(known)):
-        raise ValueError("nominal columns as codes have no words: make the table without codes")
     words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         return f"every row starts with {_start(model)}\n{words}"
@@ -490,6 +487,6 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
     if asked is None:
         raise ValueError("the model reads exact numbers, which a domain's bins do not describe")
     known: Any = model.about.domain if domain is None else domain
-    if not same_splits(asked, domains.splits(known), 3):
+    if not same_splits(asked, domains.splits(known)):
         raise ValueError("the model was trained with other splits than the domain asks")
     return known

@@ -30,8 +30,8 @@ from dpbt import recipes
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
 from dpbt.data import declarations, domains, owner, tables
-from dpbt.data.declarations import Answers, Reading, Rows, names_of, rows_of
-from dpbt.data.domains import Domain, Label, WeightColumn
+from dpbt.data.declarations import Answers, Reading, Rows, rows_of
+from dpbt.data.domains import Domain, Label, WeightColumn, names_of
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import accounting, keys
 from dpbt.release import model as models

@@ -17,6 +17,7 @@ the same noise under the same key, and all end with the same model.
 
 import collections
 import contextlib
+import dataclasses
 import hashlib
 import math
 import os
@@ -30,24 +31,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import (
-    MAX_ROWS,
-    Array,
-    Given,
-    Prepared,
-    Recipe,
-    Release,
-    Splits,
-    Table,
-    Transcript,
-)
+from dpbt.common.public import Splits, without_values
+from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table, Transcript
 from dpbt.common.validate import as_path, positive, whole
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
 from dpbt.training import processes, step
 from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, key_words, recipe_words
-from dpbt.training.processes import Place
 from dpbt.training.step import Context, Learned
 
 # How a run fits into memory.
@@ -116,9 +107,7 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
         least = (memory - left + each * _MIN_BLOCK) / 2**20
         raise ValueError(
             f"memory must be at least {least:.0f} MB here, got {memory / 2**20:.0f} MB; the model "
-            f"takes {model / 2**20:.0f} MB of it, the sums of a pass "
-            f"{(sums + threads * together) / 2**20:.0f} MB, which less depth and fewer rounds "
-            "lower, and the scores 4 bytes a row and class"
+            f"takes {model / 2**20:.0f} MB of it, and less depth and fewer rounds take less"
         )
 
     # More rounds in a pass, beside good slices.
@@ -147,12 +136,8 @@ def _pass_numbers(table: BlockTable, recipe: Recipe) -> int:
     found = jax.eval_shape(lambda: step.of_a_round(recipe, step.dummy_row(table))[1])
     stages = pricing.stages(recipe, "rounds")
     public = sum(draw.output.size for draw in found.values() if draw.mechanism.public)
-
-    def summed(stage: tuple[str, ...]) -> int:
-        parts = [found[site].parts for site in stage]
-        return sum(part.size for part in jax.tree.leaves(parts))
-
-    return public + max(map(summed, stages))
+    parts = [jax.tree.leaves([found[site].parts for site in stage]) for stage in stages]
+    return public + max(sum(part.size for part in stage) for stage in parts)
 
 
 # Passes.
@@ -216,7 +201,9 @@ def _sums_of_slice(
 
     def add(number: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
-        return step.added(recipe, scores, hypothesis, step.placed(learner, structure, rows))
+        return scores + learner.hypotheses.predict(
+            hypothesis, step.placed(learner, structure, rows)
+        )
 
     if scores is not None and batch.pending is not None:
         count = jax.tree.leaves(batch.pending)[0].shape[0]
@@ -414,7 +401,7 @@ def learn(
         ValueError: as `fit`.
         OSError: as `fit`.
     """
-    place, public_key = check(key, table, recipe, public_key)
+    capacity, first, public_key = check(key, table, recipe, public_key)
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
     plan = plan_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
     report = progress or (lambda state: None)
@@ -427,7 +414,7 @@ def learn(
             identities = processes.digests(table.identity)
             kept.begin(key, recipe, identities, jax.process_index(), public_key)
         try:
-            passes = stack.enter_context(Passes(table, recipe, plan, place.first))
+            passes = stack.enter_context(Passes(table, recipe, plan, first))
             for done in passes.verified():
                 report(Progress("checking", done, len(table.blocks)))
             if pay is not None:
@@ -436,18 +423,19 @@ def learn(
             if kept is not None:
                 kept.give_up()
             raise
-        run = _Run(key, table, recipe, public_key, passes, kept, place.capacity <= MAX_ROWS)
-        return run.learn(plan.rounds, report)
+        keys = step.noise_keys(key, recipe), step.structure_keys(public_key, recipe)
+        small, dummy = capacity <= MAX_ROWS, step.dummy_row(table)
+        return _Run(recipe, passes, kept, small, *keys, dummy, []).learn(plan.rounds, report)
 
 
 def check(
     key: Array, table: BlockTable, recipe: Recipe, public_key: Array | None = None
-) -> tuple[Place, Array | None]:
+) -> tuple[int, int, Array | None]:
     """Refuse what a run in blocks cannot take, before a row is read.
 
     Returns:
-        Where the rows of this process are among those of all; and the public key, if the recipe
-        draws public structure.
+        The room of all processes for rows, that of the processes before this one, and the public
+        key, if the recipe draws public structure.
 
     Raises:
         ValueError: as `fit`.
@@ -459,29 +447,29 @@ def check(
     except ValueError as error:
         raise ValueError(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
-            f"learns from no blocks: {error}; recipes.auto does, and others that docs/scaling.md "
-            f"names; a table in memory has at most {MAX_ROWS} rows"
+            f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
     public_key = step.check_fit(key, like, recipe, public_key)
     if jax.process_count() > 1:
-        processes.check_same(
-            recipe=recipe_words(recipe),
-            key=key_words(key, recipe.name),
-            public_key=key_words(public_key, recipe.name),
-            table=hashlib.sha256(table.declared.encode()).hexdigest(),
-        )
+        words = {
+            "recipe": recipe_words(recipe),
+            "key": key_words(key, recipe.name),
+            "public_key": key_words(public_key, recipe.name),
+            "table": hashlib.sha256(table.declared.encode()).hexdigest(),
+        }
+        for name, text in words.items():
+            if len(set(processes.digests(text))) > 1:  # on every process
+                raise ValueError(f"the processes have different values of {name}; give the same")
         own = table.identity
         if not any(block.present for block in table.blocks):  # such folders may be alike
             own = hashlib.sha256(os.fsencode(table.folder.resolve())).hexdigest()
         tables = processes.digests(own)
         if len(set(tables)) < len(tables):
-            raise ValueError(
-                "two processes were given the same table, so its rows would count twice; give each "
-                "a folder of its own rows"
-            )
-    place = processes.place_of(sum(block.present for block in table.blocks), table.capacity)
-    step.check_rows(place.present, place.capacity, recipe)
-    return place, public_key
+            raise ValueError("two processes were given the same table; give each its own rows")
+    own = sum(block.present for block in table.blocks)
+    present, capacity, first = processes.place_of(own, table.capacity)
+    step.check_rows(present, capacity, recipe)
+    return capacity, first, public_key
 
 
 def _learned_of(recipe: Recipe, context: Context, cap: Array, release: Release) -> Any:
@@ -495,24 +483,20 @@ _begun, _opened, _learned = jax.jit(step.begun), jax.jit(step.opened), jax.jit(_
 _line_of, _scaled = jax.jit(step.line_of), jax.jit(step.scaled)
 
 
+@dataclasses.dataclass
 class _Run:
     """The public side of one run."""
 
-    def __init__(
-        self,
-        key: Array,
-        table: BlockTable,
-        recipe: Recipe,
-        public_key: Array | None,
-        passes: Passes,
-        kept: Checkpoint | None,
-        small: bool,
-    ):
-        self._recipe, self._passes, self._kept, self._small = recipe, passes, kept, small
-        self._noise = step.noise_keys(key, recipe)
-        self._structure = step.structure_keys(public_key, recipe)
-        self._dummy = step.dummy_row(table)
-        self._waiting: list[Any] = []  # (structure, hypothesis) that the scores do not have yet
+    _recipe: Recipe
+    _passes: Passes
+    _kept: Checkpoint | None
+    _small: bool  # whether its sums have 32 bits
+    _noise: step.Parts
+    _structure: step.Parts
+    _dummy: Table
+    _waiting: list[Any]  # (structure, hypothesis) that the scores do not have yet
+
+    __repr__ = without_values
 
     def learn(self, at_once: int, report: Report) -> Learned:
         """What is learned, in passes that serve some rounds at once."""
@@ -538,7 +522,6 @@ class _Run:
             ]
             releases, cap = known or self._released("rounds", contexts)
             for context, release in zip(contexts, releases, strict=True):
-                self._keep(str(len(learned)), release, cap)
                 hypothesis, more = _learned(recipe, context, cap, totals.read(release))
                 bound = bound + more
                 released.append(release)
@@ -558,8 +541,7 @@ class _Run:
         known = self._known(part, part)
         if not processes.least(known is not None):  # then all draw it again
             known = None
-        (release,), cap = known or self._released(part, [context])
-        self._keep(part, release, cap)
+        (release,), _ = known or self._released(part, [context])
         report(Progress(part, 1, 1))
         return release
 
@@ -593,6 +575,10 @@ class _Run:
                     asked = _specs(part, recipe, self._dummy, context, known)
                     own = jax.tree.map(lambda array, place=place: array[place], sums[site])
                     release |= totals.draw(noise[place], {site: own}, asked, small=self._small)
+        for release, context in zip(released, contexts, strict=True):
+            if self._kept is not None:
+                name = str(int(context.number)) if part == "rounds" else part
+                self._kept.add(name, release, float(cap))
         return released, cap
 
     def _pending(self, part: str, context: Context) -> Any:
@@ -615,12 +601,6 @@ class _Run:
             return jnp.zeros(spec.output.shape, jnp.float32 if wide else spec.output.dtype)
 
         return {spec.site: zeros(spec) for spec in pricing.sites(self._recipe, part)}
-
-    # What a checkpoint has.
-
-    def _keep(self, name: str, release: Releases, cap: Any) -> None:
-        if self._kept is not None:
-            self._kept.add(name, release, float(cap))
 
     def _known(self, name: str, part: str) -> tuple[list[Releases], Any] | None:
         """What the checkpoint has of a part of the run, by its name there.

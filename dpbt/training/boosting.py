@@ -11,29 +11,11 @@ import jax
 import jax.numpy as jnp
 
 from dpbt.common.public import without_values
-from dpbt.common.types import (
-    Array,
-    Hypotheses,
-    Prepared,
-    Recipe,
-    Release,
-    Table,
-    Transcript,
-    View,
-)
+from dpbt.common.types import Array, Hypotheses, Prepared, Recipe, Release, Table, Transcript, View
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.training import step
-from dpbt.training.step import (
-    Context,
-    Learned,
-    Parts,
-    check_transcript,
-    learned_of,
-    noise_keys,
-    prepared_table,
-    structure_keys,
-)
+from dpbt.training.step import Context, Learned, Parts
 
 # The loop.
 
@@ -60,7 +42,7 @@ class Ran(NamedTuple):
 
     def learned(self, recipe: Recipe) -> Learned:
         """What is in the model, of a run whose answer keeps its releases."""
-        return learned_of(Transcript(*self.kept), self.hypotheses, self.intercept, recipe)
+        return step.learned_of(Transcript(*self.kept), self.hypotheses, self.intercept, recipe)
 
 
 def run(
@@ -114,13 +96,13 @@ def run(
     def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
         kept, hypothesis, more, views = learned(numbered, state)
         scores = [
-            step.added(recipe, score, hypothesis, view.rows)
+            score + learner.hypotheses.predict(hypothesis, view.rows)
             for score, view in zip(state[0], views, strict=True)
         ]
         return (scores, state[1] + more), (kept, hypothesis)
 
-    state, numbers = (scores, bound), jnp.arange(recipe.capacity, dtype=jnp.int32)
-    entries_of_rounds = numbers, entries.rounds
+    state = scores, bound
+    entries_of_rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), entries.rounds
     if batch:
         scores = None
 
@@ -222,7 +204,7 @@ def sampled(
         release = boundary.sample(pricing.program_of(recipe.learner, part), *entry, views[0])
         return release, release
 
-    pairs = zip(noise_keys(key, recipe), structure_keys(public_key, recipe), strict=True)
+    pairs = zip(step.noise_keys(key, recipe), step.structure_keys(public_key, recipe), strict=True)
     return run(recipe, [rows], drawn, Parts(*pairs), batch)
 
 
@@ -235,7 +217,7 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
         recipe: the recipe.
 
     Raises:
-        ValueError: for what is no transcript, and as `prepared_table`.
+        ValueError: for what is no transcript, and as `step.prepared_table`.
     """
     ran = _judged(transcript, [table], recipe, boundary.log_prob)
     return Replayed(_by_site(ran.kept), ran.hypotheses)
@@ -249,12 +231,12 @@ def _judged(
     Raises:
         ValueError: as `replay`.
     """
-    check_transcript(transcript)
+    step.check_transcript(transcript)
 
     def answer(part: str, release: Release, views: Sequence[View]) -> Any:
         return release, judge(pricing.program_of(recipe.learner, part), release, *views)
 
-    return run(recipe, [prepared_table(table, recipe) for table in tables], answer, transcript)
+    return run(recipe, [step.prepared_table(table, recipe) for table in tables], answer, transcript)
 
 
 def _by_site(kept: Parts) -> dict[str, Any]:

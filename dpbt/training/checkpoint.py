@@ -75,12 +75,6 @@ def key_words(key: Array | None, salt: str) -> str:
     return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + words).hexdigest()
 
 
-def under_key(key: Array, *texts: str) -> str:
-    """A hash of texts that only holders of the key can compute."""
-    content = json.dumps(["dpbt run", *texts]).encode()
-    return hmac.new(keys.as_bytes(key), content, hashlib.sha256).hexdigest()
-
-
 class Checkpoint:
     """The file of one run; a release is on the disk before the run goes on.
 
@@ -151,10 +145,7 @@ class Checkpoint:
             words = jnp.asarray(np.frombuffer(found[0][0], "<u4").astype(np.uint32).reshape(2, 8))
             self._own = tuple(jax.random.wrap_key_data(words, impl=keys.CHACHA20))
         elif self.begun:
-            raise ValueError(
-                f"{self.path}: of a run that is finished, or whose keys it does not hold; give "
-                "another checkpoint"
-            )
+            raise ValueError(f"{self.path}: of a run that is finished, or whose keys are gone")
         else:
             self._own = keys.fresh_key(), keys.fresh_key()
         return self._own
@@ -181,21 +172,20 @@ class Checkpoint:
         """
         names = self._names()
         salt = names.get("salt") or secrets.token_hex(16)
+        # Only holders of the key can compute a hash of the table.
+        rows = json.dumps(["dpbt run", salt, *tables, f"process {process}"]).encode()
         # The flag jax_enable_x64 is off in every run (`step.check_precision`).
         expected = {
             "salt": salt,
             "key": key_words(key, salt),
             "public key": key_words(public_key, f"public {salt}"),
             "recipe": recipe_words(recipe),
-            "table": under_key(key, salt, *tables, f"process {process}"),
+            "table": hmac.new(keys.as_bytes(key), rows, hashlib.sha256).hexdigest(),
             "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
         }
         for name, words in expected.items() if names else ():
             if names.get(name) != words:
-                raise ValueError(
-                    f"{self.path}: the checkpoint is of a run with another {name}; a run goes on "
-                    "with the same keys, recipe and table, and anything else is a run of its own"
-                )
+                raise ValueError(f"{self.path}: the checkpoint is of a run with another {name}")
         self._new = not names
         if self._new:
             with self._transaction():

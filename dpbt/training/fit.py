@@ -6,11 +6,13 @@ rounds run: in one compiled program on a table in memory, side by side where the
 each other, or in passes over a table in blocks.
 """
 
+from __future__ import annotations  # so that help() shows the types by their names
+
 import contextlib
 import dataclasses
 import importlib.metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -23,11 +25,13 @@ from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing
 from dpbt.privacy.filter import Filter
 from dpbt.release.model import Model
-from dpbt.training import blocks, step
-from dpbt.training.blocks import Pay, Report
+from dpbt.training import step
 from dpbt.training.boosting import sampled
-from dpbt.training.checkpoint import Checkpoint
 from dpbt.training.step import Learned, learned_of
+
+if TYPE_CHECKING:
+    from dpbt.training.blocks import Pay, Report
+    from dpbt.training.checkpoint import Checkpoint
 
 
 class Boosted(NamedTuple):
@@ -181,11 +185,10 @@ def learn(
         OSError: as `fit`.
     """
     if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
-        raise ValueError(
-            "dpbt.fit checks and pads its table on the host, so it runs outside of jit and vmap; "
-            "map dpbt.boost over keys, tables and recipes, and take boosted.model(table, recipe)"
-        )
+        raise ValueError("dpbt.fit runs outside of jit and vmap; map dpbt.boost")
     if isinstance(table, BlockTable):
+        from dpbt.training import blocks
+
         in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint}
         learned = blocks.learn(key, table, recipe, public_key, **in_blocks)
         return Model.of(learned, recipe, step.dummy_row(table), keys.kind(key))

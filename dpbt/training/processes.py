@@ -6,7 +6,6 @@ private as the rows. With one process nothing is sent.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,31 +46,21 @@ def summed(totals: Totals) -> Totals:
     return jax.tree.unflatten(form, wholes)
 
 
-class Place(NamedTuple):
-    """Where the rows of this process are among those of all.
-
-    Attributes:
-        present: how many rows are present in all processes; private.
-        capacity: how many rows all processes have room for.
-        first: how many rows the processes before this one have room for; public.
-    """
-
-    present: int
-    capacity: int
-    first: int
-
-
-def place_of(present: int, capacity: int) -> Place:
-    """The place of the rows of this process; the rows of all are in the order of the processes.
+def place_of(present: int, capacity: int) -> tuple[int, int, int]:
+    """Where the rows of this process are among those of all, in the order of the processes.
 
     Args:
         present: how many rows of this process are present.
         capacity: how many it has room for.
+
+    Returns:
+        How many rows are present in all processes, which is private; how many rows they have room
+        for; and how many the processes before this one have room for.
     """
     found = gathered([present, capacity])
     before = found[: jax.process_index()] if jax.process_count() > 1 else found[:0]
     shown, room = found.sum(axis=0).tolist()
-    return Place(shown, room, int(before[:, 1].sum()))
+    return shown, room, int(before[:, 1].sum())
 
 
 def least(number: int) -> int:
@@ -99,19 +88,3 @@ def digests(text: str) -> list[str]:
     """64 hexadecimal digits of every process, in their order."""
     found = gathered(np.frombuffer(bytes.fromhex(text), np.int64))
     return [np.ascontiguousarray(row).tobytes().hex() for row in found]
-
-
-def check_same(**words: str) -> None:
-    """Refuse processes that were not given the same.
-
-    Args:
-        words: for each name 64 hexadecimal digits, such as a hash, of this process.
-
-    Raises:
-        ValueError: on every process, naming the first name in which they differ.
-    """
-    for name, text in words.items():
-        if len(set(digests(text))) > 1:
-            raise ValueError(
-                f"the processes were given different values of {name}; give all the same"
-            )

@@ -11,23 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import types
 from dpbt.common.public import without_values
-from dpbt.common.types import (
-    REPLACE_ONE,
-    Array,
-    Hypotheses,
-    Hypothesis,
-    Prepared,
-    Public,
-    Recipe,
-    Release,
-    Table,
-    Transcript,
-    View,
-    WeakLearner,
-    dtype_and_rank,
-    uniform,
-)
+from dpbt.common.types import Array, Prepared, Public, Recipe, Release, Table, Transcript, View
 from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
@@ -67,14 +53,9 @@ def check_table(table: object) -> None:
         ValueError: saying what it is instead.
     """
     if isinstance(table, BlockTable):
-        raise ValueError(
-            "a table in blocks is learned from by dpbt.fit(key, table, recipe, public_key) alone"
-        )
+        raise ValueError("a table in blocks is learned from by dpbt.fit alone")
     if not isinstance(table, Table):
-        raise ValueError(
-            f"expected a table, as dpbt.table makes it, got {type(table).__name__}; "
-            "the order is key, table, recipe; or transcript, table, recipe"
-        )
+        raise ValueError(f"expected a table, as dpbt.table makes it, got {type(table).__name__}")
 
 
 def check_precision() -> None:
@@ -89,15 +70,9 @@ def check_precision() -> None:
         ValueError: if a flag is not as it should be, for the process or in this context.
     """
     if not jax.config.jax_threefry_partitionable:  # type: ignore[attr-defined]
-        raise ValueError(
-            "jax_threefry_partitionable is off, and runs draw public structure with it, so that a "
-            "key draws its noise for one structure; turn it on"
-        )
+        raise ValueError("jax_threefry_partitionable is off; turn it on")
     if jax.config.read("jax_enable_x64"):
-        raise ValueError(
-            "jax_enable_x64 is on, and runs are in single precision, so that a key draws its noise "
-            "for one of them; run within `with jax.enable_x64(False):`"
-        )
+        raise ValueError("jax_enable_x64 is on; run within `with jax.enable_x64(False):`")
 
 
 def check_run(table: object, recipe: object) -> None:
@@ -111,15 +86,9 @@ def check_run(table: object, recipe: object) -> None:
     check_table(table)
     assert isinstance(table, Table)
     if not isinstance(recipe, Recipe):
-        raise ValueError(
-            f"expected a recipe, as dpbt.recipes makes it, got {type(recipe).__name__}; "
-            "the order is key, table, recipe; or transcript, table, recipe"
-        )
+        raise ValueError(f"expected a recipe of dpbt.recipes, got {type(recipe).__name__}")
     if np.ndim(recipe.rows) > 0:
-        raise ValueError(
-            "a run takes one setting, and the recipe holds several; vmap dpbt.boost over it, "
-            "or take one by dpbt.recipes.setting(recipe, index)"
-        )
+        raise ValueError("a run takes one setting; vmap dpbt.boost, or take one by recipes.setting")
     parts = recipe.learner.parts
     if len(parts) > 1:
         drawn = {part: [draw.site for draw in pricing.sites(recipe, part)] for part in parts}
@@ -134,15 +103,11 @@ def check_run(table: object, recipe: object) -> None:
         array = given if given is None or hasattr(given, "dtype") else np.asarray(given)
         if array is not None and (array.dtype != dtype or array.ndim != 1):
             raise ValueError(
-                f"table.{name} must be {dtype} of rank 1, got {dtype_and_rank(array)}; "
-                f"{recipe.name} predicts {response.words}, so give dpbt.table and the recipe the "
-                "same target="
+                f"table.{name} must be {dtype} of rank 1, got {types.dtype_and_rank(array)}; "
+                f"{recipe.name} predicts {response.words}, so give both the same target="
             )
     if table.weight is not None and recipe.weight_update.coupled:
-        raise ValueError(
-            f"{recipe.name} keeps the total weight of its rows, so rows have no weights of their "
-            "own there; recipes.auto and recipes.bdpe take them"
-        )
+        raise ValueError(f"{recipe.name}: rows have no weights of their own there")
 
 
 def check_independent(recipe: Recipe) -> None:
@@ -166,10 +131,7 @@ def check_independent(recipe: Recipe) -> None:
     traced = jax.make_jaxpr(weigh)(scores, jnp.float32(0)).jaxpr
     read = [entry for step in traced.eqns for entry in step.invars] + traced.outvars
     if {id(entry) for entry in read} & {id(entry) for entry in traced.invars}:
-        raise ValueError(
-            f"the weight update {weight_update.tag} declares reads_scores=False, and reads scores "
-            "or their bound; leave it True"
-        )
+        raise ValueError(f"{weight_update.tag} declares reads_scores=False, and reads scores")
 
 
 def check_transcript(transcript: object) -> None:
@@ -179,10 +141,7 @@ def check_transcript(transcript: object) -> None:
         ValueError: saying what it is instead, or as `boundary.check_sites`.
     """
     if not isinstance(transcript, Transcript):
-        raise ValueError(
-            "expected a transcript, as boost returns it or model.transcript holds it, "
-            f"got {type(transcript).__name__}"
-        )
+        raise ValueError(f"expected a transcript of a run, got {type(transcript).__name__}")
     boundary.check_sites(**transcript._asdict())
 
 
@@ -207,10 +166,7 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
     told, target = table.declared, recipe.target
     known = None if target is None else kinds.fingerprint(target)
     if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
-        raise ValueError(
-            "the table was made with another target than the recipe's: other classes, another "
-            "order of them, or another range; give both the same target="
-        )
+        raise ValueError("the table was made with another target than the recipe's")
     check_independent(recipe)
 
     # The public key, which is independent of the secret one.
@@ -254,11 +210,10 @@ def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
         raise ValueError(
             f"the recipe's noise was set for at most rows={rows}, the table has more rows present"
         )
-    if recipe.relation is REPLACE_ONE and capacity < rows:
+    if recipe.relation is types.REPLACE_ONE and capacity < rows:
         raise ValueError(
-            "under replace_one rows is the public number of rows, and the table has room for fewer "
-            f"than rows={rows}; set rows to their number, or choose relation='add_remove' for a "
-            "bound on it"
+            f"under replace_one the table has room for fewer than rows={rows}; set rows to their "
+            "number, or choose relation='add_remove' for a bound on it"
         )
 
 
@@ -284,10 +239,7 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
     for leaf in leaves:
         if leaf.dtype not in (jnp.float32, jnp.int32, jnp.uint32):
-            raise ValueError(
-                "a budget holds numbers of 32 bits, so that none is lost in the key; "
-                f"got {leaf.dtype}"
-            )
+            raise ValueError(f"a budget holds numbers of 32 bits, got {leaf.dtype}")
     bits = [
         jax.lax.bitcast_convert_type(jnp.concatenate([*of_one_type]), jnp.uint32)
         for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
@@ -398,7 +350,7 @@ def weigh(
         return scores, context.public.cap
     if part == "prologue":
         nothing = jnp.zeros(rows.present.shape, jnp.float32)
-        weighted = uniform.weigh(nothing, context.bound, rows, context.public)
+        weighted = types.uniform.weigh(nothing, context.bound, rows, context.public)
         return counted_weights(weighted.weight, rows), weighted.cap
     weighted = recipe.weight_update.weigh(scores, context.bound, rows, context.public)
     response = recipe.learner.hypotheses.response
@@ -421,7 +373,7 @@ def public_of(context: Context, cap: Array) -> Public:
     return context.public._replace(cap=cap, round=number, structure=structure)
 
 
-def placed(learner: WeakLearner, structure: Any, rows: Prepared) -> Prepared:
+def placed(learner: types.WeakLearner, structure: Any, rows: Prepared) -> Prepared:
     """The rows, with what the structure of a round says of each."""
     place = learner.hypotheses.place
     return rows if place is None else place(structure, rows)
@@ -476,15 +428,10 @@ def _dummy_view(part: str, recipe: Recipe, dummy: Table, context: Context) -> Vi
 # What follows from a release.
 
 
-def learned(recipe: Recipe, release: Release, public: Public) -> tuple[Hypothesis, Array]:
+def learned(recipe: Recipe, release: Release, public: Public) -> tuple[types.Hypothesis, Array]:
     """The hypothesis of a round's release, and the bound on what it adds to a score."""
     hypothesis = recipe.learner.hypothesis(release, recipe.params, public)
     return hypothesis, recipe.learner.hypotheses.bound(hypothesis)
-
-
-def added(recipe: Recipe, scores: Array, hypothesis: Hypothesis, rows: Prepared) -> Array:
-    """The scores of placed rows with what the hypothesis of their round adds."""
-    return scores + recipe.learner.hypotheses.predict(hypothesis, rows)
 
 
 def everywhere(start: Array, rows: int) -> Array:
@@ -504,7 +451,7 @@ def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array
     return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
 
 
-def scaled(recipe: Recipe, hypotheses: Hypotheses, slope: Array) -> Hypotheses:
+def scaled(recipe: Recipe, hypotheses: types.Hypotheses, slope: Array) -> types.Hypotheses:
     """The hypotheses of the model, after the epilogue."""
     if recipe.learner.epilogue is None:
         return hypotheses
@@ -532,9 +479,7 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
     check_run(table, recipe)
     prepared = recipe.learner.hypotheses.prepare(table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
-        raise ValueError(
-            "rows have weights, and the hypotheses' prepare leaves them out: lay out `weight`"
-        )
+        raise ValueError("rows have weights, and prepare leaves them out: lay out `weight`")
     return prepared._replace(present=admitted(prepared.present, recipe))
 
 
@@ -548,7 +493,7 @@ class Learned(NamedTuple):
     """
 
     transcript: Transcript
-    hypotheses: Hypotheses
+    hypotheses: types.Hypotheses
     intercept: Array
 
     def first(self, rounds: int) -> "Learned":
@@ -558,7 +503,7 @@ class Learned(NamedTuple):
 
 
 def learned_of(
-    transcript: Transcript, hypotheses: Hypotheses, intercept: Array, recipe: Recipe
+    transcript: Transcript, hypotheses: types.Hypotheses, intercept: Array, recipe: Recipe
 ) -> Learned:
     """What is in the model of a run."""
     withheld = recipe.learner.traits.withheld

@@ -79,7 +79,7 @@ class Study:
         if self.target.dtype.kind == "b":
             return 2
         assert isinstance(self.kind, Nominal)
-        return len(self.kind.names)
+        return len(self.kind.values)
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -33,7 +33,7 @@ def ours(kind=None, rows=400):
     label = (columns["age"] > 50) & (columns["job"] == "cook")
     given = data.Dataset("two columns", DOMAIN, columns, label)
     if kind is not None:
-        cells = columns["age"] if isinstance(kind, Numeric) else rng.choice(kind.names[:-1], rows)
+        cells = columns["age"] if isinstance(kind, Numeric) else rng.choice(kind.values[:-1], rows)
         given = targets.Targeted("two columns", DOMAIN, columns, kind, cells)
     target = study.Study(given, np.zeros((1, rows), bool), rows).target
     return study.Study(given, np.stack([study.test_rows(target, k) for k in range(2)]), rows)

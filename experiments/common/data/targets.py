@@ -31,7 +31,7 @@ class Targeted:
         domain: the public domain of the attributes; the target is not among them.
         columns: the raw cells of every column of the domain, [N] each.
         kind: the classes, or the range.
-        cells: [N], the raw target: words of `kind.names`, or float64.
+        cells: [N], the raw target: words of `kind.values`, or float64.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Targeted:
         """i64[N], the places of the classes; or f64[N], numbers clipped to their range."""
         if isinstance(self.kind, Numeric):
             return np.clip(self.cells.astype(np.float64), self.kind.low, self.kind.high)
-        place = {name: number for number, name in enumerate(self.kind.names)}
+        place = {name: number for number, name in enumerate(self.kind.values)}
         return np.array([place[cell] for cell in self.cells])
 
     def where(self, rows: np.ndarray) -> "Targeted":
@@ -152,7 +152,7 @@ def load_target(name: str, bins: int, folder: str | Path | None = None) -> Targe
     domain = {each: kind for each, kind in found.domain(bins).items() if each != given.column}
     read_as = given.kind
     if given.absent is not None and isinstance(read_as, Nominal):
-        read_as = Nominal((*read_as.names, given.absent))
+        read_as = Nominal((*read_as.values, given.absent))
 
     _, parts = registry.read_files(found, {**domain, given.column: read_as}, folder, given.layout)
     columns = registry.joined(parts).columns

@@ -233,8 +233,8 @@ def measure(
         accuracy, report = fit_all(work, options.json)
         jobs.append(work)
         lines += summary(work, accuracy, comparable and options.features == "intervals")
-        rows, fits = work.task.arguments["rows"], f"{report.fits} fits in {report.run_seconds:.1f}"
-        words.append(f"{dataset}: {rows} rows, {len(work.words)} features; {fits} s")
+        rows = work.task.arguments["rows"]
+        words.append(f"{dataset}: {rows} rows, {len(work.words)} features; {report.fits} fits")
     config = {"features": options.features, "folds": options.folds, "seed": options.seed}
     out = commands.out_folder(options)
     results.write_csv(out / f"{saved}.csv", lines, config)

@@ -70,7 +70,9 @@ def attributes(dataset: data.Dataset, codes: bool) -> np.ndarray:
     for column, kind in domain.items():
         if not isinstance(kind, Nominal):
             domain[column] = msgspec.structs.replace(kind, missing=False)
-    return positions(domain, dataset.columns, codes=codes)
+        elif codes:
+            domain[column] = msgspec.structs.replace(kind, ordered=len(kind.values) > 1)
+    return positions(domain, dataset.columns)
 
 
 def quintile_attributes(dataset: data.Dataset) -> np.ndarray:

@@ -79,7 +79,7 @@ def fit_and_say(sweep: sweeps.Sweep, bins: int, options: argparse.Namespace) -> 
     """Fit what is missing of a sweep on the chosen domains, and say how much it was."""
     work = tasks(options.datasets, bins, options.data)
     report = fit_all(sweep, work, options)
-    words = f"{report.fits} fits in {report.run_seconds:.0f} s, {report.reused} more were saved"
+    words = f"{report.fits} fits, {report.reused} more were saved"
     print(f"{words}. Wrote {commands.out_folder(options)}")
 
 
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> None:
         print(json.dumps({**measured, **report._asdict(), "table_1": lines}, indent=1))
         return
     print(
-        f"{report.fits} fits in {seconds:.0f} s ({report.reused} more were saved already): "
-        f"{report.run_seconds:.0f} s fitting, {report.programs} programs\n"
+        f"{report.fits} fits in {seconds:.0f} s ({report.reused} more were saved already), "
+        f"{report.programs} programs\n"
     )
     print(f"{table.as_text(lines)} Wrote {out}")

@@ -28,7 +28,7 @@ def refusal(capsys, words) -> str:
         ("bun_2020 run --seed -1", "--seed must be in 0..2147483647, got -1"),
         ("audit --epsilon nan", "--epsilon invalid number value: 'nan'"),
         ("audit --epsilon 1e-99", "epsilon"),
-        ("audit --delta 1", "--delta must be at least 0 and less than 1, got 1"),
+        ("audit --delta 1", "--delta must be in [0, 1), got 1"),
         (f"{RUN} --clip inf", "--clip must be in (0, inf), got inf"),
         (f"{RUN} --clip 2 2", "a setting occurs twice"),
         ("bojarski_2014 run --runs 11", "--runs must be in 1..10, got 11"),

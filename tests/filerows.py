@@ -111,5 +111,6 @@ def pairs(relation: Relation, seed: int, exact: bool = False) -> list[tuple[Tabl
 @functools.cache
 def stacked(relation: Relation, exact: bool) -> tuple[Table, Table]:
     """The first and the second tables of `pairs`, with a leading axis for pairs."""
-    first, second = zip(*pairs(relation, 1, exact), strict=True)
-    return tuple(jax.tree.map(lambda *rows: jnp.stack(rows), *each) for each in (first, second))
+    both = zip(*pairs(relation, 1, exact), strict=True)
+    first, second = (jax.tree.map(lambda *rows: jnp.stack(rows), *tables) for tables in both)
+    return first, second

@@ -289,7 +289,7 @@ FORMS = [
     ({}, ("predict", "model.json", "a.parquet"), "a.parquet: reading Parquet needs pyarrow: pip"),
     ({}, (*TEMPLATE, "rows.csv", "--out", "t.json"), "t.json: the file exists; --force"),
     ({}, ("nothing",), "COMMAND invalid choice: 'nothing'"),
-    ({}, (*FIT, "--epsilon", "inf"), "--epsilon must be in (0, inf), got inf"),
+    ({}, (*FIT, "--epsilon", "inf"), "--epsilon must be greater than 0 and finite, got inf"),
     ({}, (*FIT, "--rows", "1_000"), "--rows invalid whole number value: '1_000'"),
     ({}, (*FIT, "--depth", "99"), "depth"),
     (

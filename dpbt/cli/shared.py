@@ -197,10 +197,10 @@ def number(words: str, good: Callable[[float], bool]) -> Callable[[str], float]:
     return read
 
 
-finite = number("in (0, inf)", lambda number: 0 < number < math.inf)
+finite = number("greater than 0 and finite", lambda number: 0 < number < math.inf)
 """The type of an argument that is a finite number above 0."""
 
-share = number("in [0, 1)", lambda number: 0 <= number < 1)
+share = number("at least 0 and less than 1", lambda number: 0 <= number < 1)
 """The type of an argument that is a number in [0, 1)."""
 
 

@@ -5,20 +5,14 @@ from __future__ import annotations  # the types of arrays are only named
 import enum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
+import numpy as np
+
 if TYPE_CHECKING:
     import jax
-    import numpy as np
 
     AnyArray = jax.Array | np.ndarray
 
-BOOSTED = (
-    "auto",
-    "oblivious_boost",
-    "bdpe",
-    "lazybb_rules",
-    "lazybb_trees",
-    "halfspace_boost",
-)
+BOOSTED = "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees", "halfspace_boost"
 """The recipes that estimators and the command line know by name; `recipes.named` has them."""
 
 FORESTS = ("random_forest", "rf_l", "rf_e")
@@ -81,12 +75,8 @@ class Response(NamedTuple):
     @property
     def words(self) -> str:
         """The response in words, for errors."""
-        match self.dtype:
-            case "bool":
-                return "one of two classes"
-            case "uint8":
-                return f"one of {self.classes} classes"
-        return "a number"
+        two, several = "one of two classes", f"one of {self.classes} classes"
+        return {"bool": two, "uint8": several}.get(self.dtype, "a number")
 
 
 BINARY = Response("bool", 2)
@@ -128,16 +118,12 @@ class Splits(NamedTuple):
 
 def same_splits(first: Splits, second: Splits) -> bool:
     """Whether splits and positions are equal; which splits are allowed is not compared."""
-    import numpy as np
-
     pairs: Any = zip(first[:5], second[:5], strict=True)
     return all(np.array_equal(*pair) for pair in pairs)
 
 
 def of_bits(count: int) -> Splits:
     """The splits of `count` features of two bins: split and attribute s are feature s."""
-    import numpy as np
-
     features = np.arange(count, dtype=np.int32)
     ones = np.ones(count, np.uint8)
     position = np.zeros((count, MAX_BINS), np.float32)

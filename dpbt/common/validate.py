@@ -26,10 +26,8 @@ def shown(value: object) -> str:
 
 def _plain(value: object) -> object:
     """`value` with plain numbers in place of the numbers and arrays of NumPy and JAX."""
-    if type(value) is list:
-        return [_plain(entry) for entry in value]
-    if type(value) is tuple:
-        return tuple(_plain(entry) for entry in value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))  # type: ignore[call-overload, arg-type]
     try:
         return getattr(value, "tolist", lambda: value)()
     except TypeError:  # a traced array, or a class of arrays

@@ -73,7 +73,7 @@ def rows_of(data: Any, width: int | None = None) -> Rows:
                 _not_rows("a list of what are no rows of one width")
                 + "; declare the domain as a dict of columns, and other rows have no values"
             )
-        size: int = widths.pop() if width is None else width
+        size: Any = widths.pop() if width is None else width
         filled = [row if row and len(row) == size else [None] * size for row in rows]
         return Rows(len(rows), size, None, lambda j: [row[j] for row in filled])
 

@@ -35,8 +35,8 @@ def names_of(path: str | Path) -> list[str]:
 
 def read_columns(path: str | Path, names: Iterable[str]) -> dict[str, RawColumn]:
     """The cells of the named columns of a file, all at once; see `blocks_of_file`."""
-    (columns,) = blocks_of_file(path, tuple(names), None)
-    return columns
+    nothing = {name: [] for name in names}
+    return [nothing, *blocks_of_file(path, tuple(nothing), None)][-1]
 
 
 def blocks_of_file(
@@ -91,12 +91,12 @@ def blocks_of_file(
 def _blocks_of_csv(
     path: Path, names: tuple[str, ...], rows: int | None
 ) -> Iterator[dict[str, RawColumn]]:
-    """`blocks_of_file` of a CSV file; without a number of rows one block, also of no rows."""
+    """`blocks_of_file` of a CSV file."""
     with open(path, "rb") as file:
         header = _names(path, file.readline())
         _check_names(f"{path}, line 1", header, names)
         places = [header.index(name) for name in names]
-        while (lines := list(itertools.islice(file, rows))) or rows is None:
+        while lines := list(itertools.islice(file, rows)):
             columns: list[list[str | None]] = [[] for _ in names]
             for line in lines:
                 cells = _split(line)
@@ -104,8 +104,6 @@ def _blocks_of_csv(
                 for column, place in zip(columns, places, strict=True):
                     column.append(cells[place] if cells is not None and whole else None)
             yield dict(zip(names, columns, strict=True))
-            if rows is None:
-                return
 
 
 @contextlib.contextmanager

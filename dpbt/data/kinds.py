@@ -77,8 +77,11 @@ class _Kind(
         return 0
 
     def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
-        """(u8[N], bool[N]): the bin of each value, and whether it is missing."""
-        code = self._codes(values)
+        """(u8[N], bool[N]): the bin of each value, and whether it is missing.
+
+        `_codes` of a kind has the bins, with negative numbers where a value is missing.
+        """
+        code = self._codes(values)  # type: ignore[attr-defined]
         missing = code < 0
         return np.where(missing, self._unread, code).astype(np.uint8), missing
 
@@ -86,10 +89,6 @@ class _Kind(
     def _unread(self) -> int:
         """The bin of values that are missing: the last one, if it is told from others."""
         return self.n_bins - 1 if self.missing else 0  # type: ignore[attr-defined]
-
-    def _codes(self, values: ColumnCells) -> np.ndarray:
-        """i[N]: the bin of each value, negative where it is missing."""
-        raise NotImplementedError
 
 
 class Numeric(_Kind, frozen=True):
@@ -521,7 +520,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 present = bin < len(self.target.values)
                 target = np.where(present, bin, np.uint8(0))
             case _:
-                bin, missing = Boolean(self.positive, self.negative).read(cells)
+                words: Any = self.positive, self.negative
+                bin, missing = Boolean(*words).read(cells)
                 target, present = bin == 1, ~missing
         if sample_weight is None and of_class is None:
             return target, present, None

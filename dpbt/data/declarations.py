@@ -175,11 +175,9 @@ class Answers(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """What `dpbt.table` is told of the labels."""
-        if self.target is not None:
+        if self.classes is None or self.target is not None:
             return {"target": self.target}
-        assert self.classes is not None
-        negative, positive = self.classes.tolist()
-        return {"negative": negative, "positive": positive}
+        return dict(zip(("negative", "positive"), self.classes.tolist(), strict=True))
 
 
 def answers_of(given: Any, label: Label | None, labels: Any) -> Answers:

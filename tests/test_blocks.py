@@ -158,7 +158,7 @@ def test_damage_is_found_when_it_is_read(tmp_path_factory, name, place, what):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format_version": 1}, "a table in blocks in another format than 2"),
+        ({"format_version": 1}, "not a table in blocks in format 2"),
         ({"capacity": 301}, "the blocks are not those of its capacity"),
         ({"domain": {}}, "at least one column"),
         ({"domain": {"x": {"type": "number"}}}, r"malformed entry: .*domain\[...\]"),

@@ -199,7 +199,7 @@ OF_MODELS = [
 
 def test_entries_of_wrong_types_are_refused_when_a_model_is_read(tmp_path):
     path = tmp_path / "model.json"
-    content = written("bdpe", path)
+    content = written("oblivious", path)
     assert not refused_or_answered(path, signed(content), use_model, "unchanged")
     tracemalloc.start()
     start = time.monotonic()
@@ -231,7 +231,7 @@ def test_a_release_that_was_changed_and_packed_is_refused(tmp_path):
     domain = {"a": Boolean(), "b": Boolean()}
     cells = {name: np.arange(40) % k == 0 for name, k in (("a", 2), ("b", 3))}
     table = convert.convert_columns(domain, cells, cells["a"], tmp_path / "blocks")
-    recipe = dpbt.recipes.oblivious_boost(epsilon=1, rows=40, domain=domain, rounds=2, depth=1)
+    recipe = dpbt.recipes.oblivious_boost(epsilon=1, rows=40, domain=domain, rounds=1, depth=1)
 
     def run():
         return dpbt.fit(jax.random.key(1), table, recipe, checkpoint=tmp_path / "run")

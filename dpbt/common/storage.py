@@ -279,15 +279,12 @@ def opened(kind: type[T], path: Path, name: str, version: int, what: str, again:
     """
     try:
         content = parse(path.read_bytes(), what)
-    except ValueError:
+        same = isinstance(content, dict) and content.get("checksum") == checksum(content)
+    except ValueError:  # also for numbers or lists of which no checksum is made
         raise ValueError(f"{path}: not {what}, or cut off; {again}") from None
-    if not isinstance(content, dict) or content.get("format") != name:
-        raise ValueError(f"{path}: not the file of {what}")
-    if content.get("format_version") != version:
-        raise ValueError(f"{path}: {what} in another format than {version}, which this dpbt reads")
-    same = False
-    with contextlib.suppress(ValueError):  # numbers or lists of which no checksum is made
-        same = content.get("checksum") == checksum(content)
+    known = {"format": name, "format_version": version}
+    if not isinstance(content, dict) or known != {field: content.get(field) for field in known}:
+        raise ValueError(f"{path}: not {what} in format {version}, which this dpbt reads")
     if not same:
         raise ValueError(f"{path}: the file was changed or damaged: another checksum; {again}")
     return decode(kind, content, f"{path}: {what}")

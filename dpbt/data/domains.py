@@ -36,13 +36,11 @@ def check(domain: object) -> None:
     Raises:
         ValueError: if it is something else or has no column. What a column holds is not shown.
     """
-    if not isinstance(domain, Mapping):
+    if not isinstance(domain, Mapping) or not domain:
         raise ValueError(
-            "a domain must map column names to Numeric, Nominal or Boolean, "
-            f"got {type(domain).__name__}"
+            "a domain must map column names to Numeric, Nominal or Boolean, and have at least one "
+            f"column, got {type(domain).__name__}"
         )
-    if not domain:
-        raise ValueError("a domain needs at least one column")
     for name, kind in domain.items():
         if not isinstance(kind, Column):  # it may be private, if domain and columns were exchanged
             given = type(kind).__name__

@@ -147,10 +147,9 @@ def _names(path: str | Path, line: bytes) -> list[str]:
 def _check_names(place: str, header: list[str], names: tuple[str, ...]) -> None:
     """Refuse a header that does not have each name once."""
     for name in names:
-        if name not in header:
-            raise ValueError(f"{place}: no column {name!r}")
-        if header.count(name) > 1:
-            raise ValueError(f"{place}: more than one column {name!r}")
+        if header.count(name) != 1:
+            count = "more than one" if name in header else "no"
+            raise ValueError(f"{place}: {count} column {name!r}")
 
 
 def _split(line: bytes) -> list[str] | None:

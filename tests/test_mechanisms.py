@@ -144,6 +144,12 @@ def test_scale_zero_adds_no_noise(mechanism):
     assert float(divergence(mechanism, value, zero, value + 1, zero)) == np.inf
 
 
+@pytest.mark.parametrize("mechanism", INTEGERS, ids=lambda m: m.name)
+def test_integer_noise_refuses_values_that_it_would_cut(mechanism):
+    with pytest.raises(ValueError, match="whole numbers"):
+        mechanism.sample(jax.random.key(0), jnp.float32([0.3]), jnp.float32(1))
+
+
 def test_limits_of_the_exponential_mechanism():
     scores, mechanism = jnp.float32([1.0, 4.0, 4.0, 0.0]), mechanisms.exponential
     assert int(mechanism.sample(jax.random.key(0), scores, jnp.float32(0))) == 1

@@ -22,6 +22,7 @@ So an audit exercises the very code that ran. What the program returns is ignore
 """
 
 import dataclasses
+import dis
 import functools
 import hashlib
 import itertools
@@ -480,9 +481,9 @@ def weak_learner(
             they are scaled.
         tag: names the learner and every static part of it. Two learners whose draws differ under
             one budget must have two tags. The default is made of the program, the hypothesis, its
-            class, the prologue and the epilogue: their names, code, defaults and what they close
-            over. Declare a tag where these are not plain values and functions, or where globals
-            matter.
+            class, the prologue and the epilogue: their names, code, defaults, what they close over
+            and the globals that they read. Declare a tag where these are not plain values,
+            arrays and functions.
         traits: the other fields of `Traits` by name, such as `coupled` and `unprotected`.
 
     Raises:
@@ -526,7 +527,9 @@ def check_fractions(fractions: Mapping[str, Numbers]) -> None:
 
 
 def code_tag(program: Callable[..., object], *parts: object) -> str:
-    """A tag for a learner that declares none: names, code, defaults and what they close over.
+    """A tag for a learner that declares none: names, code, defaults, and what the code reads.
+
+    That is what functions close over, and the globals of modules outside of dpbt that they name.
 
     Args:
         program: the program of a round, which names the learner.
@@ -538,10 +541,9 @@ def code_tag(program: Callable[..., object], *parts: object) -> str:
     """
     try:
         contents = repr(_content((program, *parts)))
-    except (RecursionError, TypeError) as error:
-        what = "function that calls itself" if isinstance(error, RecursionError) else str(error)
+    except TypeError as error:
         raise ValueError(
-            f"a weak learner needs a tag: its code depends on a {what}, whose content cannot be "
+            f"a weak learner needs a tag: its code depends on a {error}, whose content cannot be "
             "read; declare tag=, a text that names the learner and every static part of it"
         ) from None
     digest = hashlib.sha256(contents.encode()).hexdigest()[:16]
@@ -549,27 +551,45 @@ def code_tag(program: Callable[..., object], *parts: object) -> str:
 
 
 _PLAIN = str | bytes | int | float | complex | Enum | None | types.EllipsisType
+_LIBRARIES = "jax", "jaxlib", "numpy", "math", "builtins"
 
 
-def _content(value: object) -> object:
-    """The content of a value; of a function its code, its defaults and what it closes over."""
+def _content(value: Any, within: tuple[object, ...] = ()) -> object:
+    """The content of a value, which stands within these functions."""
     name = type(value).__name__
-    if isinstance(value, types.FunctionType):
-        closed = tuple(cell.cell_contents for cell in value.__closure__ or ())
-        by_name = tuple(sorted((value.__kwdefaults__ or {}).items()))
-        read = value.__module__, value.__qualname__, value.__code__, value.__defaults__
-        return {name: _content((*read, closed, by_name))}
-    if isinstance(value, functools.partial):
-        return {name: _content((value.func, value.args, tuple(sorted(value.keywords.items()))))}
-    if isinstance(value, types.CodeType):
-        return {name: [value.co_code, value.co_names, _content(value.co_consts)]}
-    if isinstance(value, tuple | frozenset):
-        parts = value if isinstance(value, tuple) else sorted(value, key=repr)
-        return {name: list(map(_content, parts))}
-    if isinstance(value, np.generic | np.ndarray):
-        return {name: [str(value.dtype), np.shape(value), np.asarray(value).tobytes()]}
-    if isinstance(value, type) and value.__module__.startswith("dpbt."):
-        return {name: f"{value.__module__}.{value.__qualname__}"}
+    if not isinstance(value, types.FunctionType):
+        value = getattr(value, "__wrapped__", value)  # as of a function that JAX compiles
     if isinstance(value, _PLAIN):
         return value
-    raise TypeError(name)
+    if isinstance(value, np.generic | np.ndarray | jax.Array):
+        return {name: [str(value.dtype), np.shape(value), np.asarray(value).tobytes()]}
+    if isinstance(value, tuple | list | frozenset | dict):
+        parts = list(value.items() if isinstance(value, dict) else value)
+        parts = sorted(parts, key=repr) if isinstance(value, frozenset) else parts
+        return {name: [_content(part, within) for part in parts]}
+    if isinstance(value, functools.partial):
+        return {name: _content((value.func, value.args, value.keywords), within)}
+    if isinstance(value, types.CodeType):
+        return {name: [value.co_code, value.co_names, _content(value.co_consts, within)]}
+
+    home, known = (
+        str(getattr(value, "__module__", "")).split(".")[0],
+        any(value is f for f in within),
+    )
+    named = isinstance(value, type) and (home == "dpbt" or hasattr(value, "_fields"))
+    if known or named or isinstance(value, types.ModuleType) or home in _LIBRARIES:
+        return {name: [home, value.__name__, getattr(value, "_fields", ())]}
+    if not isinstance(value, types.FunctionType):
+        raise TypeError(name)
+    closed = tuple(cell.cell_contents for cell in value.__closure__ or ())
+    around = {} if home == "dpbt" else value.__globals__
+    read = {each: around[each] for each in _globals(value.__code__) if each in around}
+    parts = value.__module__, value.__qualname__, value.__code__, value.__defaults__
+    return {name: _content((*parts, value.__kwdefaults__, closed, read), (*within, value))}
+
+
+def _globals(code: types.CodeType) -> list[str]:
+    """The globals that a code reads, those of the functions within it, too."""
+    own = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    inner = (_globals(part) for part in code.co_consts if isinstance(part, types.CodeType))
+    return sorted(own.union(*inner))

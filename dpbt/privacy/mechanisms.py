@@ -93,6 +93,10 @@ def _released(total: Array, value: Array) -> Array:
     """Of a sum with noise, f64 of a value in f64; else i32 clamped to +-SATURATION."""
     if value.dtype == jnp.float64:
         return total
+    if not jnp.issubdtype(value.dtype, jnp.integer):
+        raise ValueError(
+            f"integer noise takes whole numbers, an integer type or float64, got {value.dtype}"
+        )
     return jnp.clip(total, -np.float64(SATURATION), np.float64(SATURATION)).astype(jnp.int32)
 
 

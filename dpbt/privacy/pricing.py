@@ -481,6 +481,8 @@ def check_prices(found: list[Follows], *, protected: bool = True) -> None:
                     "draws and follow from no private rows"
                 )
             continue
+        if spec.moves is None:
+            raise ValueError(f"moves of the draw {site!r} must say how many outputs a row moves")
         if most:
             raise ValueError(
                 f"the sensitivity of the draw {site!r} follows from {sorted(most)}: state at_most, "

@@ -109,12 +109,26 @@ def test_learners_that_differ_have_default_tags_that_differ():
     assert other.learner.tag != recipe_of().learner.tag
 
 
-def test_a_function_that_calls_itself_needs_a_tag():
+SCALED = 1.0
+
+
+def scaled(draw, table, weights, budget, public):
+    draw("n", NOISE, jnp.sum(table.target).astype(jnp.int32) * int(SCALED), **ROW)
+
+
+def test_a_default_tag_follows_what_the_code_reads(monkeypatch):
+    """A global that is replaced; a function that calls itself; and what cannot be read."""
+
     def program(draw, table, weights, budget, public):
         if draw is None:
             program(draw, table, weights, budget, public)
-        positives(draw, table, weights, budget, public)
+        scaled(draw, table, weights, budget, public)
 
+    before = recipe_of(program).learner.tag
+    assert recipe_of(program).learner.tag == before
+    monkeypatch.setitem(globals(), "SCALED", 2.0)
+    assert recipe_of(program).learner.tag != before
+    monkeypatch.setitem(globals(), "SCALED", object())
     with pytest.raises(ValueError, match="declare tag="):
         recipe_of(program)
 

@@ -129,7 +129,7 @@ LIES = {
         drawing(mechanism=mechanisms.uniform, scale=lightest, sensitivity=0.0),
         "costs nothing",
     ),
-    "no word on what a row moves": (drawing(moves=None), "moved of the draw"),
+    "no word on what a row moves": (drawing(moves=None), "moves of the draw"),
     "less noise in one entry": (
         drawing(scale=jnp.ones((2, 2)).at[0, 1].set(1e-3)),
         "must be numbers",

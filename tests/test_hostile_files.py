@@ -134,7 +134,7 @@ def use_model(path):
 def use_table(path):
     """What can be asked of the manifest of a table in chunks."""
     table = dpbt.blocks.open_folder(path.parent)
-    yield lambda: (repr(table), table.classes, table.splits, table.identity, table.declared)
+    yield lambda: (repr(table), table.splits, table.identity, table.declared)
     yield lambda: list(table.pieces(100))
     yield lambda: table.has_domain(DOMAIN)
 

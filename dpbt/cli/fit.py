@@ -98,7 +98,7 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     path = options.file
     with of_input():
         table = dpbt.blocks.open_folder(path)
-    same = table.target == label.target and (label.target or table.classes == label.classes)
+    same = table.manifest.label.classes == label.classes and table.target == label.target
     if not (same and table.has_domain(domain)):
         raise InputError(f"{path}: converted with another domain or label")
     if table.capacity > options.rows:

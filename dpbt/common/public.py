@@ -86,11 +86,6 @@ NUMBER = Response("float32", 0)
 """A number in a declared range."""
 
 
-def one_of_classes(classes: int) -> Response:
-    """One of K classes, with a score for each."""
-    return Response("uint8", classes)
-
-
 class Splits(NamedTuple):
     """What may be asked of the bins of a row: splits, and positions in a range. Public.
 

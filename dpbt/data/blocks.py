@@ -21,7 +21,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
@@ -160,11 +160,6 @@ class BlockTable:
         return self.manifest.blocks
 
     @property
-    def rows_per_block(self) -> int:
-        """How many rows each block has, but for the last."""
-        return self.manifest.rows_per_block
-
-    @property
     def features(self) -> int:
         """F, how many columns the domain has."""
         return len(self.domain)
@@ -188,11 +183,6 @@ class BlockTable:
         """What was declared of the rows, as text: domain, target and weights; public."""
         content, names = self.manifest, ("domain", "label", "weighted", "class_weight")
         return json.dumps(msgspec.to_builtins([getattr(content, name) for name in names]))
-
-    @property
-    def classes(self) -> tuple[Any, ...] | None:
-        """The words of the classes, of two the negative first; None for a number."""
-        return self.manifest.label.classes
 
     def has_domain(self, domain: Domain) -> bool:
         """Whether the rows were encoded by a domain: by the same columns in the same order."""
@@ -251,7 +241,7 @@ class BlockTable:
             ValueError: naming a block that is not what its manifest says, or that changes.
             OSError: if a block cannot be read.
         """
-        kept = self.room(min(rows, self.rows_per_block))
+        kept = self.room(min(rows, self.manifest.rows_per_block))
         for number, block in enumerate(self.blocks):
             self.verify(number)
             for first in range(0, block.rows, rows):

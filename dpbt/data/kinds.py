@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.public import BINARY, MAX_BINS, NUMBER, Response, one_of_classes
+from dpbt.common.public import BINARY, MAX_BINS, NUMBER, Response
 from dpbt.common.validate import flag, one_of, shown, whole, within
 from dpbt.data.cells import (
     ColumnCells,
@@ -242,7 +242,7 @@ class Nominal(_Kind, frozen=True):
     @property
     def response(self) -> Response:
         """What is predicted of a row whose target these values declare."""
-        return one_of_classes(len(self.values))
+        return Response("uint8", len(self.values))
 
     @property
     def n_bins(self) -> int:

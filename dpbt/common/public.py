@@ -179,11 +179,11 @@ def relation(name: str | Relation) -> Relation:
     Raises:
         ValueError: for any other name.
     """
-    known = {member.value: member for member in Relation}
-    value = known.get(name) if isinstance(name, str) else name
-    if not isinstance(value, Relation):
-        raise ValueError(f"relation must be one of {sorted(known)}, got {name!r}")
-    return value
+    try:
+        return Relation(name)
+    except ValueError:
+        known = [member.value for member in Relation]
+        raise ValueError(f"relation must be one of {known}, got {name!r}") from None
 
 
 def relation_name(value: Relation) -> str:

@@ -404,9 +404,8 @@ class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most: Real
 
     def __post_init__(self):
-        msgspec.structs.force_setattr(
-            self, "most", float(_number("max_weight", self.most, "(0, inf)"))
-        )
+        most = float(_number("max_weight", self.most, "(0, inf)"))
+        msgspec.structs.force_setattr(self, "most", most)
 
 
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

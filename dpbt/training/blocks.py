@@ -116,10 +116,8 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
         rounds = int(np.clip(1 + (left - each * _GOOD_BLOCK) // sums, 1, int(recipe.rounds)))
         left -= (rounds - 1) * sums
 
-    largest = max(
-        min(_MAX_BLOCK, _MAX_SCORES // classes, table.manifest.rows_per_block), _MIN_BLOCK
-    )
-    block = 2 ** int(np.log2(np.clip(left / each, 1, largest)))
+    largest = min(_MAX_BLOCK, _MAX_SCORES // classes, table.manifest.rows_per_block)
+    block = 2 ** int(np.log2(np.clip(left / each, 1, max(largest, _MIN_BLOCK))))
     return MemoryPlan(max(block, _MIN_BLOCK), threads, rounds)
 
 

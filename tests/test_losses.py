@@ -19,7 +19,9 @@ each = pytest.mark.parametrize("loss", ALL.values(), ids=ALL.keys())
 
 @each
 def test_surrogate_is_the_conjugate_of_minus_the_bayes_risk(loss):
-    conjugate = np.max(-Z[:, None] * U[None, :] + np.asarray(jax.jit(loss.bayes_risk)(U))[None, :], axis=1)
+    conjugate = np.max(
+        -Z[:, None] * U[None, :] + np.asarray(jax.jit(loss.bayes_risk)(U))[None, :], axis=1
+    )
     np.testing.assert_allclose(jax.jit(loss.surrogate)(Z), conjugate, atol=2e-3)
 
 

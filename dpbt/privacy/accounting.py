@@ -409,7 +409,14 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def __str__(self) -> str:
-        return printed(self)
+        """A table of its lines, and what they add up to."""
+        bits = ("(bits)", "samplers", "nothing; the cost of finitely many bits", "", "", "", "")
+        costs = (
+            f"{self.sampler_epsilon:.4g}",
+            "",
+            f"delta {self.sampler_delta:.2g}; docs/privacy.md 14",
+        )
+        return "\n".join([align([_HEAD, *map(_cells, self.lines), bits + costs]), *_footers(self)])
 
 
 def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
@@ -505,24 +512,16 @@ def people_words(max_rows_per_user: int) -> str:
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of bins as lines with aligned columns."""
+    """Rows of cells as lines with aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
-        "  ".join(bin.ljust(width) for bin, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
 
 
-def printed(book: Ledger) -> str:
-    """The ledger as a person reads it: a table of its lines, and what they add up to."""
-    bits = ("(bits)", "samplers", "nothing; the cost of finitely many bits", "", "", "", "")
-    bits += (f"{book.sampler_epsilon:.4g}", "")
-    bits += (f"delta {book.sampler_delta:.2g}; docs/privacy.md 14",)
-    return "\n".join([align([_HEAD, *map(_bins, book.lines), bits]), *_footers(book)])
-
-
-def _bins(line: Line) -> tuple[str, ...]:
-    """A line of a ledger as bins of its table."""
+def _cells(line: Line) -> tuple[str, ...]:
+    """A line of a ledger as cells of its table."""
     return (
         line.site,
         line.mechanism,

@@ -121,16 +121,6 @@ class Terms(msgspec.Struct, frozen=True):
                     f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
                     f"filter have its {name}"
                 )
-        self._check_countable(ledger)
-        (epsilon, rho, mu), (gap, tail) = ledger.run(), ledger.bits()
-        cost = epsilon + 2 * gap if self.measure == "epsilon" else mu**2
-        if self.measure == "rho":  # at the one order: docs/composition.md, point 4
-            order = self.limits.order
-            cost = rho + gap * (2 * order - 1) / (order * (order - 1))
-        return Charge(cost * _ABOVE, gap * _ABOVE, tail * _ABOVE)
-
-    def _check_countable(self, ledger: Ledger) -> None:
-        """Refuse a ledger that has no proved and finite cost in the measure, in words."""
         if ledger.choice is not None:
             raise ValueError("a filter adds up single releases, and no best of several runs")
         if ledger.unprotected:
@@ -148,6 +138,13 @@ class Terms(msgspec.Struct, frozen=True):
                 "their laws (FLOAT); one of epsilon takes pure draws, one of mu Gaussian draws, "
                 "one of rho both"
             )
+
+        (epsilon, rho, mu), (gap, tail) = ledger.run(), ledger.bits()
+        cost = epsilon + 2 * gap if self.measure == "epsilon" else mu**2
+        if self.measure == "rho":  # at the one order: docs/composition.md, point 4
+            order = self.limits.order
+            cost = rho + gap * (2 * order - 1) / (order * (order - 1))
+        return Charge(cost * _ABOVE, gap * _ABOVE, tail * _ABOVE)
 
 
 @functools.cache
@@ -359,17 +356,14 @@ class Filter:
     def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
         """The database, to which nobody else writes meanwhile. An error undoes what was written."""
         self._path.stat()  # its error says that there is no such file
-        connected = contextlib.closing(self._connect())
+        uri = f"{self._path.as_uri()}?mode=rw"
+        options = {"uri": True, "timeout": _WAIT, "isolation_level": None}  # BEGIN is said here
+        connected = contextlib.closing(sqlite3.connect(uri, **options))
         with storage.database_errors(self._path, _damaged), self._lock, connected as database:
             database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
             with database:  # commits, or rolls back
                 database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield database
-
-    def _connect(self) -> sqlite3.Connection:
-        """A connection whose transactions begin and end as they are told."""
-        uri = f"{self._path.as_uri()}?mode=rw"
-        return sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
 
     def _releases(self) -> list[Release]:
         """What was paid for so far, by other processes too; raises as `_read`."""

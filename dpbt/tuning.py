@@ -26,8 +26,9 @@ from dpbt.common import types
 from dpbt.common.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 from dpbt.common.validate import positive, within
 from dpbt.data import tables
-from dpbt.privacy import accounting, boundary, keys, mechanisms, pricing
-from dpbt.privacy.accounting import Ledger, Line, RunCount
+from dpbt.privacy import boundary, conversions, keys, mechanisms, pricing
+from dpbt.privacy.accounting import Ledger, Line
+from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import deltas, epsilons, for_people, setting
@@ -235,7 +236,7 @@ def selection(
         held_out = float(positive("held_out", held_out, below=1))
     fraction = float(positive("score_fraction", score_fraction, below=1))
     seed = int(within("seed", seed, f"[0, {2**32 - 1}]", whole=True))
-    return Selection(LOG_LOSS.name, accounting.run_count(mean, eta), held_out, fraction, seed)
+    return Selection(LOG_LOSS.name, conversions.run_count(mean, eta), held_out, fraction, seed)
 
 
 def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
@@ -278,7 +279,7 @@ class Plan(NamedTuple):
         programs: the private program of the score, for models of each candidate.
     """
 
-    choice: accounting.Choice
+    choice: conversions.Choice
     score: Score
     params: Noise
     line: Line
@@ -293,7 +294,7 @@ def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     """
     first, books = single[0], [ledger(each) for each in single]
     disjoint = selection.disjoint(first.relation)
-    choice = accounting.choice_of(
+    choice = conversions.choice_of(
         books, selection.count, LOG_LOSS.name, len(single), disjoint=disjoint
     )
     score = LOG_LOSS

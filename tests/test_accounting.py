@@ -18,7 +18,7 @@ from msgspec import structs
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
-from dpbt.privacy import accounting, boundary, pricing
+from dpbt.privacy import accounting, boundary, conversions, pricing
 from tests.filters import book, line
 
 
@@ -44,20 +44,20 @@ def test_advanced_composition_is_asadi_2_8():
 def test_zcdp_conversion_against_the_classical_bound_and_brute_force(rho):
     alpha = 1 + np.geomspace(1e-6, 1e6, 200_001)
     for delta in (1e-9, 0.05):
-        epsilon = accounting.zcdp_epsilon(rho, delta)
+        epsilon = conversions.zcdp_epsilon(rho, delta)
         assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
         offset = np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / (alpha - 1)
         brute = np.min(alpha * rho + offset)
         assert epsilon == pytest.approx(max(brute, 0), rel=1e-6, abs=1e-9)
-    for conversion in accounting.zcdp_epsilon, accounting.gdp_epsilon:
+    for conversion in conversions.zcdp_epsilon, conversions.gdp_epsilon:
         assert (conversion(0.0, 0.1), conversion(math.inf, 0.1)) == (0, math.inf)
 
 
 @given(epsilon=st.floats(1e-3, 30), delta=st.floats(1e-12, 0.1))
 def test_rho_of_a_request_is_the_largest(epsilon, delta):
-    rho = accounting.zcdp_rho(epsilon, delta)
-    assert accounting.zcdp_epsilon(rho, delta) <= epsilon
-    assert accounting.zcdp_epsilon(rho * (1 + 1e-6) + 1e-15, delta) > epsilon * (1 - 1e-9)
+    rho = conversions.zcdp_rho(epsilon, delta)
+    assert conversions.zcdp_epsilon(rho, delta) <= epsilon
+    assert conversions.zcdp_epsilon(rho * (1 + 1e-6) + 1e-15, delta) > epsilon * (1 - 1e-9)
 
 
 def test_gdp_of_pure_draws_is_above_what_they_compose_to():

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt import recipes, tuning
 from dpbt.data.domains import Numeric
-from dpbt.privacy import accounting, pricing
+from dpbt.privacy import accounting, conversions, pricing
 from tests.filters import book, line, made
 
 PAGE = Path(__file__).parent.parent / "docs" / "composition.md"
@@ -33,7 +33,7 @@ def test_a_sum_has_all_lines_with_their_release_and_the_sum_of_the_deltas():
     assert both.delta == first.delta + second.delta
     assert both.mu == pytest.approx(math.hypot(first.mu, second.mu))
     left = (both.delta - both.sampler_delta) * math.exp(-both.sampler_epsilon / 2)
-    exact = accounting.gdp_epsilon(both.mu, left) + both.sampler_epsilon
+    exact = conversions.gdp_epsilon(both.mu, left) + both.sampler_epsilon
     assert both.epsilon == pytest.approx(exact, rel=1e-12)
     assert both.epsilon < 0.9 * (first.epsilon + second.epsilon)
 
@@ -72,7 +72,7 @@ def test_a_sum_is_never_above_basic_composition_and_never_below_a_part(costs):
     if total.delta == 0:
         assert total.epsilon == pytest.approx(math.fsum(part.epsilon for part in parts))
         return
-    truth = [accounting.gdp_epsilon(part.mu, total.delta) for part in parts if part.gaussian]
+    truth = [conversions.gdp_epsilon(part.mu, total.delta) for part in parts if part.gaussian]
     assert total.epsilon >= max(truth, default=0) * (1 - 1e-9)
 
 

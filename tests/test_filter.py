@@ -13,7 +13,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt import recipes
-from dpbt.privacy import accounting, mechanisms, pricing
+from dpbt.privacy import conversions, mechanisms, pricing
 from dpbt.privacy import filter as filters
 from tests.filters import DOMAIN, POOL, RECIPES, ROWS, book, filter_of, line, made, pooled
 
@@ -167,10 +167,10 @@ def test_the_limits_give_the_epsilon_of_the_filter(measure, epsilon):
         assert cost == epsilon
         return
     if measure == "rho":
-        found = accounting.zcdp_epsilon(cost, delta - of.tail)
+        found = conversions.zcdp_epsilon(cost, delta - of.tail)
     else:
         left = (delta - of.tail) * math.exp(-of.gap)
-        found = accounting.gdp_epsilon(math.sqrt(cost), left) + 2 * of.gap
+        found = conversions.gdp_epsilon(math.sqrt(cost), left) + 2 * of.gap
     assert epsilon * (1 - 1e-4) <= found <= epsilon * (1 + 1e-9)
 
 

@@ -11,7 +11,7 @@ from scipy import integrate
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.privacy import accounting
+from dpbt.privacy import conversions
 
 DOMAIN = {"size": Numeric(0, 1, bins=6), "on": Boolean()}
 
@@ -64,7 +64,7 @@ def test_published_halfspaces_have_the_noise_of_zcdp():
         dpbt.ledger(recipes.halfspace_boost(epsilon=1.0, rows=900, calibration=calibration))
         for calibration in ("published", "tight")
     )
-    rho = float(accounting.zcdp_rho(1.0, 1e-6))
+    rho = float(conversions.zcdp_rho(1.0, 1e-6))
     assert published.rho == pytest.approx(rho, rel=1e-4)
     assert published.rho <= rho < tight.rho
     assert published.epsilon < 0.99 * tight.epsilon <= 0.99
@@ -92,13 +92,13 @@ def test_gdp_conversions_are_exact():
     """Against quadrature, and against dp_accounting, from losses of 1e-6 to 100."""
     for epsilon in (1e-6, 0.01, 1.0, 100.0):
         for delta in (1e-15, 1e-6, 0.3):
-            mu = float(accounting.gdp_mu(epsilon, delta))
+            mu = float(conversions.gdp_mu(epsilon, delta))
             assert delta * (1 - 1.1e-9) <= exact_delta(epsilon, mu) <= delta
-            back = accounting.gdp_epsilon(mu, delta)
+            back = conversions.gdp_epsilon(mu, delta)
             assert back <= epsilon
             assert exact_delta(back, mu) <= delta
     for mu, delta in ((0.05, 1e-6), (0.5, 1e-5), (3.0, 1e-9), (10.0, 0.1)):
         epsilon = dp_accounting.get_epsilon_gaussian(1 / mu, delta)
-        assert accounting.gdp_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-9)
+        assert conversions.gdp_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-9)
         sigma = dp_accounting.get_sigma_gaussian(1.0, delta)
-        assert accounting.gdp_mu(1.0, delta) == pytest.approx(1 / sigma, rel=1e-8)
+        assert conversions.gdp_mu(1.0, delta) == pytest.approx(1 / sigma, rel=1e-8)

@@ -10,12 +10,12 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
 from dpbt import tuning
-from dpbt.privacy import accounting, conversions
-from dpbt.privacy.accounting import RunCount
+from dpbt.privacy import conversions
+from dpbt.privacy.conversions import RunCount
 from tests import tuned
 
 COUNTS = [(5.0, -0.5), (10.0, 0.0), (4.0, 1.0), (3.0, 3.0)]
-laws = pytest.mark.parametrize("count", [accounting.run_count(*each) for each in COUNTS], ids=str)
+laws = pytest.mark.parametrize("count", [conversions.run_count(*each) for each in COUNTS], ids=str)
 
 
 def probabilities(count, most=4000):
@@ -48,7 +48,7 @@ def test_the_number_that_is_drawn_has_its_law_and_no_bound(count):
 
 
 def test_the_number_follows_the_key_alone_and_varies():
-    count = accounting.run_count(10.0, 0.0)
+    count = conversions.run_count(10.0, 0.0)
     keys = jax.random.split(jax.random.key(3), 300)
     drawn = np.array([tuning.drawn_count(key, count) for key in keys])
     assert tuning.drawn_count(keys[0], count) == drawn[0]
@@ -119,7 +119,7 @@ def test_the_gaussian_bound_holds_and_renyi_is_never_better(count, mu):
     step = z[1] - z[0]
     here, there = stats.norm.pdf(z) * step, stats.norm.pdf(z, mu) * step
     delta = 1e-6
-    epsilon = accounting.best_gdp_epsilon(mu, delta, count)
+    epsilon = conversions.best_gdp_epsilon(mu, delta, count)
     for value in (z, -z, np.abs(z - mu / 2), -np.abs(z - mu / 2)):
         laws = [
             tuned.best_law(law / law.sum(), value, lambda x: tuned.generating(count, x))
@@ -132,7 +132,7 @@ def test_the_gaussian_bound_holds_and_renyi_is_never_better(count, mu):
 
 @pytest.mark.parametrize(("mean", "eta"), [(10.0, 0.0), (4.0, 1.0), (3.0, 3.0)])
 def test_renyi_agrees_with_dp_accounting(mean, eta):
-    count, mu, delta = accounting.run_count(mean, eta), 0.4, 1e-6
+    count, mu, delta = conversions.run_count(mean, eta), 0.4, 1e-6
     accountant = RdpAccountant(orders=(1 + np.geomspace(1e-2, 200, 900)).tolist())
     accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1 / mu), mean, eta))
     theirs = accountant.get_epsilon(delta)

@@ -13,7 +13,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common.types import ADD_REMOVE
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.privacy import accounting, mechanisms, pricing
+from dpbt.privacy import accounting, conversions, mechanisms, pricing
 from dpbt.release import statement as statements
 from tests import tables
 
@@ -144,7 +144,7 @@ def test_gaussian_draws_are_never_scaled_after_composition():
     again = pricing.priced(ledger, 4)
     assert again.mu == pytest.approx(4 * ledger.mu)
     left = (1e-6 - again.sampler_delta) * math.exp(-again.sampler_epsilon / 2)
-    exact = accounting.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon
+    exact = conversions.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon
     assert again.epsilon == pytest.approx(exact)
     assert again.epsilon > 4.5 * ledger.epsilon
 

@@ -14,7 +14,7 @@ import dpbt
 from dpbt import recipes, tuning
 from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.privacy import accounting
+from dpbt.privacy import accounting, conversions
 from dpbt.privacy.keys import ResearchKeyWarning
 from tests import tuned
 
@@ -226,7 +226,7 @@ def test_a_choice_is_float_if_any_candidate_is():
     inexact = structs.replace(books[1].lines[0], exact=False)
     some = [books[0], structs.replace(books[1], lines=(inexact,)), *books[2:]]
     for given, exact in ((books, True), (some, False)):
-        choice = accounting.choice_of(given, selection.count, "log_loss", 4, disjoint=True)
+        choice = conversions.choice_of(given, selection.count, "log_loss", 4, disjoint=True)
         book = structs.replace(books[0], lines=(*books[0].lines, score), choice=choice)
         assert book.exact is exact
         assert ("FLOAT" in str(book)) is not exact

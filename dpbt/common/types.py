@@ -30,14 +30,13 @@ from dpbt.common.public import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
 from dpbt.common.public import NUMBER as NUMBER
 from dpbt.common.public import REPLACE_ONE as REPLACE_ONE
 from dpbt.common.public import UNSPLIT as UNSPLIT
-from dpbt.common.public import HoldsFunctions
+from dpbt.common.public import HoldsFunctions, without_values
 from dpbt.common.public import Relation as Relation
 from dpbt.common.public import Response as Response
 from dpbt.common.public import Splits as Splits
 from dpbt.common.public import Tree as Tree
 from dpbt.common.public import relation as relation
 from dpbt.common.public import relation_name as relation_name
-from dpbt.common.public import without_values as without_values
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray

@@ -30,20 +30,7 @@ from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation
 from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.common.validate import one_of, positive, within
 from dpbt.privacy import conversions
-from dpbt.privacy.conversions import Choice as Choice
-from dpbt.privacy.conversions import Cost
-from dpbt.privacy.conversions import RunCount as RunCount
-from dpbt.privacy.conversions import advanced_each as advanced_each
-from dpbt.privacy.conversions import best_gdp_epsilon as best_gdp_epsilon
-from dpbt.privacy.conversions import best_order as best_order
-from dpbt.privacy.conversions import best_pure_epsilon as best_pure_epsilon
-from dpbt.privacy.conversions import best_zcdp_epsilon as best_zcdp_epsilon
-from dpbt.privacy.conversions import choice_of as choice_of
-from dpbt.privacy.conversions import gdp_epsilon as gdp_epsilon
-from dpbt.privacy.conversions import gdp_mu as gdp_mu
-from dpbt.privacy.conversions import run_count as run_count
-from dpbt.privacy.conversions import zcdp_epsilon as zcdp_epsilon
-from dpbt.privacy.conversions import zcdp_rho as zcdp_rho
+from dpbt.privacy.conversions import Choice, Cost, RunCount
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import ComposedDpEvent, DpEvent
@@ -240,7 +227,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def pure_epsilon(self) -> float:
         """The sum over lines of count times epsilon; 2 + eta times that of one run (T1)."""
-        return best_pure_epsilon(self.run()[0], self._law)
+        return conversions.best_pure_epsilon(self.run()[0], self._law)
 
     @property
     def rho(self) -> float:
@@ -330,10 +317,10 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
                 [(line.count, line.epsilon) for line in self.lines], delta
             )
         if accountant == "zcdp":
-            return best_zcdp_epsilon(rho, delta, self._law)
+            return conversions.best_zcdp_epsilon(rho, delta, self._law)
         if self.choice is not None and not self.gaussian:
             return math.inf
-        return best_gdp_epsilon(mu, delta, self._law)
+        return conversions.best_gdp_epsilon(mu, delta, self._law)
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta in (0, 1) by one accountant, with what finite bits cost.

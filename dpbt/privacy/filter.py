@@ -46,7 +46,7 @@ from dpbt.common.storage import Digits, decode
 from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import as_path, one_of, positive, warn_of_delta, whole, within
-from dpbt.privacy import accounting, keys, pricing
+from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger
 
 PURE_TAIL = 1e-9
@@ -164,12 +164,12 @@ def _limits(measure: str, epsilon: float, delta: float) -> Limits:
         return Limits(Fraction(epsilon), math.inf, PURE_TAIL)
     tail = delta * TAIL_SHARE
     if measure == "rho":
-        rho, order = map(float, accounting.best_order(epsilon, delta - tail))
+        rho, order = map(float, conversions.best_order(epsilon, delta - tail))
         if not rho > 0:
             raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
         return Limits(Fraction(rho), math.inf, tail, order)
     gap = epsilon * BITS_SHARE / 2
-    mu = float(accounting.gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
+    mu = float(conversions.gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
     return Limits(Fraction(mu) ** 2, gap, tail)
 
 

@@ -20,7 +20,7 @@ from dpbt.common.types import MAX_ROWS, Params, Recipe, WeakLearner
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import floats, one_of, positive, shown, whole, wholes, within
 from dpbt.losses import as_family, check_loss
-from dpbt.privacy import accounting, boundary, pricing
+from dpbt.privacy import boundary, conversions, pricing
 from dpbt.privacy.mechanism import ROUNDING, Allowance
 from dpbt.weighting import uniform
 
@@ -165,10 +165,10 @@ def one_accountant(request: Request, *, either: bool = False, gaussian: bool = F
     """
     zero = np.zeros(np.broadcast_shapes(*map(np.shape, request[:4])))
     if gaussian:
-        return Allowance(zero, zero + accounting.gdp_mu(request.epsilon, request.delta) ** 2 / 2)
+        return Allowance(zero, zero + conversions.gdp_mu(request.epsilon, request.delta) ** 2 / 2)
     if not request.approximate:
         return Allowance(request.epsilon, zero)
-    rho = accounting.zcdp_rho(request.epsilon, request.delta)
+    rho = conversions.zcdp_rho(request.epsilon, request.delta)
     return Allowance(request.epsilon if either else zero, rho)
 
 

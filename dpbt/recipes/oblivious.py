@@ -18,7 +18,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
 from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
-from dpbt.privacy import accounting, mechanisms
+from dpbt.privacy import conversions, mechanisms
 from dpbt.recipes.building import build, checked_request, checked_rows, deltas, epsilons
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
@@ -267,7 +267,7 @@ def rule(
         return Rule(1024, 0.1, 0.2, _MIXES, 0.1, scores, _TARGET[0], 64)
 
     if delta > 0:
-        signal = rows * float(accounting.gdp_mu(epsilon, delta)) / moved
+        signal = rows * float(conversions.gdp_mu(epsilon, delta)) / moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
         step = (0.3 if number else 1.3 if response == types.BINARY else 0.9) / math.sqrt(rounds)
         histograms, power = math.sqrt(attributes) / signal < 0.016, 2

@@ -17,7 +17,7 @@ from dpbt import losses
 from dpbt.common.types import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
 from dpbt.common.validate import flag, floats, positive, shown, whole
 from dpbt.learners import halfspace, lazybb
-from dpbt.privacy import accounting, mechanisms
+from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
 from dpbt.recipes import building
 from dpbt.recipes.building import Request, checked_request, either_accountant
@@ -198,7 +198,7 @@ def composed(request: Request, draws: int, labels: bool = False) -> Allowance:
 
     def total(epsilon: float, delta: float, rounds: int) -> float:
         parts = (int(rounds) * draws, 1.0), *[(int(rounds), float(draws))] * labels
-        of_draw = accounting.advanced_each(float(epsilon), float(delta), parts)
+        of_draw = conversions.advanced_each(float(epsilon), float(delta), parts)
         return of_draw * draws * (1 + labels) * int(rounds)
 
     totals = np.vectorize(total, otypes=[float])

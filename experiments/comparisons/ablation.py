@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpbt import recipes
-from dpbt.privacy import accounting
+from dpbt.privacy import conversions
 from dpbt.recipes import oblivious
 
 Numbers = dict[str, Any]
@@ -69,8 +69,8 @@ def _zcdp(numbers: Numbers, epsilon: float, delta: float) -> Numbers | None:
     del numbers
     if delta == 0:
         return None
-    mu = math.sqrt(2 * float(accounting.zcdp_rho(epsilon, delta)))
-    return {"epsilon": accounting.gdp_epsilon(mu, delta)}
+    mu = math.sqrt(2 * float(conversions.zcdp_rho(epsilon, delta)))
+    return {"epsilon": conversions.gdp_epsilon(mu, delta)}
 
 
 CHANGES: dict[str, Change] = {

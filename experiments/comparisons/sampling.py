@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 
 import dpbt
 from dpbt import recipes
-from dpbt.privacy import accounting
+from dpbt.privacy import conversions
 from dpbt.training import fit as training_fit
 from experiments.common import commands, data, pages, results, tables, timing
 from experiments.common.results import Line
@@ -53,7 +53,7 @@ def sampled_epsilon(noise: float, rate: float, rounds: int, delta: float, step: 
 
 def full_noise(rounds: int, epsilon: float, delta: float) -> float:
     """The noise of rounds that read all rows, by GDP."""
-    return math.sqrt(rounds) / float(accounting.gdp_mu(epsilon, delta))
+    return math.sqrt(rounds) / float(conversions.gdp_mu(epsilon, delta))
 
 
 def ratio(rate: float, rounds: int, epsilon: float, delta: float) -> float:

@@ -10,7 +10,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common.types import Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
-from dpbt.privacy import accounting, sensitivity
+from dpbt.privacy import conversions, sensitivity
 from experiments.common import diagnostics, smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020.errors import sample
@@ -98,7 +98,7 @@ def _line(tau: float, count: int, options: argparse.Namespace) -> Line:
     by_advantage = None
     if advantage > 0:
         by_advantage = smooth_bounds.rounds_needed(advantage, chosen.density)
-    rho = float(accounting.zcdp_rho(EPSILON, DELTA))
+    rho = float(conversions.zcdp_rho(EPSILON, DELTA))
     rows = [halfspace_rows_for(chosen, rho, moved) for moved in _MOVED]
     total = smooth_bounds.halfspace_rows(ALPHA, BETA, tau, EPSILON, DELTA)["total"]
     return {

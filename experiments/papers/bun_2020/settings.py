@@ -79,7 +79,7 @@ def halfspace_rows_for(settings: HalfspaceSettings, rho: float, moved: float) ->
 
     Args:
         settings: from `halfspace_settings`.
-        rho: the total; `accounting.zcdp_rho(epsilon, delta)`.
+        rho: the total; `conversions.zcdp_rho(epsilon, delta)`.
         moved: L2 sensitivity times kappa n: 2 (`sensitivity.CENTER_L2`), or 4 as published.
     """
     noise = settings.density * settings.noise

@@ -1,13 +1,29 @@
 """What attacks share: small tables, words that force an outcome, and likelihoods of their own."""
 
+import functools
 import math
 
+import jax
 import numpy as np
+import pytest
 
 import dpbt
 from dpbt.data.splits import of_splits
+from dpbt.privacy import mechanisms
 
 GRID = 127
+
+
+@functools.cache
+def forced(mechanism):
+    """The mechanism on chosen words: one program of (words, value, scale) for all of them."""
+
+    def run(words, value, scale):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(mechanisms, "words", lambda key, count, shape: words)
+            return mechanism.sample(jax.random.key(0), value, scale)
+
+    return jax.jit(run)
 
 
 def one_split(rows: int = 300, seed: int = 0) -> dpbt.Table:

@@ -22,6 +22,7 @@ from tests.redteam.attacks import (
     GRID,
     class_counts,
     exponential_words,
+    forced,
     gaussian_words,
     laplace_words,
     one_split,
@@ -32,10 +33,9 @@ FALSE_ALARM = 1e-6
 LIMIT = mechanisms.SATURATION
 
 
-def given(monkeypatch, mechanism, words, value, scale):
+def given(mechanism, words, value, scale):
     """The output of a mechanism of additive noise on chosen words."""
-    monkeypatch.setattr(mechanisms, "words", lambda key, count, shape: jnp.asarray(words))
-    found = mechanism.sample(jax.random.key(0), jnp.asarray(value, jnp.int32), jnp.float32(scale))
+    found = forced(mechanism)(words, np.asarray(value, np.int32), np.float32(scale))
     return np.asarray(found, np.int64)
 
 
@@ -101,7 +101,7 @@ VALUES = [0, 127 * 16_000_000, -LIMIT]
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_every_laplace_output_comes_from_both_neighbours(monkeypatch, scale):
+def test_every_laplace_output_comes_from_both_neighbours(scale):
     """Outputs up to 30 scales away, odd and even ones, near the ends and at them."""
     rng = np.random.default_rng(0)
     for value in VALUES:
@@ -111,14 +111,12 @@ def test_every_laplace_output_comes_from_both_neighbours(monkeypatch, scale):
         outputs = np.clip(outputs, -LIMIT, LIMIT)
         for start in (value, max(value - GRID, -LIMIT)):
             words = laplace_words(outputs - start, scale)
-            found = given(
-                monkeypatch, mechanisms.discrete_laplace, words, np.full(320, start), scale
-            )
+            found = given(mechanisms.discrete_laplace, words, np.full(320, start), scale)
             np.testing.assert_array_equal(found, outputs)
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(monkeypatch, scale):
+def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(scale):
     """Both draws of a pair at once, up to seven standard deviations from the value."""
     rng = np.random.default_rng(0)
     step = max(2.0 ** (np.floor(np.log2(scale)) - 11), 1.0)
@@ -132,22 +130,16 @@ def test_every_pair_of_gaussian_outputs_comes_from_both_neighbours(monkeypatch, 
             beyond = np.where(np.abs(outputs) == LIMIT, np.sign(outputs) * step, 0)
             words = gaussian_words(*((outputs + beyond - start) / scale))
             starts = np.full(outputs.size, start)
-            found = given(monkeypatch, mechanisms.rounded_gaussian, words, starts, scale)
+            found = given(mechanisms.rounded_gaussian, words, starts, scale)
             np.testing.assert_array_equal(found, outputs.reshape(-1))
 
 
 @pytest.mark.parametrize("mechanism", [mechanisms.exponential, mechanisms.noisy_max])
-def test_every_candidate_can_win_on_both_neighbours(monkeypatch, mechanism):
+def test_every_candidate_can_win_on_both_neighbours(mechanism):
     """However far behind its score is: words are chosen for which each candidate wins."""
     scores = np.float32([0, -3, -31, -33, -1e4, -1e7])
     scores_too = scores + np.float32([0, 1, -1, 1, -1, 1])
     best = {True: exponential_words(np.array(1e-17)), False: exponential_words(np.array(3.0))}
-
-    @jax.jit
-    def won(words, scores):
-        monkeypatch.setattr(mechanisms, "words", lambda key, count, shape: words)
-        return mechanism.sample(jax.random.key(0), scores, jnp.float32(1))
-
     for winner in range(len(scores)):
         if mechanism is mechanisms.noisy_max:
             ahead, behind = exponential_words(np.array(40.0)), exponential_words(np.array(1.0))
@@ -157,7 +149,7 @@ def test_every_candidate_can_win_on_both_neighbours(monkeypatch, mechanism):
             lanes += [best[k == winner % 3] for k in range(3)]
             words = np.stack(lanes, axis=1)
         for these in (scores, scores_too):
-            assert int(won(words, these)) == winner
+            assert int(forced(mechanism)(words, these, np.float32(1))) == winner
 
 
 def moved_count(release, counts):
@@ -184,7 +176,7 @@ SELDOM = ("forest", "forest, delta", "forest, published", "rf_l", "rf_l, publish
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] if n in SELDOM else []) for n in RECIPES],
 )
-def test_sixty_fits_name_no_neighbour(monkeypatch, name):
+def test_sixty_fits_name_no_neighbour(name):
     """All leaves of a fit at once: words give the release from the table and from its neighbour."""
     make, settings = RECIPES[name]
     table = one_split()
@@ -207,10 +199,10 @@ def test_sixty_fits_name_no_neighbour(monkeypatch, name):
             if "delta" in settings:
                 # Draws k and k + 2 are a pair.
                 words = gaussian_words(*(noise.reshape(2, 2) / scale))
-                found = given(monkeypatch, mechanisms.rounded_gaussian, words, start, scale)
+                found = given(mechanisms.rounded_gaussian, words, start, scale)
             else:
                 words = laplace_words(noise, scale)
-                found = given(monkeypatch, mechanisms.discrete_laplace, words, start, scale)
+                found = given(mechanisms.discrete_laplace, words, start, scale)
             named += bool(np.any(found != release.reshape(-1)))
         modulo.append([noise % 4 for noise in hypotheses])
     assert named == 0
@@ -227,10 +219,10 @@ def test_low_digits_of_wide_noise_do_not_depend_on_the_value(scale):
     key, draws = jax.random.key(11), 40_000
     step = 2.0 ** (np.log2(scale) - 11)
     for mechanism, unit in ((mechanisms.discrete_laplace, 1), (mechanisms.rounded_gaussian, step)):
-        tables = []
+        tables, sample = [], jax.jit(mechanism.sample)
         for value in (0, GRID):
-            values = jnp.full(draws, value, jnp.int32)
-            found = mechanism.sample(jax.random.fold_in(key, value), values, jnp.float32(scale))
+            values = np.full(draws, value, np.int32)
+            found = sample(jax.random.fold_in(key, value), values, np.float32(scale))
             inside = np.abs(np.asarray(found, np.int64)) < LIMIT
             whole, rest = np.divmod(np.asarray(found, np.int64)[inside], int(unit))
             assert not rest.any()

@@ -15,28 +15,13 @@ import pytest
 from scipy import stats
 
 from dpbt.privacy import mechanisms
-from tests.redteam.attacks import exponential_words, pack, unit_words
+from tests.redteam.attacks import exponential_words, forced, pack, unit_words
 
 FALSE_ALARM = 1e-6
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
 decimal.getcontext().prec = 60
 HALF = 2**126
 """Places of the lattice on each side of U = 1/2."""
-
-
-@pytest.fixture
-def force(monkeypatch):
-    """Feed chosen words to a mechanism, traced, so that one program serves all of them."""
-
-    def program(mechanism):
-        def run(words, value, scale):
-            with monkeypatch.context() as patch:
-                patch.setattr(mechanisms, "words", lambda key, count, shape: words)
-                return mechanism.sample(jax.random.key(0), value, scale)
-
-        return jax.jit(run)
-
-    return program
 
 
 def words_of(places: list[int], minus: bool) -> np.ndarray:
@@ -102,16 +87,16 @@ def reached(scale, part, unit=1.0):
 @pytest.mark.parametrize(
     ("scale", "part"), [(0.3, (0.0, 43.9)), (5.0, (0.0, 43.9)), (8191.0, NEAR), (8191.0, FAR)]
 )
-def test_one_digit_of_laplace_noise_is_within_its_gap(force, scale, part):
+def test_one_digit_of_laplace_noise_is_within_its_gap(scale, part):
     """Outcomes by their numbers of patterns."""
     scale = float(np.float32(scale))
-    sample = force(mechanisms.discrete_laplace)
+    sample = forced(mechanisms.discrete_laplace)
     size = reached(scale, part)
     edges = np.concatenate([size, size + 1])
 
     def at_least(places):
         bits = np.concatenate([words_of(places, False), np.zeros((4, len(places)), np.uint32)])
-        found = sample(bits, jnp.zeros(len(places), jnp.int32), jnp.float32(scale))
+        found = sample(bits, np.zeros(len(places), np.int32), np.float32(scale))
         return np.asarray(found) >= edges
 
     count = shares(boundaries(at_least, len(edges)), 4 * HALF)  # half of them are positive
@@ -130,11 +115,11 @@ def test_one_digit_of_laplace_noise_is_within_its_gap(force, scale, part):
         (2.0**32, (0.0, 1.9 * mechanisms.SATURATION / 2.0**32)),
     ],
 )
-def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
+def test_two_digits_of_laplace_noise_are_within_their_gap(scale, part):
     """The widest ones up to where they saturate."""
     scale = float(np.float32(scale))
     step = 2 ** (math.floor(math.log2(scale)) - 12)
-    sample = force(mechanisms.discrete_laplace)
+    sample = forced(mechanisms.discrete_laplace)
     limit = mechanisms.SATURATION
     ends = [int(scale / step * end) for end in part]
     high = np.unique(np.linspace(ends[0], ends[1] - 2, 250).astype(np.int64))
@@ -143,7 +128,7 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
     not_zero = unit_words(np.array(0.9))[:, None]
 
     def noise(bits, value):
-        total = sample(bits, jnp.asarray(value, jnp.int32), jnp.float32(scale))
+        total = sample(bits, np.asarray(value, np.int32), np.float32(scale))
         return np.asarray(total, np.int64) - value
 
     def high_at_least(places):
@@ -181,14 +166,14 @@ def test_two_digits_of_laplace_noise_are_within_their_gap(force, scale, part):
 
 
 @pytest.mark.parametrize(("scale", "angle"), list(zip(SCALES, 2 * ANGLES, strict=True)))
-def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
+def test_a_gaussian_of_a_known_angle_is_within_its_gap(scale, angle):
     """Given its angle, a rounded Gaussian is monotone in the words of its radius.
 
     Outcomes are those of a radius of at most 8.5 standard deviations, whose mass is 2**-52.
     """
     scale = float(np.float32(scale))
     step = 2.0 ** max(math.floor(math.log2(scale)) - 11, 0)
-    sample = force(mechanisms.rounded_gaussian)
+    sample = forced(mechanisms.rounded_gaussian)
     words = np.array([angle, 99], np.uint32)
     turn = (Decimal(int(words[0])) + (Decimal(int(words[1])) + Decimal("0.5")) / 2**32) / 2**32
     cosine = cosine_of(turn)
@@ -201,8 +186,8 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
     def at_least(places):
         size = len(places)
         bits = np.concatenate([words_of(places, False), np.repeat(words[:, None], size, axis=1)])
-        value = jnp.zeros(2 * size, jnp.int32)
-        found = np.asarray(sample(bits, value, jnp.float32(scale)), np.int64)[:size]
+        value = np.zeros(2 * size, np.int32)
+        found = np.asarray(sample(bits, value, np.float32(scale)), np.int64)[:size]
         return found >= edges * step
 
     count = shares(boundaries(at_least, len(edges)), 2 * HALF)
@@ -215,9 +200,9 @@ def test_a_gaussian_of_a_known_angle_is_within_its_gap(force, scale, angle):
 @pytest.mark.parametrize(
     ("behind", "other"), [(0.0, 1e-3), (0.5, 20.0), (5.0, 0.5), (31.9, 20.0), (40.0, 1e-3)]
 )
-def test_a_race_of_two_is_within_its_gap(force, behind, other):
+def test_a_race_of_two_is_within_its_gap(behind, other):
     """The best candidate's variable is given; patterns of the other one's with which it wins."""
-    sample = force(mechanisms.exponential)
+    sample = forced(mechanisms.exponential)
     scores = jnp.asarray([0.0, -behind], jnp.float32)
     behind = min(float(np.float32(behind)), mechanisms.FLOOR)
 
@@ -225,7 +210,7 @@ def test_a_race_of_two_is_within_its_gap(force, behind, other):
         lanes = np.zeros((4, 1, 3), np.uint32)
         lanes[:, 0, 1] = exponential_words(np.array(other))
         lanes[:, 0, 2] = words_of(places, False)[:, 0]
-        return np.asarray(sample(lanes, scores[None], jnp.float32(1))) == 0
+        return np.asarray(sample(lanes, scores[None], np.float32(1))) == 0
 
     place = boundaries(best_wins, 1)[0]
     race = Decimal(other) * (-Decimal(behind)).exp()
@@ -235,14 +220,14 @@ def test_a_race_of_two_is_within_its_gap(force, behind, other):
 
 
 @pytest.mark.parametrize("behind", [0.0, 31.9, 40.0])
-def test_a_noisy_race_of_two_is_within_its_gap(force, behind):
-    sample = force(mechanisms.noisy_max)
+def test_a_noisy_race_of_two_is_within_its_gap(behind):
+    sample = forced(mechanisms.noisy_max)
     scores = jnp.asarray([0.0, -behind], jnp.float32)
     behind = min(float(np.float32(behind)), mechanisms.FLOOR)
 
     def other_wins(places):
         lanes = np.concatenate([exponential_words(np.array([0.25])), words_of(places, False)], 1)
-        return np.asarray(sample(lanes, scores, jnp.float32(1))) == [1]
+        return np.asarray(sample(lanes, scores, np.float32(1))) == [1]
 
     place = boundaries(other_wins, 1)[0]
     gap = worst([1 - Decimal(place) / (2 * HALF)], [(-Decimal(behind + 0.25)).exp()])
@@ -253,16 +238,16 @@ ENDS = [0, 1, 2**30 - 1, 2**30, 2**31 - 1, 2**31, 2**32 - 1]
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_words_at_their_ends_give_finite_noise(force, scale):
+def test_words_at_their_ends_give_finite_noise(scale):
     """All words are 0, all are ones, and all are at a boundary of what their bits mean."""
     ends = np.array(ENDS, np.uint32)
     limit = 128 * math.log(2) + 1
-    laplace = force(mechanisms.discrete_laplace)
-    gaussian = force(mechanisms.rounded_gaussian)
+    laplace = forced(mechanisms.discrete_laplace)
+    gaussian = forced(mechanisms.rounded_gaussian)
 
     def noise(sample, words):
         zeros = jnp.zeros(len(ends) * (2 if len(words) == 6 else 1), jnp.int32)
-        return np.asarray(sample(words, zeros, jnp.float32(scale)), np.int64)
+        return np.asarray(sample(words, zeros, np.float32(scale)), np.int64)
 
     every = np.tile(ends, (8, 1))
     not_zero = every.copy()
@@ -314,7 +299,7 @@ LAWS = {
 def test_many_draws_have_their_law_and_are_independent(name):
     draws, value, scale = 2**18, 127 * 300, 254.0
     values, key = jnp.full(draws, value, jnp.int32), jax.random.key(5)
-    noisy = mechanisms.BY_NAME[name].sample(key, values, jnp.float32(scale))
+    noisy = jax.jit(mechanisms.BY_NAME[name].sample)(key, values, np.float32(scale))
     noise = np.asarray(noisy, np.int64) - value
     assert frequencies(noise, lambda k: LAWS[name](k, scale)) > FALSE_ALARM
 

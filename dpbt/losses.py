@@ -156,7 +156,6 @@ def fixed(loss: ProperLoss) -> LossFamily:
     """The family of one loss for every alpha. The same loss gives the same object."""
 
     def family(alpha: Numbers) -> ProperLoss:
-        del alpha
         return loss
 
     family.__name__ = loss.name

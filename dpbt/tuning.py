@@ -114,7 +114,6 @@ def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) ->
     """The private program of a score, whose budget is a `types.Noise`."""
 
     def program(draw: boundary.Draw, rows: Any, scores: Array, params: Noise, public: Any) -> None:
-        del params
         draw(
             SITE,
             noise,

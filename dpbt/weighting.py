@@ -127,7 +127,6 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
     """
 
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
-        del bound
         cap = jnp.asarray(public.weighting.clip, jnp.float32)
         if not response.axes:
             inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))

@@ -13,12 +13,13 @@ import time
 from pathlib import Path
 
 import jax
+import numpy as np
 
 import dpbt
 from dpbt import recipes
 from dpbt.analysis import audit as audits
 from dpbt.cli.shared import of_input
-from dpbt.common.types import ADD_REMOVE, Recipe, relation, relation_name
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Recipe, relation, relation_name
 from experiments.common import commands, data, results, tables
 from experiments.common.criteria import CRITERIA
 from experiments.common.progress import progress
@@ -86,10 +87,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def label_flips(table: dpbt.Table) -> audits.Neighbours:
+    """The replacements of each present row by the same row with the opposite of two labels."""
+    here = np.flatnonzero(np.asarray(table.present))
+    candidates = np.asarray(table.bins)[here], ~np.asarray(table.target)[here]
+    pairs = [(int(i), j) for j, i in enumerate(here)]
+    return audits.neighbours(table, REPLACE_ONE, candidates, pairs)
+
+
 def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, steps: bool) -> dict:
     """Audit one setting; the result is the JSON object that the command prints."""
     table = dataset.table
-    near = audits.label_flips(table)
+    near = label_flips(table)
     if recipe.relation is ADD_REMOVE:
         near = audits.neighbours(table, ADD_REMOVE)
     key, start = jax.random.key(options.seed), time.perf_counter()

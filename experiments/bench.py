@@ -152,8 +152,7 @@ def measure_sweep(
 ) -> dict:
     """The line of one sweep: models per second, GFLOP/s, seconds and compiled programs."""
     models, rounds, depth = setting
-    shape, before = sweeps.shape_of(table), programs(_sweep)
-    rows, splits = shape.rows, shape.splits
+    (rows, _, splits, _), before = sweeps.shape_of(table), programs(_sweep)
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)
     compiles = programs(_sweep) - before

@@ -97,7 +97,7 @@ def test_delta_is_checked():
 
 def test_conversions_refuse_numbers_out_of_their_range():
     names = "zcdp_epsilon", "zcdp_rho", "gdp_epsilon", "gdp_mu"
-    for convert in (getattr(accounting, name) for name in names):
+    for convert in (getattr(conversions, name) for name in names):
         for delta in (0.0, 1.0, math.nan):
             with pytest.raises(ValueError, match="delta must be"):
                 convert(1.0, delta)

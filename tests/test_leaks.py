@@ -35,6 +35,7 @@ from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.sensitivity import whole_rows
 from dpbt.recipes.published import private_objective
 from dpbt.weighting import MirrorNumbers, mirror
+from experiments.audit import label_flips
 from tests.conftest import random_table
 from tests.noise import louder
 
@@ -189,9 +190,7 @@ def test_forgotten_factor_under_replace_one_is_caught():
     learner = recipe.learner._replace(traits=traits)
     wrong = dataclasses.replace(recipe, relation=REPLACE_ONE, learner=learner)
     table = random_table(6, rows=8, splits=3)
-    found = audit.audit(
-        jax.random.key(0), audit.label_flips(table), wrong, transcripts=20, steps=True
-    )
+    found = audit.audit(jax.random.key(0), label_flips(table), wrong, transcripts=20, steps=True)
     assert found.step_ratio["leaf"] == pytest.approx(2.0, rel=1e-3)
     assert found.largest_loss > found.claimed_epsilon  # the right one is in tests/test_contract.py
 

@@ -11,6 +11,7 @@ from dpbt.common.types import Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.data.splits import of_splits
+from experiments.audit import label_flips
 from experiments.common import protocols
 from tests.leaving import BOUND, N, Watch, found_in, private_task
 
@@ -51,7 +52,7 @@ REFUSALS = {
     "columns of two lengths": lambda: domains.encode(FLAG, {"a": LABEL, "b": LABEL[:5]}),
     "numbers in a square": lambda: domains.positions(NUMBER, {"a": np.zeros((N, 2))}),
     "too many folds": lambda: protocols.stratified_folds(LABEL, N + 1000, seed=0),
-    "neighbours": lambda: audit.audit(KEY, audit.label_flips(ZEROS), SMALL, 1),
+    "neighbours": lambda: audit.audit(KEY, label_flips(ZEROS), SMALL, 1),
 }
 
 

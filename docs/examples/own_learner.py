@@ -20,7 +20,8 @@ SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.predicates(domain)
 
 def of_sides(sums):
     """From sums over rows to what is drawn: the class weights of both sides of the split."""
-    return trees.child_totals(*sums, SPLIT)
+    products, totals = sums
+    return trees.child_totals(products, totals, SPLIT)
 
 
 def program(draw, table, weights, params, public):

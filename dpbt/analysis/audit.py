@@ -143,24 +143,6 @@ def labels_of(target: Target | None) -> np.ndarray:
     return np.arange(response.classes).astype(response.dtype)
 
 
-def label_flips(table: Table) -> Neighbours:
-    """The replacements of each present row by the same row with the opposite label.
-
-    It needs no domain.
-
-    Raises:
-        ValueError: for a table of anything but two classes, and as `neighbours`.
-    """
-    check_table(table)
-    if np.asarray(table.target).dtype != bool:
-        raise ValueError("labels are flipped between two classes, and the table has others")
-    here = np.flatnonzero(np.asarray(table.present))
-    candidates = np.asarray(table.bins)[here], ~np.asarray(table.target)[here]
-    return neighbours(
-        table, types.REPLACE_ONE, candidates, [(int(i), j) for j, i in enumerate(here)]
-    )
-
-
 # Losses of recorded transcripts.
 
 

@@ -155,7 +155,6 @@ class HoldsFunctions:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        del memo
         return self
 
 

@@ -418,7 +418,6 @@ class WeightUpdate(NamedTuple):
 
 
 def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-    del bound, table, public
     return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 

@@ -190,7 +190,7 @@ def answers_of(given: Any, label: Label | None, labels: Any) -> Answers:
         ValueError: if they are not stated, or are not labels of one kind, or are words where y
             holds numbers. Also for a file that declares a number.
     """
-    if given is None and label is not None and isinstance(label.target, Numeric):
+    if label is not None and isinstance(label.target, Numeric) and given is None:
         raise ValueError(
             f"the domain's file declares the label {label.column!r} as a number, and a classifier "
             "needs classes; PrivateBoostingRegressor learns numbers"
@@ -230,8 +230,9 @@ def range_of(given: Any, label: Label | None) -> Numeric:
     """
     if given is None and label is not None and isinstance(label.target, Numeric):
         return label.target
+    asked: Any = given
     try:
-        low, high = given
+        low, high = asked
         return Numeric(low, high)
     except (TypeError, ValueError) as error:
         raise ValueError(

@@ -22,7 +22,6 @@ from dpbt.privacy.mechanism import Numbers
 
 def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
     """The learner's numbers."""
-    del public
     return Params(dict(noise), settings)
 
 

@@ -182,7 +182,6 @@ def program(
     """
     if len(table.columns) > config.features:
         raise ValueError(f"at most {config.features} features, got {len(table.columns)}")
-    del public
 
     # The sum of weight times label times row over all present rows, and noise in steps of the grid.
     signed = jnp.where(table.target, weights, -weights)

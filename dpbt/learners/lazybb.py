@@ -228,7 +228,6 @@ def _tree_program(
     config: Config, draw: Draw, table: Prepared, weights: Array, params: Noise, public: Public
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
-    del params
     nodes, leaves, tight = 2**config.depth - 1, 2**config.depth, config.calibration == "tight"
     theorem = "docs/privacy.md 9" if tight else "Asadi et al. (2022), Thm 4.4"
     by_class = trees.weights_by_class(table, weights)

@@ -26,6 +26,7 @@ import dis
 import functools
 import hashlib
 import itertools
+import sys
 import types
 import zlib
 from collections.abc import Callable, Collection, Mapping
@@ -508,7 +509,6 @@ def weak_learner(
 
 def _noise_alone(noise: Mapping[str, Numbers], public: Public) -> Noise:
     """The numbers of a learner that has no others than its noise."""
-    del public
     return Noise(dict(noise))
 
 
@@ -551,7 +551,7 @@ def code_tag(program: Callable[..., object], *parts: object) -> str:
 
 
 _PLAIN = str | bytes | int | float | complex | Enum | None | types.EllipsisType
-_LIBRARIES = "jax", "jaxlib", "numpy", "math", "builtins"
+_LIBRARIES = {"jax", "jaxlib", "numpy", "optax", "scipy", *sys.stdlib_module_names}
 
 
 def _content(value: Any, within: tuple[object, ...] = ()) -> object:
@@ -572,13 +572,11 @@ def _content(value: Any, within: tuple[object, ...] = ()) -> object:
     if isinstance(value, types.CodeType):
         return {name: [value.co_code, value.co_names, _content(value.co_consts, within)]}
 
-    home, known = (
-        str(getattr(value, "__module__", "")).split(".")[0],
-        any(value is f for f in within),
-    )
-    named = isinstance(value, type) and (home == "dpbt" or hasattr(value, "_fields"))
-    if known or named or isinstance(value, types.ModuleType) or home in _LIBRARIES:
-        return {name: [home, value.__name__, getattr(value, "_fields", ())]}
+    is_module, fields = isinstance(value, types.ModuleType), getattr(value, "_fields", ())
+    home = str(value.__name__ if is_module else getattr(value, "__module__", "")).split(".")[0]
+    of_dpbt = home == "dpbt" and isinstance(value, types.ModuleType | type)
+    if of_dpbt or fields or home in _LIBRARIES or any(value is each for each in within):
+        return {name: [home, value.__name__, fields]}
     if not isinstance(value, types.FunctionType):
         raise TypeError(name)
     closed = tuple(cell.cell_contents for cell in value.__closure__ or ())

@@ -481,6 +481,8 @@ def check_prices(found: list[Follows], *, protected: bool = True) -> None:
                     "draws and follow from no private rows"
                 )
             continue
+        if own.price.norm not in ("l1", "l2", "range"):
+            raise ValueError(f"{own.name} must be priced by l1, l2 or range, got {own.price.norm}")
         if spec.moves is None:
             raise ValueError(f"moves of the draw {site!r} must say how many outputs a row moves")
         if most:

@@ -62,7 +62,6 @@ def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) ->
     scale, whichever is smaller. But it is coarse enough that the noise has a scale of at most 2^31
     steps, and no value lies beyond 2^29 steps.
     """
-    del public
     step, clip = rounded_down(settings.step), rounded_down(settings.clip)
     multiplier = np.asarray(noise["leaf"], np.float64)
     epsilon = np.where(multiplier > 0, ROUNDING / np.where(multiplier > 0, multiplier, 1), 2.0**12)
@@ -110,7 +109,6 @@ def program(
 
 def hypothesis(config: Config, release: Release, params: Params, public: Public) -> Tree:
     """The tree: noisy leaf values, clamped to their range again."""
-    del public
     largest = params.settings.step * params.settings.clip**2
     value = release["leaf"].astype(jnp.float32) * params.leaf_step
     return Tree(trees.gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))

@@ -40,7 +40,6 @@ def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> 
 
 def shares(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> Array:
     """f32[k, N]: the shares that hypotheses state."""
-    del intercept
     assert kind.shares is not None
     return kind.shares(hypotheses, kind.read(rows))
 

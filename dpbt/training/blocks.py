@@ -551,7 +551,8 @@ class _Run:
         Each stage has a pass over the rows. What one draw asks for may follow from the draws before
         it. Zeros stand for those after it, so that one compiled program serves all stages.
         """
-        recipe, first, cap = self._recipe, contexts[0], None
+        recipe, first = self._recipe, contexts[0]
+        cap: Any = None
         noise = [_own(self._noise, part, context) for context in contexts]
         released: list[Releases] = [{} for _ in contexts]
         for release, context in zip(released, contexts, strict=True):
@@ -638,10 +639,10 @@ class _Run:
         # Releases of 64 bits stay with NumPy.
         transcript = jax.tree.map(
             lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
-            Transcript(prologue, rounds, epilogue),
+            (prologue, rounds, epilogue),
         )
         hypotheses = _scaled(recipe, hypotheses, slope)
-        return step.learned_of(transcript, hypotheses, intercept, recipe)
+        return step.learned_of(Transcript(*transcript), hypotheses, intercept, recipe)
 
 
 def _own(keys_of_run: step.Parts, part: str, context: Context) -> Any:

@@ -137,7 +137,6 @@ def _anywhere(flag: Array) -> Array:
 def _anywhere_in_a_batch(
     axis_size: int, in_batched: Sequence[bool], flag: Array
 ) -> tuple[Array, bool]:
-    del axis_size
     return (_anywhere(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
 
 

@@ -109,11 +109,11 @@ FORESTS = [
     _forest("forest-published"),
     _forest("forest-tight", slow=False),
     _forest("forest-zcdp"),
-    _forest("forest-disjoint", slow=False),
+    _forest("forest-disjoint"),
     _forest("forest-disjoint-zcdp"),
     _forest("rf-l-published"),  # the tight one is the program of random_forest
     _forest("rf-e-published"),
-    _forest("rf-e-tight", slow=False),
+    _forest("rf-e-tight"),
     *(_forest(f"rf-e-{kind}") for kind in ("zcdp", "disjoint", "disjoint-zcdp")),
 ]
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -97,13 +98,8 @@ def rules(rows=700, **more):
 
 
 def assert_same(one, other):
-    for left, right in zip(
-        jax.tree.leaves((one.transcript, one.hypotheses, one.intercept)),
-        jax.tree.leaves((other.transcript, other.hypotheses, other.intercept)),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(np.asarray(left), np.asarray(right))
-        assert left.dtype == right.dtype
+    one, other = ((each.transcript, each.hypotheses, each.intercept) for each in (one, other))
+    chex.assert_trees_all_equal(one, other, strict=True)
 
 
 def small_passes(monkeypatch):
@@ -181,7 +177,7 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
         np.testing.assert_array_equal(array, np.asarray(small.releases[site]))
     assert any(array.dtype == np.int64 for array in large.releases.values())
 
-    jax.tree.map(np.testing.assert_array_equal, large.hypotheses, small.hypotheses)
+    chex.assert_trees_all_equal(large.hypotheses, small.hypotheses)
 
 
 # Memory.

@@ -421,6 +421,13 @@ def test_an_audit_above_a_pure_claim_fails(loss, delta, status, audited, capsys)
     assert set(near.present.sum(axis=1)) == {29, 31}
 
 
+@pytest.mark.slow
+def test_an_audit_runs(here, capsys):
+    status, out, _ = run(capsys, *auditing("site"))
+    assert status == 0
+    assert "largest loss" in out
+
+
 def test_an_audit_under_replace_one_has_all_rows(audited, capsys):
     words = (*auditing(), "--relation", "replace_one")
     assert run(capsys, *words)[0] == 0

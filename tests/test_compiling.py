@@ -1,5 +1,6 @@
 """Few shapes are compiled for, and nothing that is learned depends on them."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,8 +43,8 @@ def test_a_fit_is_what_boost_learns_without_padding():
     model = dpbt.fit(keys[0], table, recipe, keys[1])
     bare = jax.jit(dpbt.boost)(keys[0], table, recipe, keys[1])
     bare = bare.model(table, recipe)
-    jax.tree.map(np.testing.assert_array_equal, model.hypotheses, bare.hypotheses)
-    jax.tree.map(np.testing.assert_array_equal, model.transcript, bare.transcript)
+    chex.assert_trees_all_equal(model.hypotheses, bare.hypotheses)
+    chex.assert_trees_all_equal(model.transcript, bare.transcript)
 
 
 def test_what_is_of_one_bucket_shares_programs_of_fits_and_of_prediction():

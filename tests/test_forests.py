@@ -4,6 +4,7 @@ equal trees.
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -177,7 +178,7 @@ def test_rounds_that_did_not_happen_have_no_vote(table):
     alone = recipes.random_forest(epsilon=2.0, rows=200, rounds=3, depth=4)
     model, same = grown(key, table, small), grown(key, table, alone)
     grown_trees = jax.tree.map(lambda array: array[:3], model.hypotheses)
-    jax.tree.map(np.testing.assert_array_equal, grown_trees, same.hypotheses)
+    chex.assert_trees_all_equal(grown_trees, same.hypotheses)
     assert not np.any(model.hypotheses.leaf[3:])
     for voting in ("majority", "threshold"):
         expected = dpbt.predict(same, table, voting)

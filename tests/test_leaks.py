@@ -185,7 +185,9 @@ def test_bounds_fitted_from_data_are_caught():
 
 def test_forgotten_factor_under_replace_one_is_caught():
     """Noise for add/remove, claimed for replace-one: the audit finds up to twice the claim."""
-    recipe = recipes.bdpe(epsilon=2.0, rows=8, rounds=1, depth=1, alpha=0.0, beta_tree=0.1)
+    recipe = recipes.bdpe(
+        epsilon=2.0, rows=8, rounds=1, depth=1, criterion="gini", alpha=1.0, beta_tree=0.1
+    )
     traits = recipe.learner.traits._replace(relation=REPLACE_ONE)
     learner = recipe.learner._replace(traits=traits)
     wrong = dataclasses.replace(recipe, relation=REPLACE_ONE, learner=learner)

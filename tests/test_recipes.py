@@ -2,6 +2,7 @@
 
 import inspect
 
+import chex
 import jax
 import numpy as np
 import optax
@@ -66,9 +67,9 @@ def test_settings_broadcast_and_index():
     assert all(leaf.shape[:2] == (2, 3) for leaf in jax.tree.leaves(recipe))
     one = recipes.setting(recipe, (1, 2))
     last = recipes.setting(SEVERAL, -1)
-    jax.tree.map(np.testing.assert_array_equal, last, recipes.setting(SEVERAL, np.int64(1)))
+    chex.assert_trees_all_equal(last, recipes.setting(SEVERAL, np.int64(1)))
     alone = recipes.bdpe(epsilon=2.0, rows=50, clip=9.0, depth=2)
-    jax.tree.map(np.testing.assert_array_equal, one, alone)
+    chex.assert_trees_all_equal(one, alone)
 
 
 def test_schedules_give_alpha_by_depth():
@@ -286,4 +287,4 @@ def test_criteria_by_name():
     assert {line.site[:5] for line in dpbt.ledger(recipe).lines} == {"split", "leaf"}
     explicit = recipes.bdpe(criterion=losses.square, alpha=1.0, **GOOD)
     assert jax.tree.structure(recipe) == jax.tree.structure(explicit)
-    jax.tree.map(np.testing.assert_array_equal, recipe, explicit)
+    chex.assert_trees_all_equal(recipe, explicit)

@@ -12,6 +12,7 @@ import sys
 import weakref
 import zlib
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_structure_and_traced_axes_are_told_apart():
         assert np.all(np.diff(group.recipe.rounds) >= 0)
         for k, place in enumerate(group.indices):
             alone = dataclasses.replace(make(**task.arguments, **sweep.settings[place]), capacity=5)
-            jax.tree.map(np.testing.assert_array_equal, recipes.setting(group.recipe, k), alone)
+            chex.assert_trees_all_equal(recipes.setting(group.recipe, k), alone)
 
 
 def direct(task, setting, evaluation, repeat):
@@ -224,10 +225,6 @@ def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
 
 
 # --- programs
-
-
-def rounds_and_depth(rows, depth, rounds):
-    return recipes.bdpe(rows=rows, rounds=rounds, depth=depth, epsilon=1.0, alpha=1.0)
 
 
 def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, idle):

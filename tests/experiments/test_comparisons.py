@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -112,7 +113,7 @@ def test_the_setting_of_auto_is_what_auto_runs(budget):
     numbers = ablation.numbers(5000, len(DOMAIN), epsilon, delta)
     expected, found = recipes.auto(**common), recipes.oblivious_boost(**common, **numbers)
     assert jax.tree.structure(found) == jax.tree.structure(expected)
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    chex.assert_trees_all_equal(found, expected)
 
 
 def test_measures_of_predictions():

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -107,12 +108,12 @@ def test_rows_beyond_the_bound_change_no_release(name):
 
     two = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[recipe, recipe])
     many = jax.jit(jax.vmap(grown, (None, 0)))
-    jax.tree.map(np.testing.assert_array_equal, many(table, two), many(few, two))
+    chex.assert_trees_all_equal(many(table, two), many(few, two))
 
     release = jax.jit(grown)(table, recipe)
     replay = jax.jit(lambda *args: boosting.replay(*args).log_prob)
     here, there = (replay(release, one, recipe) for one in (table, few))
-    jax.tree.map(np.testing.assert_array_equal, here, there)
+    chex.assert_trees_all_equal(here, there)
 
 
 def test_a_sweep_counts_the_first_rows_alone(tmp_path):

@@ -364,7 +364,8 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
         Recipes that vote, such as "lazybb_rules", state no probabilities.
         """
-        return np.asarray(self.model_.predict_proba(self._bins(X)), np.float64)
+        bins = self._bins(X)  # which says so if there is no model yet
+        return np.asarray(self.model_.predict_proba(bins), np.float64)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -531,7 +532,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""
-        return np.asarray(self.model_.predict(self._bins(X)))
+        bins = self._bins(X)
+        return np.asarray(self.model_.predict(bins))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

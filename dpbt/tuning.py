@@ -370,14 +370,18 @@ def candidates(
     given = {"delta": delta, "relation": relation, **options}
     chosen = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
-    each = epsilon
+    low, each, high, best = 0.0, epsilon, math.inf, None
     for _ in range(_TRIES):
         made = [build(epsilon=each, **given, **values) for values in chosen]
         cost = planned_ledger(made, selection).epsilon
+        low, high, best = (each, high, made) if cost <= epsilon else (low, each, best)
         if epsilon * (1 - _CLOSE) <= cost <= epsilon:
-            return made
-        each *= epsilon * (1 - _CLOSE / 4) / cost  # costs are nearly proportional
-    raise ValueError(f"no epsilon of a run was found whose choice costs {epsilon:g}")
+            break
+        each *= epsilon * (1 - _CLOSE / 4) / cost  # costs are nearly proportional, where finite
+        each = each if low < each < high else (low + high) / 2
+    if best is None:
+        raise ValueError(f"no epsilon of a run was found whose choice costs at most {epsilon:g}")
+    return best
 
 
 # A choice.

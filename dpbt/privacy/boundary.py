@@ -551,6 +551,7 @@ def code_tag(program: Callable[..., object], *parts: object) -> str:
 
 
 _PLAIN = str | bytes | int | float | complex | Enum | None | types.EllipsisType
+_FUNCTION = types.FunctionType | types.BuiltinFunctionType
 _LIBRARIES = {"jax", "jaxlib", "numpy", "optax", "scipy", *sys.stdlib_module_names}
 
 
@@ -572,15 +573,16 @@ def _content(value: Any, within: tuple[object, ...] = ()) -> object:
     if isinstance(value, types.CodeType):
         return {name: [value.co_code, value.co_names, _content(value.co_consts, within)]}
 
-    is_module, fields = isinstance(value, types.ModuleType), getattr(value, "_fields", ())
-    home = str(value.__name__ if is_module else getattr(value, "__module__", "")).split(".")[0]
-    of_dpbt = home == "dpbt" and isinstance(value, types.ModuleType | type)
-    if of_dpbt or fields or home in _LIBRARIES or any(value is each for each in within):
-        return {name: [home, value.__name__, fields]}
+    where = str(getattr(value, "__module__", "") or getattr(value, "__name__", ""))
+    home, closed_over = where.split(".")[0], getattr(value, "__closure__", None)
+    inside = isinstance(value, _FUNCTION) and home != "dpbt" and not closed_over
+    by_name = inside or isinstance(value, types.ModuleType | type)
+    if (by_name and home in {"dpbt", *_LIBRARIES}) or any(value is each for each in within):
+        return {name: [where, getattr(value, "__qualname__", "")]}
     if not isinstance(value, types.FunctionType):
         raise TypeError(name)
     closed = tuple(cell.cell_contents for cell in value.__closure__ or ())
-    around = {} if home == "dpbt" else value.__globals__
+    around = {} if home in {"dpbt", *_LIBRARIES} else value.__globals__
     read = {each: around[each] for each in _globals(value.__code__) if each in around}
     parts = value.__module__, value.__qualname__, value.__code__, value.__defaults__
     return {name: _content((*parts, value.__kwdefaults__, closed, read), (*within, value))}

@@ -82,6 +82,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     )
 
 
+_NO_NUMBER = "the sensitivity and the scale of the draw {!r} must be numbers"
 _BELOW = 1 + 2.0**-50
 """Takes the roundings of float64 from a price; `ROUNDING` leaves more than that."""
 
@@ -104,7 +105,7 @@ def line(
     if not price.reads_rows:
         shift, scale = 0.0, scale if stated(scale) else 0.0
     elif np.size(shift) != 1 or np.size(scale) != 1:
-        raise _no_number(spec.site)
+        raise ValueError(_NO_NUMBER.format(spec.site))
     elif not spec.own_scale:
         scale = np.float64(shift) * _multiplier(noise, spec.site) / ROUNDING * _BELOW
     else:
@@ -278,7 +279,7 @@ def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
                 evaluated = _evaluated(flat, part)[spec.site]
                 own = evaluated.scale if spec.own_scale else evaluated.most
                 if np.ndim(own) != 1:
-                    raise _no_number(spec.site)
+                    raise ValueError(_NO_NUMBER.format(spec.site))
             if not spec.own_scale:
                 multiplier = _multiplier(recipe.params.noise, spec.site)
             shape = np.shape(recipe.rows) if np.ndim(own) else ()
@@ -295,10 +296,6 @@ def _evaluated(flat: Recipe, part: str) -> Mapping[str, DrawSpec]:
     """The draws of G settings, with numbers [G] where its program works them out."""
     described = _described(flat.learner, part, flat.weight_update)
     return jax.vmap(lambda one: described(one.params, one.public(), np.float32(0)))(flat)
-
-
-def _no_number(site: str) -> ValueError:
-    return ValueError(f"the sensitivity and the scale of the draw {site!r} must be numbers")
 
 
 @functools.cache

@@ -135,6 +135,18 @@ def test_a_default_tag_follows_what_the_code_reads(monkeypatch):
             recipe_of(program)
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (jax.nn.initializers.normal(0.1), jax.nn.initializers.normal(0.9)),
+        (jax.lax.max, jnp.max),
+    ],
+)
+def test_functions_of_libraries_that_differ_have_tags_that_differ(pair):
+    one, other = (boundary.code_tag(lambda draw, each=each: each(draw)) for each in pair)
+    assert one != other
+
+
 def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
     base = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=2, relation="add_remove")
     keys = set()

@@ -227,6 +227,11 @@ def shared(budget, of_worker, start, taken):
     assert budget.remaining < 1e-11
 
 
+def test_a_folder_is_no_filter(tmp_path):
+    with pytest.raises(OSError, match=re.escape(str(tmp_path))):
+        dpbt.Filter.open(tmp_path)
+
+
 def test_threads_share_a_filter_or_its_file(path):
     budget, alone = opened(path, 1.0 + 1e-12), dpbt.Filter(1.0 + 1e-12, rows=ROWS)
     shared(budget, path, threading.Thread, queue.Queue())

@@ -194,6 +194,12 @@ def test_a_choice_by_renyi_where_draws_are_mixed():
     assert 0.97 <= book.epsilon <= 1.0
     assert book.epsilon_at(1e-6, "gdp") == math.inf
 
+    # Beyond some epsilon of a run finite bits take all of delta, and the choice costs infinity.
+    made = tuning.candidates(
+        recipes.bdpe, selection, grid={"rounds": [2, 3]}, **{**options, "epsilon": 20.0}
+    )
+    assert 10 < tuning.planned_ledger(made, selection).epsilon < 20
+
 
 def test_a_tuned_model_carries_the_ledger_of_its_choice(tmp_path):
     selection = tuning.selection()

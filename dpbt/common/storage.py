@@ -174,11 +174,9 @@ def database_errors(path: Path, damaged: Callable[[Path, Exception], ValueError]
         raise damaged(path, error) from error
 
 
-def in_use(folder: Path) -> ValueError:
-    """The refusal of a folder that another run holds."""
-    return ValueError(
-        f"another run is at work in {folder}; wait until it has ended, or use another folder"
-    )
+def in_use(path: Path) -> ValueError:
+    """The refusal of a file or a folder that another run holds."""
+    return ValueError(f"another run is at work in {path}; wait until it has ended")
 
 
 T = TypeVar("T")
@@ -224,12 +222,7 @@ def decode(kind: type[T], content: object, what: str) -> T:
             wrong = "Invalid value"  # the other messages show it
         words = f"{wrong}{place and ' at '}{place}".replace("`", "")
         raise ValueError(f"{what} has a malformed entry: {words}") from None
-    except (
-        UnicodeError,
-        TypeError,
-        ArithmeticError,
-        RecursionError,
-    ):  # of msgspec, for odd content
+    except (UnicodeError, TypeError, ArithmeticError, RecursionError):  # for odd content
         raise ValueError(f"{what} has a malformed entry") from None
 
 
@@ -254,7 +247,9 @@ def parse(text: bytes, what: str) -> Any:
         return json.loads(
             text.decode("utf-8"), object_pairs_hook=_without_twins, parse_constant=_no_constant
         )
-    except (ValueError, RecursionError) as error:  # for no text, too, and too many digits
+    except UnicodeDecodeError:  # whose words would show a byte, perhaps of a file given by mistake
+        raise ValueError(f"{what} holds bytes that are no text") from None
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{what} is no JSON, or cut off: {error}") from None
 
 

@@ -24,10 +24,11 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST and text.isprintable() else type(value).__name__
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> Any:
     """`value` with plain numbers in place of the numbers and arrays of NumPy and JAX."""
     if type(value) in (list, tuple):
-        return type(value)(map(_plain, value))  # type: ignore[call-overload, arg-type]
+        entries = [_plain(entry) for entry in value]
+        return entries if type(value) is list else tuple(entries)
     try:
         return getattr(value, "tolist", lambda: value)()
     except TypeError:  # a traced array, or a class of arrays

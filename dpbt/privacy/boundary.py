@@ -573,10 +573,11 @@ def _content(value: Any, within: tuple[object, ...] = ()) -> object:
     if isinstance(value, types.CodeType):
         return {name: [value.co_code, value.co_names, _content(value.co_consts, within)]}
 
-    where = str(getattr(value, "__module__", "") or getattr(value, "__name__", ""))
+    module = isinstance(value, types.ModuleType)
+    where = str(value.__name__ if module else getattr(value, "__module__", ""))
     home, closed_over = where.split(".")[0], getattr(value, "__closure__", None)
     inside = isinstance(value, _FUNCTION) and home != "dpbt" and not closed_over
-    by_name = inside or isinstance(value, types.ModuleType | type)
+    by_name = inside or module or isinstance(value, type)
     if (by_name and home in {"dpbt", *_LIBRARIES}) or any(value is each for each in within):
         return {name: [where, getattr(value, "__qualname__", "")]}
     if not isinstance(value, types.FunctionType):

@@ -358,8 +358,11 @@ class Filter:
         self._path.stat()  # its error says that there is no such file
         uri = f"{self._path.as_uri()}?mode=rw"
         options = {"uri": True, "timeout": _WAIT, "isolation_level": None}  # BEGIN is said here
-        connected = contextlib.closing(sqlite3.connect(uri, **options))
-        with storage.database_errors(self._path, _damaged), self._lock, connected as database:
+        with (
+            storage.database_errors(self._path, _damaged),
+            self._lock,
+            contextlib.closing(sqlite3.connect(uri, **options)) as database,
+        ):
             database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
             with database:  # commits, or rolls back
                 database.execute("BEGIN IMMEDIATE" if write else "BEGIN")

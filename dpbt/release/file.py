@@ -141,7 +141,7 @@ def probability_of(about: Any, scores: Array) -> Array:
 FORMAT, VERSION = "dpbt model", 5
 """Files of any other version are refused."""
 
-_QUESTIONS = {
+_SPLITS = {
     "feature": "int32",
     "low": "uint8",
     "high": "uint8",
@@ -227,7 +227,7 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
         dtype=model.dtype,
         features=model.features,
         domain=None if domain is None else dict(domain),
-        splits=None if asked is None else _packed(asked._asdict(), _QUESTIONS),
+        splits=None if asked is None else _packed(asked._asdict(), _SPLITS),
         kind=about.kind.name,
         arrays=_packed(arrays, {**_INTERCEPT, **dict(about.kind.arrays)}),
     )
@@ -398,7 +398,7 @@ def _asked(file: _File) -> Splits | None:
         raise ValueError("rows must be uint8 with splits, or float32 without")
     if file.splits is None:
         return None
-    asked = Splits(**_unpacked(file.splits, _QUESTIONS))
+    asked = Splits(**_unpacked(file.splits, _SPLITS))
     count, attributes = asked.feature.size, asked.attribute.size
     shapes = [*[(count,)] * 3, (attributes,), (attributes, MAX_BINS)]
     if [array.shape for array in asked[:5]] != shapes:

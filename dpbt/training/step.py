@@ -227,6 +227,7 @@ def own_key(key: Array, recipe: Recipe) -> Array:
     declared target.
     If they shared their noise at two scales, their two releases would reveal the private statistic.
     Rounds and capacity are left out, because the first T rounds do not depend on how many follow.
+    A step that is a schedule has a number for each round, though, and these are in the key.
     The epilogue does, so its own key also depends on the number of rounds.
 
     Args:

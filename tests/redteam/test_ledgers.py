@@ -16,7 +16,7 @@ from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
-from dpbt.privacy.mechanism import FREE
+from dpbt.privacy.mechanism import FREE, Price
 from dpbt.privacy.pricing import line_of, scales
 from tests.redteam.attacks import GRID, one_split
 
@@ -130,6 +130,10 @@ LIES = {
         "costs nothing",
     ),
     "no word on what a row moves": (drawing(moves=None), "moves of the draw"),
+    "a price of no known norm": (
+        drawing(mechanism=own_mechanism("of my own", price=Price("linf"))),
+        "l1, l2 or range",
+    ),
     "less noise in one entry": (
         drawing(scale=jnp.ones((2, 2)).at[0, 1].set(1e-3)),
         "must be numbers",

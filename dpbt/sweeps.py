@@ -101,7 +101,6 @@ def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
             raise ValueError("tasks must hold sweeps.Task(...), each with a dict of arguments")
         _check_file_name("a task", task.name)
         step.check_table(task.table)
-        step.check_same_rows(task.table)
         if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
             raise ValueError(f"task {task.name!r}: sweeps take two classes, and no weights")
         rows = np.shape(task.table.target)

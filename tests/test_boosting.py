@@ -33,7 +33,7 @@ BOOST, REPLAY = jax.jit(dpbt.boost), jax.jit(dpbt.replay)
 
 def library_noise(key, recipe):
     """The draws the library will make under this key, for the reference."""
-    keys = step.noise_keys(key, recipe).rounds
+    keys = step.part_keys(step.own_key(key, recipe), recipe).rounds
 
     def noise(t, site, shape, scale):
         site_key = boundary.site_key(keys[t], site)

@@ -71,15 +71,15 @@ def epsilons(epsilon: ArrayLike) -> np.ndarray:
     return numbers
 
 
-def deltas(delta: ArrayLike) -> np.ndarray:
-    """`delta` as float64.
+def zeros_or_shares(name: str, value: ArrayLike) -> np.ndarray:
+    """A delta, or a share of the budget, as float64.
 
     Raises:
         ValueError: unless it is 0 for every setting, or in (0, 1) for every setting.
     """
-    numbers = floats("delta", delta)
+    numbers = floats(name, value)
     if np.any(numbers != 0) and not np.all((numbers > 0) & (numbers < 1)):
-        raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {shown(numbers)}")
+        raise ValueError(f"{name} must be 0, or in (0, 1) for every setting, got {shown(numbers)}")
     return numbers
 
 
@@ -137,7 +137,7 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
     one_of("calibration", calibration, ("tight", "published"))
     request = Request(
         epsilons(epsilon),
-        deltas(delta),
+        zeros_or_shares("delta", delta),
         checked_rows(rows, max_rows),
         wholes("rounds", rounds).astype(np.int32),
         calibration,
@@ -195,12 +195,10 @@ def _single_precision(numbers: Any) -> Any:
     Raises:
         ValueError: naming the one that is no number.
     """
-
-    def rounded(path: Any, number: Any) -> np.ndarray:
-        name = jax.tree_util.keystr(path, simple=True, separator=" ")
-        return floats(name, number).astype(np.float32)
-
-    return jax.tree_util.tree_map_with_path(rounded, numbers)
+    named, kind = jax.tree_util.tree_flatten_with_path(numbers)
+    names = [jax.tree_util.keystr(path, simple=True, separator=" ") for path, _ in named]
+    given = zip(names, named, strict=True)
+    return kind.unflatten([floats(name, one).astype(np.float32) for name, (_, one) in given])
 
 
 def build(
@@ -248,8 +246,9 @@ def build(
     params = params or learner.params
 
     # The draws that share the budget, as one setting makes them with any noise.
-    any_noise = _filled(drafted, params(dict.fromkeys(fractions, np.ones(())), public))
-    single, made = jax.tree.map(lambda leaf: leaf.flat[0], any_noise), []
+    any_noise = _single_precision(params(dict.fromkeys(fractions, np.ones(())), public))
+    filled, made = dataclasses.replace(drafted, params=any_noise), []
+    single = jax.tree.map(lambda leaf: np.asarray(leaf).flat[0], filled)
     for part in learner.parts:
         times = request.rounds.astype(np.float64) if part == "rounds" else np.ones(())
         for ask in pricing.sites(single, part):
@@ -335,7 +334,7 @@ def after_samplers(
 
 
 def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
-    """The recipe with the numbers of its learner.
+    """The recipe with the numbers of its learner; every array has all axes of settings.
 
     Args:
         drafted: the recipe without them.
@@ -346,7 +345,9 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
         ValueError: for a budget that float32 cannot hold, or noise beyond the range of its sampler,
             naming the number of the budget, or the site of the noise.
     """
-    recipe = _filled(drafted, params)
+    recipe = dataclasses.replace(drafted, params=_single_precision(params))
+    shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
+    recipe = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
         if not np.all(value >= 0):  # NaN, too
             name = jax.tree_util.keystr(path, simple=True, separator=" ")
@@ -357,13 +358,6 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
                 f"the noise of {site!r} must have a scale in (0, {most:g}], got {np.max(scale):g}"
             )
     return recipe
-
-
-def _filled(drafted: Recipe, params: Params) -> Recipe:
-    """The recipe with some numbers; every array has all axes of settings."""
-    recipe = dataclasses.replace(drafted, params=_single_precision(params))
-    shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
-    return jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
 
 
 def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ...]) -> Recipe:

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import Splits, without_values
-from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table, Transcript
+from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
 from dpbt.common.validate import as_path, positive, whole
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
@@ -232,7 +232,6 @@ def _sums_of_slice(
 
 # The new scores take the place of the old ones.
 _summed = jax.jit(_sums_of_slice, donate_argnums=1, static_argnames=("part", "wanted"))
-_everywhere = jax.jit(step.everywhere, static_argnums=1)
 
 
 class Passes:
@@ -280,8 +279,8 @@ class Passes:
 
     def start(self, start: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
-        for piece in self._slices:
-            self._scores[piece.number] = _everywhere(start, self._plan.block)
+        shape = *start.shape, self._plan.block
+        self._scores = [jnp.broadcast_to(start[..., None], shape) for _ in self._slices]
 
     def sums(
         self, part: str, batch: Batch, noise: Array, stage: tuple[str, ...]
@@ -423,7 +422,8 @@ def learn(
             if kept is not None:
                 kept.give_up()
             raise
-        keys = step.noise_keys(key, recipe), step.structure_keys(public_key, recipe)
+        own = step.own_key(key, recipe)
+        keys = step.part_keys(own, recipe), step.part_keys(public_key, recipe)
         small, dummy = capacity <= MAX_ROWS, step.dummy_row(table)
         return _Run(recipe, passes, kept, small, *keys, dummy, []).learn(plan.rounds, report)
 
@@ -480,7 +480,7 @@ def _learned_of(recipe: Recipe, context: Context, cap: Array, release: Release) 
 _specs = jax.jit(step.specs, static_argnums=0)
 _public_draws = jax.jit(step.public_draws, static_argnums=0)
 _begun, _opened, _learned = jax.jit(step.begun), jax.jit(step.opened), jax.jit(_learned_of)
-_line_of, _scaled = jax.jit(step.line_of), jax.jit(step.scaled)
+_line_of = jax.jit(step.line_of)
 
 
 @dataclasses.dataclass
@@ -501,7 +501,8 @@ class _Run:
     def learn(self, at_once: int, report: Report) -> Learned:
         """What is learned, in passes that serve some rounds at once."""
         recipe, rounds = self._recipe, int(self._recipe.rounds)
-        prologue = self._once("prologue", step.before(recipe), report)
+        before = Context(recipe.public(), jnp.float32(0), jnp.int32(0))
+        prologue = self._once("prologue", before, report)
         public, start = _opened(recipe, totals.read(prologue))
         bound = jnp.max(jnp.abs(start))
         if not recipe.independent:
@@ -530,7 +531,8 @@ class _Run:
                     self._waiting.append((context.structure, hypothesis))
         report(Progress("rounds", rounds, rounds))
 
-        epilogue = self._once("epilogue", step.closing(recipe, public, bound), report)
+        closing = Context(public, bound, jnp.asarray(recipe.rounds, jnp.int32))
+        epilogue = self._once("epilogue", closing, report)
         return self._learned(prologue, released, learned, epilogue)
 
     def _once(self, part: str, context: Context, report: Report) -> Releases:
@@ -641,8 +643,11 @@ class _Run:
             lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
             (prologue, rounds, epilogue),
         )
-        hypotheses = _scaled(recipe, hypotheses, slope)
-        return step.learned_of(Transcript(*transcript), hypotheses, intercept, recipe)
+        if recipe.learner.epilogue is not None:
+            by = recipe.learner.hypotheses.scaled
+            assert by is not None  # as `boundary.weak_learner` says
+            hypotheses = jax.jit(by)(hypotheses, slope)
+        return step.learned_of(transcript, hypotheses, intercept, recipe)
 
 
 def _own(keys_of_run: step.Parts, part: str, context: Context) -> Any:

@@ -212,14 +212,20 @@ def learn(
         batch = int(np.clip(limit / 16 / each, 1, 64))
     room = dataclasses.replace(recipe, capacity=tables.bucket(recipe.capacity))
     run = _compiled_sooner if _is_sooner(room) else _compiled
-    learned = run(key, tables.padded(table), room, public_key, batch=batch)
-    return Model.of(learned.first(recipe.capacity), recipe, table, keys.kind(key))
+    found = run(key, tables.padded(table), room, public_key, batch=batch)
+    rounds, hypotheses = tables.first_of(
+        (found.transcript.rounds, found.hypotheses), recipe.capacity
+    )
+    transcript = found.transcript._replace(rounds=rounds)
+    learned = Learned(transcript, hypotheses, found.intercept)
+    return Model.of(learned, recipe, table, keys.kind(key))
 
 
 def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None, batch: int) -> Learned:
     """A run in one program."""
     rows = step.prepared_table(table, recipe)
-    return sampled(key, rows, recipe, public_key, batch).learned(recipe)
+    ran = sampled(key, rows, recipe, public_key, batch)
+    return learned_of(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
 
 OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}

@@ -5,6 +5,7 @@ A run has three parts: a prologue, rounds and an epilogue. Each has a private pr
 """
 
 import itertools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +18,6 @@ from dpbt.common.types import Array, Prepared, Public, Recipe, Release, Table, T
 from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
-from dpbt.data.tables import first_of
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.sensitivity import counted_weights
@@ -32,30 +32,28 @@ def on_device(table: Table) -> Table:
     Raises:
         ValueError: as `as_array`.
     """
-
-    def arrays(name: str, held: Any) -> Any:
-        return held._replace(
-            **{
-                field: as_array(f"{name}.{field}", array)
-                for field, array in held._asdict().items()
-                if array is not None and field != "splits"
-            }
-        )
-
-    splits = None if table.splits is None else arrays("splits", table.splits)
-    return arrays("table", table)._replace(splits=splits)
+    own, splits = table._asdict(), table.splits
+    del own["splits"]
+    if splits is not None:
+        asked = {name: each for name, each in splits._asdict().items() if each is not None}
+        splits = splits._replace(**{n: as_array(f"splits.{n}", each) for n, each in asked.items()})
+    held = {name: as_array(f"table.{name}", own[name]) for name in own if own[name] is not None}
+    return table._replace(**held, splits=splits)
 
 
 def check_table(table: object) -> None:
-    """Check that an argument is a table.
+    """Check that an argument is a table, whose arrays have the same rows; no length is shown.
 
     Raises:
-        ValueError: saying what it is instead.
+        ValueError: saying what it is instead, or that they have not.
     """
     if isinstance(table, BlockTable):
         raise ValueError("a table in blocks is learned from by dpbt.fit alone")
     if not isinstance(table, Table):
         raise ValueError(f"expected a table, as dpbt.table makes it, got {type(table).__name__}")
+    weight = () if table.weight is None else (table.weight,)
+    if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
+        raise ValueError("bins, target, present and weight must have the same rows, and do not")
 
 
 def check_precision() -> None:
@@ -79,8 +77,8 @@ def check_run(table: object, recipe: object) -> None:
     """Check what every run reads, and that the recipe holds one setting; traceable.
 
     Raises:
-        ValueError: saying what was expected, or as `check_precision` and `check_same_rows`. Also
-            for a site that two parts of the run draw.
+        ValueError: saying what was expected, or as `check_precision` and `check_table`. Also for a
+            site that two parts of the run draw.
     """
     check_precision()
     check_table(table)
@@ -95,7 +93,6 @@ def check_run(table: object, recipe: object) -> None:
         boundary.check_sites(**drawn)
 
     # The arrays of the table.
-    check_same_rows(table)
     response = recipe.learner.hypotheses.response
     dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
     for name, dtype in dtypes.items():
@@ -113,15 +110,12 @@ def check_run(table: object, recipe: object) -> None:
 def check_independent(recipe: Recipe) -> None:
     """Refuse a weight update that declares `reads_scores=False` and reads scores or their bound.
 
-    Its rounds would be made side by side, from other scores than those of one after the other. Not
-    checked after a prologue, whose release a weight update may read.
+    Its rounds would be made side by side, from other scores than those of one after the other.
 
     Raises:
         ValueError: saying so.
     """
     weight_update, hypotheses = recipe.weight_update, recipe.learner.hypotheses
-    if weight_update.reads_scores or recipe.learner.prologue is not None:
-        return
     rows, public = hypotheses.prepare(hypotheses.example()), recipe.public()
     scores = jnp.zeros((*weight_update.response.axes, *rows.present.shape), jnp.float32)
 
@@ -167,7 +161,8 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
     known = None if target is None else kinds.fingerprint(target)
     if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
         raise ValueError("the table was made with another target than the recipe's")
-    check_independent(recipe)
+    if not recipe.weight_update.reads_scores and recipe.learner.prologue is None:
+        check_independent(recipe)  # after a prologue, weights may follow from its release
 
     # The public key, which is independent of the secret one.
     if public_key is not None:
@@ -183,17 +178,6 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
     if public and public_key is None:
         raise boundary.no_public_key(public[0])
     return public_key if public else None
-
-
-def check_same_rows(table: Table) -> None:
-    """Refuse a table whose arrays have different rows; no length is shown.
-
-    Raises:
-        ValueError: saying so.
-    """
-    weight = () if table.weight is None else (table.weight,)
-    if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
-        raise ValueError("bins, target, present and weight must have the same rows, and do not")
 
 
 def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
@@ -268,23 +252,19 @@ _PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
 """The numbers that are folded into a key for what takes place once. Rounds fold in smaller ones."""
 
 
-def _part_keys(key: Array, recipe: Recipe) -> Parts:
-    """The keys of all parts; those of the first T rounds do not depend on the capacity."""
+def part_keys(key: Array | None, recipe: Recipe) -> Parts:
+    """The keys of all parts of a run; None where it has no key.
+
+    Those of its noise are made of its `own_key`, and those of its public structure of the public
+    key. Those of the first T rounds do not depend on the capacity.
+    """
+    if key is None:
+        return Parts(None, None, None)
     numbers = np.arange(recipe.capacity, dtype=np.uint32)
     every = jnp.asarray(np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
     children = jax.vmap(lambda number: jax.random.fold_in(key, number))(every)
     epilogue = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
     return Parts(children[-2], children[: recipe.capacity], epilogue)
-
-
-def noise_keys(key: Array, recipe: Recipe) -> Parts:
-    """The keys of the noise of a run, from the key that `boost` takes."""
-    return _part_keys(own_key(key, recipe), recipe)
-
-
-def structure_keys(public_key: Array | None, recipe: Recipe) -> Parts:
-    """The keys of the public structure of a run, from the public key; None without one."""
-    return Parts(None, None, None) if public_key is None else _part_keys(public_key, recipe)
 
 
 # The steps.
@@ -304,11 +284,6 @@ class Context(NamedTuple):
     bound: Any
     number: Any
     structure: Any = None
-
-
-def before(recipe: Recipe) -> Context:
-    """What is public before anything is released."""
-    return Context(recipe.public(), jnp.float32(0), recipe.public().round)
 
 
 def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
@@ -332,11 +307,6 @@ def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Contex
     if recipe.learner.structure is not None:
         structure = recipe.learner.structure(recipe.params, public._replace(round=number))
     return Context(public, bound, number, structure)
-
-
-def closing(recipe: Recipe, public: Public, bound: Array) -> Context:
-    """What is public when the epilogue begins."""
-    return Context(public, bound, jnp.asarray(recipe.rounds, jnp.int32))
 
 
 def weigh(
@@ -435,11 +405,6 @@ def learned(recipe: Recipe, release: Release, public: Public) -> tuple[types.Hyp
     return hypothesis, recipe.learner.hypotheses.bound(hypothesis)
 
 
-def everywhere(start: Array, rows: int) -> Array:
-    """f32[N], or f32[K, N]: the same score for every row."""
-    return jnp.broadcast_to(start[..., None], (*start.shape, rows))
-
-
 def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array, Array]:
     """(f32[] slope, intercept): scores become intercept + slope (score - start).
 
@@ -450,15 +415,6 @@ def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array
         return jnp.float32(1), start
     slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.params, start)
     return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
-
-
-def scaled(recipe: Recipe, hypotheses: types.Hypotheses, slope: Array) -> types.Hypotheses:
-    """The hypotheses of the model, after the epilogue."""
-    if recipe.learner.epilogue is None:
-        return hypotheses
-    by = recipe.learner.hypotheses.scaled
-    assert by is not None  # as `boundary.weak_learner` says
-    return by(hypotheses, slope)
 
 
 def admitted(present: Array, recipe: Recipe) -> Array:
@@ -497,19 +453,14 @@ class Learned(NamedTuple):
     hypotheses: types.Hypotheses
     intercept: Array
 
-    def first(self, rounds: int) -> "Learned":
-        """That of the first rounds alone."""
-        transcript = self.transcript._replace(rounds=first_of(self.transcript.rounds, rounds))
-        return Learned(transcript, first_of(self.hypotheses, rounds), self.intercept)
-
 
 def learned_of(
-    transcript: Transcript, hypotheses: types.Hypotheses, intercept: Array, recipe: Recipe
+    releases: Iterable[Release], hypotheses: types.Hypotheses, intercept: Array, recipe: Recipe
 ) -> Learned:
-    """What is in the model of a run."""
+    """What is in the model of a run, by the releases of its three parts."""
     withheld = recipe.learner.traits.withheld
-
-    def kept(release: Release) -> Release:
-        return {site: array for site, array in release.items() if site not in withheld}
-
-    return Learned(Transcript(*map(kept, transcript)), hypotheses, intercept)
+    kept = [
+        {site: array for site, array in release.items() if site not in withheld}
+        for release in releases
+    ]
+    return Learned(Transcript(*kept), hypotheses, intercept)

@@ -91,10 +91,10 @@ def loss_of(recipe: Recipe) -> types.LossFamily:
     Raises:
         ValueError: if it gives none.
     """
-    about = file.about(recipe)
-    if recipe.loss is None or about.probability is None:
+    about, loss = file.about(recipe), recipe.weight_update.loss
+    if loss is None or about.probability is None:
         raise ValueError(f"a score needs probabilities: {about.reason or 'votes are no scores'}")
-    return recipe.loss
+    return loss
 
 
 LOG_LOSS = Score(

@@ -56,7 +56,7 @@ def plain(recipe, alpha):
         "rounds": int(recipe.rounds),
         "depth": depth,
         "tight": recipe.calibration == "tight",
-        "loss": recipe.loss(0.5).name,
+        "loss": recipe.weight_update.loss(0.5).name,
         "alpha": alpha,
         "split_epsilon": [float(1 / multiplier(recipe, f"split_{k}")) for k in range(depth)],
         "rows": float(recipe.rows),

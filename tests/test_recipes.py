@@ -122,7 +122,7 @@ MIRROR = {
 def test_a_loss_is_taken_as_its_family():
     assert weighting.mirror(losses.log) is weighting.mirror(losses.fixed(losses.log), True)
     recipe = recipes.custom(RULE, rows=100, rounds=2, epsilon=1.0, loss=losses.log, **MIRROR)
-    assert recipe.loss is losses.fixed(losses.log)
+    assert recipe.weight_update.loss is losses.fixed(losses.log)
 
 
 LEARNERS = {

@@ -414,33 +414,6 @@ def sum_sensitivity(config: Config) -> float:
     return config.noise.bound(Sensitivity(moved, moved))
 
 
-def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Array]:
-    """f32[F, C], the estimated share of rows in each bin, and f32[], how many rows there are.
-
-    Uniform over the bins of a feature without histograms.
-    """
-    known, number = config.known, config.response == NUMBER
-    uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
-    if not config.marginals and public.seen is not None:
-        return uniform, public.seen
-    if not config.marginals:
-        rows = fitted_target(config, public.prologue, params)[2] if number else public.rows
-        return uniform, jnp.asarray(rows, jnp.float32)
-
-    # What stands above the noise, and a tenth of uniform.
-    histogram = public.prologue["histogram"]
-    moved = histogram_sensitivity(config) * math.sqrt(histogram.shape[2])
-    noise = deviation(config, params, "histogram", moved)
-    rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
-    above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
-    total = jnp.sum(above, axis=1, keepdims=True)
-    measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
-    mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
-    if public.seen is None or number:
-        return mass, jnp.sum(class_totals(config, histogram))
-    return mass, public.seen
-
-
 def structure(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf.
 
@@ -448,7 +421,26 @@ def structure(config: Config, params: Params, public: Public) -> tuple[Oblivious
     """
     if public.structure is not None:
         return public.structure
-    mass, rows = _masses(config, params, public)
+
+    # How many rows there are, and the share of each bin: uniform without histograms, and else what
+    # stands above the noise, and a tenth of uniform.
+    known, number, rows = config.known, config.response == NUMBER, public.seen
+    uniform = mass = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
+    if config.marginals:
+        histogram = public.prologue["histogram"]
+        moved = histogram_sensitivity(config) * math.sqrt(histogram.shape[2])
+        noise = deviation(config, params, "histogram", moved)
+        counts = jnp.sum(histogram, axis=2).astype(jnp.float32)
+        above = jnp.where(jnp.asarray(known), jnp.maximum(counts - noise, 0), 0)
+        total = jnp.sum(above, axis=1, keepdims=True)
+        measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
+        mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
+        if rows is None or number:
+            rows = jnp.sum(class_totals(config, histogram))
+    elif rows is None:
+        found = fitted_target(config, public.prologue, params)[2] if number else public.rows
+        rows = jnp.asarray(found, jnp.float32)
+
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
     tree, share = splits.draw(config, seed, jnp.asarray(public.round), mass)
     return tree, rounded(rows * share)

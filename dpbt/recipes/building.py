@@ -435,7 +435,7 @@ def custom(
     if type(weighting) is not weight_update.numbers:
         numbers = weight_update.numbers.__name__
         raise ValueError(f"{weight_update.tag} needs weighting={numbers}, got {shown(weighting)}")
-    under = learner.relation or types.ADD_REMOVE if relation is None else relation
+    under = learner.traits.relation or types.ADD_REMOVE if relation is None else relation
     budget = np.inf if epsilon is None else epsilon
     common = budget, delta, rows, rounds, "tight", under, max_rows_per_user
     request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)

@@ -216,12 +216,12 @@ def _sums_of_slice(
 
     def one(entry: tuple[Array, Any, Release, Array]) -> Any:
         number, structure, sites, key = entry
-        own = context._replace(number=number, structure=structure)
-        view = step.view(part, recipe, rows, weighed, own)
+        public = context.public._replace(round=number, structure=structure)
+        view = step.view(part, recipe, rows, weighed, context._replace(public=public))
         given = Given(sites, key, place)
         return boundary.sums(pricing.program_of(learner, part), wanted, given, view)
 
-    entries = context.number, context.structure, batch.sites, noise
+    entries = context.public.round, context.public.structure, batch.sites, noise
     if len(noise) > 1:
         sums = jax.lax.map(one, entries)
     else:  # a single one needs no loop
@@ -330,7 +330,7 @@ class Passes:
         if reads is None:
             return None
         asked = []
-        for structures in (batch.context.structure, *(batch.pending or ())[:1]):
+        for structures in (batch.context.public.structure, *(batch.pending or ())[:1]):
             rounds = jax.tree.leaves(structures)[0].shape[0] if structures is not None else 0
             asked += [reads(jax.tree.map(lambda a, k=k: a[k], structures)) for k in range(rounds)]
         return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()
@@ -472,14 +472,10 @@ def check(
     return capacity, first, public_key
 
 
-def _learned_of(recipe: Recipe, context: Context, cap: Array, release: Release) -> Any:
-    return step.learned(recipe, release, step.public_of(context, cap))
-
-
 # The steps, each of which is compiled once for a recipe.
 _specs = jax.jit(step.specs, static_argnums=0)
 _public_draws = jax.jit(step.public_draws, static_argnums=0)
-_begun, _opened, _learned = jax.jit(step.begun), jax.jit(step.opened), jax.jit(_learned_of)
+_begun, _opened, _learned = jax.jit(step.begun), jax.jit(step.opened), jax.jit(step.learned)
 _line_of = jax.jit(step.line_of)
 
 
@@ -501,7 +497,7 @@ class _Run:
     def learn(self, at_once: int, report: Report) -> Learned:
         """What is learned, in passes that serve some rounds at once."""
         recipe, rounds = self._recipe, int(self._recipe.rounds)
-        before = Context(recipe.public(), jnp.float32(0), jnp.int32(0))
+        before = Context(recipe.public(), jnp.float32(0))
         prologue = self._once("prologue", before, report)
         public, start = _opened(recipe, totals.read(prologue))
         bound = jnp.max(jnp.abs(start))
@@ -523,16 +519,17 @@ class _Run:
             ]
             releases, cap = known or self._released("rounds", contexts)
             for context, release in zip(contexts, releases, strict=True):
-                hypothesis, more = _learned(recipe, context, cap, totals.read(release))
+                told = context.public._replace(cap=cap)
+                hypothesis, more = _learned(recipe, totals.read(release), told)
                 bound = bound + more
                 released.append(release)
                 learned.append(hypothesis)
                 if not recipe.independent:
-                    self._waiting.append((context.structure, hypothesis))
+                    self._waiting.append((told.structure, hypothesis))
         report(Progress("rounds", rounds, rounds))
 
-        closing = Context(public, bound, jnp.asarray(recipe.rounds, jnp.int32))
-        epilogue = self._once("epilogue", closing, report)
+        last = public._replace(round=jnp.asarray(rounds, jnp.int32))
+        epilogue = self._once("epilogue", Context(last, bound), report)
         return self._learned(prologue, released, learned, epilogue)
 
     def _once(self, part: str, context: Context, report: Report) -> Releases:
@@ -564,12 +561,13 @@ class _Run:
                 release |= {site: np.asarray(array) for site, array in draws.items()}
 
         zeros = self._zeros(part)
-        numbers, structures = _on_host([(each.number, each.structure) for each in contexts])
-        together = first._replace(number=numbers, structure=structures)
+        own = [(each.public.round, each.public.structure) for each in contexts]
+        numbers, structures = _on_host(own)
+        public = first.public._replace(round=numbers, structure=structures)
         pending = self._pending(part, first)
         for stage in pricing.stages(recipe, part):
             sites = _on_host([totals.read(release) for release in released])
-            batch = Batch(together, sites, pending)
+            batch = Batch(Context(public, first.bound), sites, pending)
             sums, cap = self._passes.sums(part, batch, jnp.stack(noise), stage)
             pending = None  # the scores have it now
             for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
@@ -580,7 +578,7 @@ class _Run:
                     release |= totals.draw(noise[place], {site: own}, asked, small=self._small)
         for release, context in zip(released, contexts, strict=True):
             if self._kept is not None:
-                name = str(int(context.number)) if part == "rounds" else part
+                name = str(int(context.public.round)) if part == "rounds" else part
                 self._kept.add(name, release, float(cap))
         return released, cap
 
@@ -591,8 +589,8 @@ class _Run:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             zeros = self._zeros("rounds")
-            hypothesis, _ = _learned(self._recipe, context, jnp.float32(1), zeros)
-            waiting = [(context.structure, jax.tree.map(jnp.zeros_like, hypothesis))]
+            hypothesis, _ = _learned(self._recipe, zeros, context.public)
+            waiting = [(context.public.structure, jax.tree.map(jnp.zeros_like, hypothesis))]
         return _on_host(waiting)
 
     def _zeros(self, part: str) -> Release:
@@ -653,7 +651,7 @@ class _Run:
 def _own(keys_of_run: step.Parts, part: str, context: Context) -> Any:
     """The key of a part of a run; of a round it is that of its number."""
     own = getattr(keys_of_run, part)
-    return own[int(context.number)] if part == "rounds" and own is not None else own
+    return own[int(context.public.round)] if part == "rounds" and own is not None else own
 
 
 def _on_host(arrays: list[Any]) -> Any:

@@ -76,7 +76,7 @@ def run(
     nothing = [jnp.zeros(rows.present.shape, jnp.float32) for rows in tables]
     prologue, opening = {}, {}
     if learner.prologue is not None:
-        context = Context(recipe.public(), jnp.float32(0), jnp.int32(0))
+        context = Context(recipe.public(), jnp.float32(0))
         prologue, opening, _ = asked("prologue", entries.prologue, context, nothing)
     public, start = step.opened(recipe, prologue)
     everyone = start[..., None]
@@ -113,7 +113,8 @@ def run(
     ending, intercept = {}, start
     if learner.epilogue is not None:
         assert scores is not None  # as `Recipe.independent` says
-        context = Context(public, bound, jnp.asarray(recipe.rounds, jnp.int32))
+        last = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
+        context = Context(last, bound)
         epilogue, ending, _ = asked("epilogue", entries.epilogue, context, scores)
         slope, intercept = step.line_of(recipe, prologue, epilogue)
         scores = [intercept[..., None] + slope * (score - everyone) for score in scores]

@@ -274,16 +274,12 @@ class Context(NamedTuple):
     """What is public when a part of a run begins.
 
     Attributes:
-        public: what is public in all rounds; of a prologue without a release.
+        public: what is public in the part, with a cap of 1; of a prologue without a release.
         bound: f32[], an upper bound on |score| for every possible row.
-        number: i32[], of the round.
-        structure: of the round; None where the learner has none.
     """
 
     public: Public
     bound: Any
-    number: Any
-    structure: Any = None
 
 
 def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
@@ -303,10 +299,10 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
 
 def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Context:
     """What is public when a round begins: its structure, which follows from no row, is made."""
-    structure = None
-    if recipe.learner.structure is not None:
-        structure = recipe.learner.structure(recipe.params, public._replace(round=number))
-    return Context(public, bound, number, structure)
+    public, partition = public._replace(round=number), recipe.learner.hypotheses.partition
+    if partition is not None:
+        public = public._replace(structure=partition.structure(recipe.params, public))
+    return Context(public, bound)
 
 
 def weigh(
@@ -315,7 +311,8 @@ def weigh(
     """What a program reads of the rows besides their content, and the public bound on it.
 
     It is f32[N] weights or f32[K, N] residuals, in units of bound / GRID; of an epilogue it is the
-    scores, whose bound does not count.
+    scores, whose bound does not count. A weight update does not know the round, because rounds
+    that share a pass are weighed once.
     """
     if part == "epilogue":
         return scores, context.public.cap
@@ -323,7 +320,8 @@ def weigh(
         nothing = jnp.zeros(rows.present.shape, jnp.float32)
         weighted = types.uniform.weigh(nothing, context.bound, rows, context.public)
         return counted_weights(weighted.weight, rows), weighted.cap
-    weighted = recipe.weight_update.weigh(scores, context.bound, rows, context.public)
+    public = context.public._replace(round=np.int32(0), structure=None)
+    weighted = recipe.weight_update.weigh(scores, context.bound, rows, public)
     response = recipe.learner.hypotheses.response
     return counted_weights(weighted.weight, rows, response), weighted.cap
 
@@ -334,14 +332,8 @@ def view(
     """What the program of a part reads, with what the structure of a round says of each row."""
     weights, cap = weighed
     if part == "rounds":
-        rows = placed(recipe.learner, context.structure, rows)
-    return View(rows, weights, recipe.params, public_of(context, cap))
-
-
-def public_of(context: Context, cap: Array) -> Public:
-    """What is public when the rows of a part are weighed."""
-    _, _, number, structure = context
-    return context.public._replace(cap=cap, round=number, structure=structure)
+        rows = placed(recipe.learner, context.public.structure, rows)
+    return View(rows, weights, recipe.params, context.public._replace(cap=cap))
 
 
 def placed(learner: types.WeakLearner, structure: Any, rows: Prepared) -> Prepared:

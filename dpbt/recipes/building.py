@@ -39,25 +39,6 @@ For epsilon up to 10 they cost below 1e-15.
 # The arguments that recipes share.
 
 
-def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
-    """The public number `rows` as float64, if every entry is a whole number in 1..most.
-
-    Args:
-        rows: one number or several.
-        most: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be read in blocks.
-
-    Raises:
-        ValueError: naming `rows` and what was given; also for a number above MAX_ROWS that float32
-            does not hold, with the next one that it does.
-    """
-    numbers = within("rows", rows, f"[1, {most}]", whole=True)
-    held = numbers.astype(np.float32)
-    if np.any(numbers != held):
-        above = np.nextafter(held, np.float32(np.inf)).astype(int)
-        raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
-    return numbers
-
-
 def epsilons(epsilon: ArrayLike) -> np.ndarray:
     """`epsilon` as float64.
 
@@ -126,19 +107,26 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
     Args:
         given: epsilon, delta, rows, rounds, calibration, relation and max_rows_per_user, in their
             order.
-        max_rows: as `checked_rows`.
+        max_rows: the most rows: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may
+            be read in blocks.
         published_delta: whether the paper proves more than a pure guarantee.
 
     Raises:
         ValueError: for a value outside its range, naming the argument and what was given. Also for
-            a delta above 0 with the published calibration of a pure guarantee.
+            a number of rows that float32 does not hold, and for a delta above 0 with the published
+            calibration of a pure guarantee.
     """
     epsilon, delta, rows, rounds, calibration, relation, people = given
     one_of("calibration", calibration, ("tight", "published"))
+    numbers = within("rows", rows, f"[1, {max_rows}]", whole=True)
+    held = numbers.astype(np.float32)
+    if np.any(numbers != held):
+        above = np.nextafter(held, np.float32(np.inf)).astype(int)
+        raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
     request = Request(
         epsilons(epsilon),
         zeros_or_shares("delta", delta),
-        checked_rows(rows, max_rows),
+        numbers,
         wholes("rounds", rounds).astype(np.int32),
         calibration,
         to_relation(relation),
@@ -146,7 +134,6 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
     )
     if request.approximate and not (request.tight or published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
-    validate.warn_of_delta(request.delta, request.rows)
     return request
 
 
@@ -233,6 +220,7 @@ def build(
             and `Recipe`.
     """
     # The recipe without the numbers of its learner.
+    validate.warn_of_delta(request.delta, request.rows)
     shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
     del shared["epsilon"]
     shared |= {"learner": learner, "weight_update": weight_update, "params": ()}

@@ -19,7 +19,7 @@ from dpbt.data.kinds import Nominal, Target
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
 from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
 from dpbt.privacy import conversions, mechanisms
-from dpbt.recipes.building import build, checked_request, checked_rows, epsilons, zeros_or_shares
+from dpbt.recipes.building import build, checked_request, zeros_or_shares
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
@@ -325,10 +325,10 @@ def auto(
     """
     domains.check(domain)
     response = kinds.response_of(target)
-    people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
-    whole("max_rows_per_user", max_rows_per_user)
-    most, delta = types.MAX_ROWS_IN_BLOCKS, zeros_or_shares("delta", delta)
-    numbers = epsilons(epsilon), checked_rows(rows, most), delta
+    asked = epsilon, delta, rows, 1, "tight", relation, max_rows_per_user
+    request = checked_request(*asked, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    people = {"relation": request.relation, "max_rows_per_user": request.max_rows_per_user}
+    numbers = request.epsilon, request.rows, request.delta
     settings = np.broadcast(*numbers)
     common: dict[str, Any] = {**people, "response": response}
     chosen = [rule(float(e), float(m), len(domain), float(d), **common) for e, m, d in settings]

@@ -187,6 +187,13 @@ def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) ->
     )
 
 
+def _additive(name: str, slow: bool = True, **fixed) -> Row:
+    delta, make = {"delta": _delta(name)}, functools.partial(recipes.additive, domain=THREE)
+    recipe = _recipe(make, "depth", resolutions=(2, 4), **fixed, **delta)
+    extreme, sites = tables.flipped_rule, ("bins",)
+    return Row(name, recipe, True, slow, extreme=extreme, sites=sites, **delta)
+
+
 _MARGINALS, _SCORES = {"marginals_fraction": 0.5}, {"scores_fraction": 0.5}
 ROWS = [
     _greedy("bdpe-tight-objective", slow=False, alpha="objective"),
@@ -204,6 +211,8 @@ ROWS = [
     _oblivious("oblivious-gdp", ("sums", "histogram"), **_MARGINALS),
     _oblivious("oblivious-scores", ("scores",), **_SCORES),
     _oblivious("oblivious-scores-gdp", ("scores",), **_SCORES),
+    _additive("additive", slow=False),
+    _additive("additive-gdp"),
     _rule("lazybb-rule", slow=False),
     _rule("lazybb-rule-zcdp"),
     _rule("lazybb-rule-published"),

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 
     AnyArray = jax.Array | np.ndarray
 
-BOOSTED = "auto", "oblivious_boost", "bdpe", "lazybb_rules", "lazybb_trees", "halfspace_boost"
+BOOSTED = (
+    "auto",
+    "additive",
+    "oblivious_boost",
+    "bdpe",
+    "lazybb_rules",
+    "lazybb_trees",
+    "halfspace_boost",
+)
 """The recipes that estimators and the command line know by name; `recipes.named` has them."""
 
 FORESTS = ("random_forest", "rf_l", "rf_e")

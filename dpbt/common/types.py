@@ -196,6 +196,8 @@ class HypothesisClass(NamedTuple):
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
+        merged: (hypotheses of T rounds) -> fewer hypotheses whose predictions have the same sum,
+            for the model; None to keep them as they are.
         response: what is predicted of a row.
         partition: how what is public in a round parts the rows, if anything does.
     """
@@ -206,6 +208,7 @@ class HypothesisClass(NamedTuple):
     predict: Callable[[Hypothesis, Prepared], Array]
     bound: Callable[[Hypothesis], Array]
     scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
+    merged: Callable[[Hypotheses], Hypotheses] | None = None
     response: Response = BINARY
     partition: Partition | None = None
 
@@ -328,6 +331,9 @@ class Traits(NamedTuple):
             follows the private rows. The tree of each row is an example.
         work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a round
             takes. None for the bytes of prepared rows.
+        optimizer: (params) -> an `optax.GradientTransformation`, or any other pair of `init` and
+            `update`, that turns the hypothesis of each release into the one that is added, as for
+            momentum. It is post-processing. None if they are the same.
     """
 
     tag: str
@@ -337,6 +343,7 @@ class Traits(NamedTuple):
     unprotected: tuple[str, ...] = ()
     withheld: tuple[str, ...] = ()
     work: Callable[[Prepared], tuple[int, int]] | None = None
+    optimizer: Callable[[Params], Any] | None = None
 
 
 class WeakLearner(NamedTuple):
@@ -527,7 +534,9 @@ class Recipe(Terms, HoldsFunctions):
     @property
     def independent(self) -> bool:
         """Whether no round reads what others released, so that many are made in one pass."""
-        return not self.weight_update.reads_scores and self.learner.epilogue is None
+        learner = self.learner
+        alone = learner.epilogue is None and learner.traits.optimizer is None
+        return alone and not self.weight_update.reads_scores
 
     def public(self, prologue: Release | None = None) -> Public:
         """What is public in every round, with a cap of 1 and the prologue's release."""

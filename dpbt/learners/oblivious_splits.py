@@ -156,6 +156,12 @@ def _attributes_of_tree(
     return jnp.asarray(sizes, jnp.int32)[place], attributes, decks, starts
 
 
+def mixture(config: Config, mass: Array) -> Array:
+    """f32[F, C]: the mass whose quantiles cut columns, from the share of rows in each bin."""
+    shares = config.known / config.known.sum(axis=1, keepdims=True)
+    return rounded((1 - _EVEN) * mass) + rounded(_EVEN * jnp.asarray(shares, jnp.float32))
+
+
 def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[ObliviousTree, Array]:
     """A tree with leaves of 0.
 
@@ -190,9 +196,7 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     quantile = (split.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
     # The order of the bins, and how much of the mixture is up to each of them.
-    shares = config.known / config.known.sum(axis=1, keepdims=True)
-    even = rounded(_EVEN * jnp.asarray(shares, jnp.float32))
-    spread = rounded((1 - _EVEN) * mass) + even
+    spread = mixture(config, mass)
     bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     most = max((attribute.n_bins for attribute in attributes if not attribute.ordered), default=0)
@@ -377,13 +381,15 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
 
 
 def hypothesis_class(
-    config: Config, structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]]
+    config: Config,
+    structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]] | None = None,
 ) -> types.HypothesisClass:
     """Oblivious trees over the bins of a domain.
 
     Args:
         config: the static parts.
-        structure: (params, public) -> the splits of a round, and what else is public in it.
+        structure: (params, public) -> the splits of a round, and what else is public in it; None
+            for hypotheses without splits.
     """
     attributes, response = config.attributes, config.response
 
@@ -407,5 +413,5 @@ def hypothesis_class(
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         response=response,
-        partition=types.Partition(structure, place, lambda found: found[0].feature),
+        partition=structure and types.Partition(structure, place, lambda found: found[0].feature),
     )

@@ -406,7 +406,7 @@ def sum_sensitivity(config: Config) -> float:
     other rows keep their weights, as each depends on the row itself and on released trees.
 
     A number is the same, with a residual in -GRID..GRID in place of y w. With several classes a row
-    adds its K residuals to the K sums of its leaf. `_residuals` keeps their norm at most GRID: the
+    adds its K residuals to the K sums of its leaf. `residuals` keeps their norm at most GRID: the
     L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
     together.
     """
@@ -414,16 +414,12 @@ def sum_sensitivity(config: Config) -> float:
     return config.noise.bound(Sensitivity(moved, moved))
 
 
-def structure(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
-    """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf.
+def masses(config: Config, params: Params, public: Public) -> tuple[Array, Array]:
+    """f32[F, C], the share of rows in each bin, and f32[], how many rows there are.
 
-    It is as the loop gives it, or worked out.
+    The share is uniform without histograms, and else what stands above the noise, and a tenth of
+    uniform.
     """
-    if public.structure is not None:
-        return public.structure
-
-    # How many rows there are, and the share of each bin: uniform without histograms, and else what
-    # stands above the noise, and a tenth of uniform.
     known, number, rows = config.known, config.response == NUMBER, public.seen
     uniform = mass = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if config.marginals:
@@ -440,7 +436,18 @@ def structure(config: Config, params: Params, public: Public) -> tuple[Oblivious
     elif rows is None:
         found = fitted_target(config, public.prologue, params)[2] if number else public.rows
         rows = jnp.asarray(found, jnp.float32)
+    return mass, rows
 
+
+def structure(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
+    """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf.
+
+    It is as the loop gives it, or worked out.
+    """
+    if public.structure is not None:
+        return public.structure
+
+    mass, rows = masses(config, params, public)
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
     tree, share = splits.draw(config, seed, jnp.asarray(public.round), mass)
     return tree, rounded(rows * share)
@@ -482,27 +489,39 @@ def program(
     """
     tree, _ = structure(config, params, public)
     leaf = leaves_of(config.attributes, tree, rows).astype(jnp.int32)
-    residuals, sums = _residuals(config, rows, weights), _leaf_sums(2**config.depth)
-    residuals_of_a_row = 1  # that are not 0
-    if config.response.axes:  # one class at a time: as one flat sum, XLA makes residuals many times
-        total = jax.lax.map(lambda residual: sums(residual, leaf), residuals)
-        most = GRID if config.noise.price.norm == "l1" else GRID**2
-        residuals_of_a_row = min(config.response.classes, most)
-    else:
-        total = sums(residuals, leaf)
-    what = "signed weights" if config.response == BINARY else "residuals"
     draw(
         "sums",
         config.noise,
-        Total(total),
+        Total(sums_of(residuals(config, rows, weights), leaf, 2**config.depth)),
         sensitivity=sum_sensitivity(config),
-        moves=moved_rows(config.relation) * residuals_of_a_row,
+        moves=moved_residuals(config),
         theorem="docs/privacy.md O2",
-        releases=f"{what}, all leaves",
+        releases=f"{residual_words(config)}, all leaves",
     )
 
 
-def _residuals(config: Config, rows: Rows, weights: Array) -> Array:
+def sums_of(residuals: Array, place: Array, places: int) -> Array:
+    """i32[places], or i32[K, places]: the residuals of the rows in each place, of i32[N] places."""
+    sums = _leaf_sums(places)
+    if residuals.ndim == 1:
+        return sums(residuals, place)
+    # One class at a time: as one flat sum, XLA makes residuals many times.
+    return jax.lax.map(lambda residual: sums(residual, place), residuals)
+
+
+def moved_residuals(config: Config) -> int:
+    """How many sums of a partition move at most when a row does."""
+    most = GRID if config.noise.price.norm == "l1" else GRID**2
+    of_a_row = min(config.response.classes, most) if config.response.axes else 1
+    return moved_rows(config.relation) * of_a_row
+
+
+def residual_words(config: Config) -> str:
+    """What the residuals are."""
+    return "signed weights" if config.response == BINARY else "residuals"
+
+
+def residuals(config: Config, rows: Rows, weights: Array) -> Array:
     """i32[N], or i32[K, N] with several classes: what each row adds to the sums of its leaf.
 
     The norm of a row's residuals is at most GRID, whatever the weights are. A row beyond it, which
@@ -603,6 +622,21 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     return tree._replace(leaf=leaf)
 
 
+def drawn_once(config: Config, site: str) -> dict[str, Any]:
+    """The prologue, the epilogue and the fractions of a learner whose rounds draw at a site.
+
+    By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.
+    """
+    number = config.response == NUMBER
+    is_drawn = {"histogram": config.marginals, TARGET_SITE: number, SCORES_SITE: config.scores}
+    once = dict.fromkeys([site for site, drawn in is_drawn.items() if drawn], 0.1)
+    return {
+        "fractions": {site: 1 - 0.1 * len(once), **once},
+        "prologue": prologue(config) if config.marginals or number else None,
+        "epilogue": epilogue(config) if config.scores else None,
+    }
+
+
 @functools.cache
 def oblivious_tree(config: Config) -> types.WeakLearner:
     """Oblivious trees over public splits, for boosting with clipped weights.
@@ -618,18 +652,12 @@ def oblivious_tree(config: Config) -> types.WeakLearner:
     Args:
         config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
-    # By default a tenth of the budget for each of what is drawn once, and the rest for the trees.
-    number = config.response == NUMBER
-    is_drawn = {"histogram": config.marginals, TARGET_SITE: number, SCORES_SITE: config.scores}
-    drawn = dict.fromkeys([site for site, drawn in is_drawn.items() if drawn], 0.1)
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
-        {"sums": 1 - 0.1 * len(drawn), **drawn},
-        hypothesis_class(config, functools.partial(structure, config)),
-        config.relation,
-        prologue=prologue(config) if config.marginals or number else None,
-        epilogue=epilogue(config) if config.scores else None,
+        hypotheses=hypothesis_class(config, functools.partial(structure, config)),
+        relation=config.relation,
+        **drawn_once(config, "sums"),
         params=lambda noise, public: Params(dict(noise)),
         tag=f"oblivious_tree({config.tag})",
     )

@@ -493,7 +493,7 @@ def weak_learner(
     if epilogue is not None and hypotheses.scaled is None:
         raise ValueError("an epilogue needs hypotheses that can be scaled: declare scaled=")
     if tag is None:
-        tag = code_tag(program, hypothesis, hypotheses, prologue, epilogue)
+        tag = code_tag(program, hypothesis, hypotheses, prologue, epilogue, traits.get("optimizer"))
     under = None if relation is None else to_relation(relation)
     return WeakLearner(
         program,

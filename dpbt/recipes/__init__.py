@@ -8,6 +8,7 @@ from typing import Any
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import Recipe
 from dpbt.common.validate import shown
+from dpbt.recipes.additive import additive as additive
 from dpbt.recipes.building import custom as custom
 from dpbt.recipes.building import setting as setting
 from dpbt.recipes.forest import random_forest as random_forest

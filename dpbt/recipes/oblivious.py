@@ -19,7 +19,7 @@ from dpbt.data.kinds import Nominal, Target
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
 from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
 from dpbt.privacy import conversions, mechanisms
-from dpbt.recipes.building import build, checked_request, zeros_or_shares
+from dpbt.recipes.building import Request, build, checked_request, zeros_or_shares
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
@@ -130,33 +130,95 @@ def oblivious_boost(
     curvature = within("curvature", curvature, "[0, 1e30]")
     seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
 
-    # Share the budget.
-    marginals = zeros_or_shares("marginals_fraction", marginals_fraction)
-    scores = zeros_or_shares("scores_fraction", scores_fraction)
-    shares = {"sums": 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
-    if number and np.any(scores > 0):
-        raise ValueError("scores by class need classes: a number has no scores_fraction")
-    if number:
-        shares[TARGET_SITE] = within("target_fraction", target_fraction, "(0, 1)")
-        shares["sums"] = shares["sums"] - shares[TARGET_SITE]
-    total = 1 - np.min(shares["sums"])
-    if total >= 1:
-        raise ValueError(f"all fractions must add up to less than 1, got {total:g}")
-
     # Put the parts together.
     counts = within("attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True)
     smooth = within("smoothing", smoothing, "[0, 1)")
     if smooth.ndim:
         raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
+    trees = whole("depth", depth, MAX_DEPTH), tuple(map(int, counts.flat)), float(smooth)
+    once = Once(marginals_fraction, target_fraction, target_bins, scores_fraction, clip)
+
+    def params(noise: Mapping[str, Any], config: Config) -> Params:
+        known = number or config.marginals  # how many rows a leaf has
+        moves = tuple(steps) if callable(step) else steps[0]
+        return Params(dict(noise), moves, limit, curvature * known, seed)
+
+    parts = "sums", oblivious_tree, params
+    described = "oblivious_boost", f"{trees[0]} splits a tree"
+    return assembled(request, domain, target, monotone, once, trees, parts, described)
+
+
+_POSITIVE = "[1e-30, 1e30]"
+
+
+class Once(NamedTuple):
+    """What learners over the bins of a domain draw once, and the clip of their weights.
+
+    Attributes:
+        marginals_fraction, target_fraction, target_bins, scores_fraction, clip: as
+            `oblivious_boost`.
+    """
+
+    marginals_fraction: ArrayLike
+    target_fraction: ArrayLike
+    target_bins: int
+    scores_fraction: ArrayLike
+    clip: ArrayLike | None
+
+
+def assembled(
+    request: Request,
+    domain: Domain,
+    target: Target | None,
+    monotone: Mapping[str, int] | None,
+    once: Once,
+    trees: tuple[int, tuple[int, ...], float],
+    parts: tuple[str, Callable[[Config], types.WeakLearner], Callable[..., Any]],
+    described: tuple[str, str],
+) -> types.Recipe:
+    """The recipe of a learner over the bins of a domain, with clipped weights.
+
+    Args:
+        request: the checked arguments.
+        domain: as `oblivious_boost`.
+        target: as `oblivious_boost`.
+        monotone: as `oblivious_boost`.
+        once: what is drawn once.
+        trees: depth, attributes_per_tree and smoothing of `oblivious_splits.Config`.
+        parts: the site of the rounds, the learner of a config, and (noise, config) -> its numbers.
+        described: name and setting.
+
+    Raises:
+        ValueError: as `oblivious_boost`.
+    """
+    # Share the budget.
+    (site, learner, params), response = parts, kinds.response_of(target)
+    number = response == types.NUMBER
+    marginals = zeros_or_shares("marginals_fraction", once.marginals_fraction)
+    scores = zeros_or_shares("scores_fraction", once.scores_fraction)
+    shares = {site: 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
+    if number and np.any(scores > 0):
+        raise ValueError("scores by class need classes: a number has no scores_fraction")
+    if number:
+        shares[TARGET_SITE] = within("target_fraction", once.target_fraction, "(0, 1)")
+        shares[site] = shares[site] - shares[TARGET_SITE]
+    total = 1 - np.min(shares[site])
+    if total >= 1:
+        raise ValueError(f"all fractions must add up to less than 1, got {total:g}")
+
+    # The learner.
     directions = _directions(domain, monotone)
     if directions and response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
-    bins = within("target_bins", target_bins, f"[2, {types.MAX_BINS}]", whole=True)
+    bins = within("target_bins", once.target_bins, f"[2, {types.MAX_BINS}]", whole=True)
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    asks = attributes_of(domain), whole("depth", depth, MAX_DEPTH), tuple(map(int, counts.flat))
-    once = bool(np.any(marginals > 0)), bool(np.any(scores > 0)), float(smooth)
-    config = Config(*asks, *once, request.relation, noise, response, directions, int(bins))
-    clip = within("clip", (0.5 if number else 0.3) if clip is None else clip, _POSITIVE)
+    depth, counts, smooth = trees
+    drawn = bool(np.any(marginals > 0)), bool(np.any(scores > 0)), smooth
+    more = request.relation, noise, response, directions, int(bins)
+    config = Config(attributes_of(domain), depth, counts, *drawn, *more)
+
+    # The weights.
+    clip = within("clip", (0.5 if number else 0.3) if once.clip is None else once.clip, _POSITIVE)
     if not number:
         within("clip", clip, "(0, 1]")
     if response == types.BINARY:
@@ -165,15 +227,18 @@ def oblivious_boost(
         update = residuals(response, noise.price.norm)
         norm = 1 if number else 2 if noise.price.norm == "l1" else math.sqrt(2)
         weighting = ResidualNumbers(clip * norm)
-    fractions = {site: share for site, share in shares.items() if np.any(share > 0)}
-    known = number or config.marginals  # how many rows a leaf has
-    numbers = tuple(steps) if callable(step) else steps[0], limit, curvature * known, seed
-    more: dict[str, Any] = {"target": target, "setting": f"{config.depth} splits a tree"}
-    more |= {"fractions": fractions, "params": lambda noise, _: Params(dict(noise), *numbers)}
-    return build(request, oblivious_tree(config), update, weighting, name="oblivious_boost", **more)
-
-
-_POSITIVE = "[1e-30, 1e30]"
+    name, setting = described
+    return build(
+        request,
+        learner(config),
+        update,
+        weighting,
+        fractions={site: share for site, share in shares.items() if np.any(share > 0)},
+        params=lambda noise, _: params(noise, config),
+        name=name,
+        setting=setting,
+        target=target,
+    )
 
 
 def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int, ...]:

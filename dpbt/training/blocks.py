@@ -476,7 +476,7 @@ def check(
 _specs = jax.jit(step.specs, static_argnums=0)
 _public_draws = jax.jit(step.public_draws, static_argnums=0)
 _begun, _opened, _learned = jax.jit(step.begun), jax.jit(step.opened), jax.jit(step.learned)
-_line_of = jax.jit(step.line_of)
+_line_of, _finished = jax.jit(step.line_of), jax.jit(step.finished)
 
 
 @dataclasses.dataclass
@@ -500,7 +500,7 @@ class _Run:
         before = Context(recipe.public(), jnp.float32(0))
         prologue = self._once("prologue", before, report)
         public, start = _opened(recipe, totals.read(prologue))
-        bound = jnp.max(jnp.abs(start))
+        bound, state = jnp.max(jnp.abs(start)), step.at_rest(recipe, public)
         if not recipe.independent:
             self._passes.start(start)
 
@@ -520,7 +520,7 @@ class _Run:
             releases, cap = known or self._released("rounds", contexts)
             for context, release in zip(contexts, releases, strict=True):
                 told = context.public._replace(cap=cap)
-                hypothesis, more = _learned(recipe, totals.read(release), told)
+                hypothesis, more, state = _learned(recipe, totals.read(release), told, state)
                 bound = bound + more
                 released.append(release)
                 learned.append(hypothesis)
@@ -589,7 +589,8 @@ class _Run:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             zeros = self._zeros("rounds")
-            hypothesis, _ = _learned(self._recipe, zeros, context.public)
+            state = step.at_rest(self._recipe, context.public)
+            hypothesis = _learned(self._recipe, zeros, context.public, state)[0]
             waiting = [(context.public.structure, jax.tree.map(jnp.zeros_like, hypothesis))]
         return _on_host(waiting)
 
@@ -641,10 +642,7 @@ class _Run:
             lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
             (prologue, rounds, epilogue),
         )
-        if recipe.learner.epilogue is not None:
-            by = recipe.learner.hypotheses.scaled
-            assert by is not None  # as `boundary.weak_learner` says
-            hypotheses = jax.jit(by)(hypotheses, slope)
+        hypotheses = _finished(recipe, hypotheses, slope)
         return step.learned_of(transcript, hypotheses, intercept, recipe)
 
 

@@ -85,18 +85,18 @@ def run(
 
     # The rounds.
     def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
-        (scores, bound), (number, entry) = state, numbered
+        (scores, bound, moving), (number, entry) = state, numbered
         context = step.begun(recipe, public, bound, number)
         release, kept, views = asked("rounds", entry, context, scores)
-        hypothesis, more = step.learned(recipe, release, views[0].public)
+        hypothesis, more, moving = step.learned(recipe, release, views[0].public, moving)
         if not batch:  # else no round reads them
             scores = [
                 score + learner.hypotheses.predict(hypothesis, view.rows)
                 for score, view in zip(scores, views, strict=True)
             ]
-        return (scores, bound + more), (kept, hypothesis)
+        return (scores, bound + more, moving), (kept, hypothesis)
 
-    state = scores, bound
+    state = scores, bound, step.at_rest(recipe, public)
     entries_of_rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), entries.rounds
     if batch:
         scores = None
@@ -107,10 +107,11 @@ def run(
         size = min(batch, recipe.capacity)
         rounds, hypotheses = jax.lax.map(alone, entries_of_rounds, batch_size=size)
     else:
-        (scores, bound), (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds)
+        state, (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds)
+        scores, bound, _ = state
 
     # The epilogue.
-    ending, intercept = {}, start
+    ending, intercept, slope = {}, start, jnp.float32(1)
     if learner.epilogue is not None:
         assert scores is not None  # as `Recipe.independent` says
         last = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
@@ -118,8 +119,7 @@ def run(
         epilogue, ending, _ = asked("epilogue", entries.epilogue, context, scores)
         slope, intercept = step.line_of(recipe, prologue, epilogue)
         scores = [intercept[..., None] + slope * (score - everyone) for score in scores]
-        assert learner.hypotheses.scaled is not None  # as `boundary.weak_learner` says
-        hypotheses = learner.hypotheses.scaled(hypotheses, slope)
+    hypotheses = step.finished(recipe, hypotheses, slope)
     return Ran(Parts(opening, rounds, ending), hypotheses, intercept, scores)
 
 

@@ -391,10 +391,40 @@ def _dummy_view(part: str, recipe: Recipe, dummy: Table, context: Context) -> Vi
 # What follows from a release.
 
 
-def learned(recipe: Recipe, release: Release, public: Public) -> tuple[types.Hypothesis, Array]:
-    """The hypothesis of a round's release, and the bound on what it adds to a score."""
-    hypothesis = recipe.learner.hypothesis(release, recipe.params, public)
-    return hypothesis, recipe.learner.hypotheses.bound(hypothesis)
+def learned(
+    recipe: Recipe, release: Release, public: Public, state: Any
+) -> tuple[types.Hypothesis, Array, Any]:
+    """The hypothesis of a round, the bound on what it adds to a score, and the optimizer's state.
+
+    The state is None before the first round.
+    """
+    learner = recipe.learner
+    hypothesis = learner.hypothesis(release, recipe.params, public)
+    if learner.traits.optimizer is not None:
+        optimizer = learner.traits.optimizer(recipe.params)
+        if state is None:
+            state = optimizer.init(jax.tree.map(jnp.zeros_like, hypothesis))
+        hypothesis, state = optimizer.update(hypothesis, state)
+    return hypothesis, learner.hypotheses.bound(hypothesis), state
+
+
+def at_rest(recipe: Recipe, public: Public) -> Any:
+    """The state of the optimizer before the first round."""
+    zeros = {spec.site: spec.zeros for spec in pricing.sites(recipe, "rounds")}
+    public = begun(recipe, public, jnp.float32(0), public.round).public
+    state = jax.eval_shape(lambda: learned(recipe, zeros, public, None)[2])
+    return jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), state)
+
+
+def finished(recipe: Recipe, hypotheses: types.Hypotheses, slope: Array) -> types.Hypotheses:
+    """The hypotheses of the model, from those of all rounds."""
+    kind = recipe.learner.hypotheses
+    if kind.merged is not None:
+        hypotheses = kind.merged(hypotheses)
+    if recipe.learner.epilogue is not None:
+        assert kind.scaled is not None  # as `boundary.weak_learner` says
+        hypotheses = kind.scaled(hypotheses, slope)
+    return hypotheses
 
 
 def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array, Array]:

@@ -1,0 +1,307 @@
+"""Additive models: a round releases the signed weights of all bins of all columns as one vector.
+
+Each column is cut into groups of its bins at several resolutions, from halves to sixteenths of the
+rows, so that a curve is smooth where it is noisy and bends where the rows say so. A row is in one
+group of each column and each resolution. So a round has one draw, of one vector, and its noise is
+that of one tree times the root of the number of these partitions.
+
+The hypothesis adds a score to each bin. Momentum and a decaying step make the rounds one descent,
+which is post-processing. What is drawn once, before and after the rounds, is that of
+`oblivious_tree`.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.common import types
+from dpbt.common.arithmetic import added, rounded
+from dpbt.common.types import GRID, NUMBER, AnyArray, Array, Public, Release
+from dpbt.learners import oblivious_splits as splits
+from dpbt.learners import oblivious_tree as trees
+from dpbt.learners.hypotheses import SHAPES, Of, Shapes
+from dpbt.learners.oblivious_splits import Rows
+from dpbt.privacy import boundary
+from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.mechanism import Sensitivity
+from dpbt.privacy.sensitivity import moved_rows
+
+
+class Params(NamedTuple):
+    """The traced numbers of an additive model; each may have leading axes of settings.
+
+    Attributes:
+        noise: site -> f32[], the noise multiplier of "bins", and of what is drawn once.
+        step: f32[], how far a round moves a bin whose sum is as large as its noise, in nats, or in
+            spreads of a number. It falls to 0 over the second half of the rounds.
+        limit: f32[], the largest learning rate, for the mean gradient of features of length 1.
+        momentum: f32[], in [0, 1), of Nesterov's kind.
+        rounds: f32[], T.
+    """
+
+    noise: dict[str, AnyArray]
+    step: types.Numbers = 0.02
+    limit: types.Numbers = 12.0
+    momentum: types.Numbers = 0.9
+    rounds: types.Numbers = 1.0
+
+
+class Config(NamedTuple):
+    """What is static in an additive model.
+
+    Attributes:
+        once: its columns, what is drawn once, the relation, the noise, the response and the
+            directions of monotone columns; what it says of trees has no meaning here.
+        resolutions: the numbers of groups that the bins of a column in order are joined to. A
+            column of fewer bins, or without an order, has a group for each bin.
+        capacity: the most rounds.
+    """
+
+    once: splits.Config
+    resolutions: tuple[int, ...]
+    capacity: int
+
+    @property
+    def partitions(self) -> int:
+        """Q F: how many groups a row is in."""
+        return len(self.resolutions) * len(self.once.attributes)
+
+    @property
+    def joined(self) -> np.ndarray:
+        """bool[Q, F]: whether the bins of a column are joined."""
+        return np.array(
+            [
+                [each.ordered and each.n_bins > count for each in self.once.attributes]
+                for count in self.resolutions
+            ]
+        )
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """i64[Q, F]: how many groups each column has."""
+        bins = np.array([each.n_bins for each in self.once.attributes])
+        return np.where(self.joined, np.array(self.resolutions)[:, None], bins)
+
+
+def sensitivity(config: Config) -> float:
+    """How far one row moves the sums of all groups, in grid units, in the mechanism's norm.
+
+    Proof. Given the released scores, a row adds y w, with |w| at most GRID, to one group of each
+    column and resolution: to Q F sums. Under add/remove these move by at most GRID each: L1 =
+    Q F GRID and L2 = sqrt(Q F) GRID. Under replace-one the removed row moves Q F sums and the row
+    that comes in moves Q F sums. If these are the same and the labels differ, each moves by 2 GRID:
+    L1 = 2 Q F GRID and L2 = 2 sqrt(Q F) GRID, which also bounds any two other rows by the triangle
+    inequality. All other rows keep their weights.
+
+    A number has a residual in -GRID..GRID in place of y w. With several classes a row adds its K
+    residuals to K sums of each group. Their norm is at most GRID, as
+    `oblivious_tree.sum_sensitivity` says, so the same bounds hold. []
+    """
+    moved = GRID * moved_rows(config.once.relation)
+    return config.once.noise.bound(
+        Sensitivity(moved * config.partitions, moved * math.sqrt(config.partitions))
+    )
+
+
+def groups(config: Config, params: Params, public: Public) -> Array:
+    """i32[Q, F, C]: the place of each bin's group among all sums; beyond them for no bin.
+
+    Bins in order are joined at the quantiles of the mass that thresholds follow, so a group is a
+    run of bins.
+    """
+    once, sizes = config.once, config.sizes
+    mass = splits.mixture(once, trees.masses(once, params, public)[0])
+    middle = jnp.cumsum(mass, axis=1) - rounded(mass / 2)
+    count = jnp.asarray(config.resolutions, jnp.int32)[:, None, None]
+    quantile = jnp.floor(middle[None] * count.astype(jnp.float32)).astype(jnp.int32)
+    bin = jnp.arange(once.known.shape[1], dtype=jnp.int32)[None, None]
+    own = jnp.where(jnp.asarray(config.joined)[..., None], jnp.clip(quantile, 0, count - 1), bin)
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(sizes.shape)
+    known = jnp.asarray(once.known)[None]
+    return jnp.where(known, own + jnp.asarray(first, jnp.int32)[..., None], int(sizes.sum()))
+
+
+@functools.cache
+def _grouped(size: int) -> Any:
+    """(sums of bins [..., F, C], groups i32[Q, F, C]) -> [..., size]: the sums of the groups."""
+
+    def after(sums: Array, group: Array) -> Array:
+        lead = sums.shape[:-2]
+        each = jnp.broadcast_to(sums[..., None, :, :], (*lead, *group.shape))
+        return jnp.zeros((*lead, size), sums.dtype).at[..., group].add(each, mode="drop")
+
+    return after
+
+
+def program(
+    config: Config, draw: Draw, rows: Rows, weights: Array, params: Params, public: Public
+) -> None:
+    """One draw: for each group the sum of residuals over its rows, in grid units, exact integers.
+
+    The residual of two classes is y w.
+    """
+    once, last = config.once, config.once.known.shape[1]
+    bins = jnp.minimum(rows.bins, last).astype(jnp.int32)
+    residuals = trees.residuals(once, rows, weights)
+    found = jax.lax.map(lambda bin: trees.sums_of(residuals, bin, last + 1), bins)
+    of_bins = jnp.moveaxis(found, 0, -2)[..., :last]
+    draw(
+        "bins",
+        once.noise,
+        Total(of_bins, _grouped(int(config.sizes.sum())), (groups(config, params, public),)),
+        sensitivity=sensitivity(config),
+        moves=config.partitions * trees.moved_residuals(once),
+        theorem="docs/privacy.md O4",
+        releases=f"{trees.residual_words(once)}, all bins of all columns",
+    )
+
+
+def hypothesis(config: Config, release: Release, params: Params, public: Public) -> Shapes:
+    """What a round's sums say of each bin, before momentum.
+
+    Let S be the sum over resolutions of the released sums of a bin's groups, in rows, divided by
+    the root of Q, so that its noise has the deviation sigma of one sum. A bin moves by
+    step S / max(sigma, step m sqrt(Q) F / limit), with m the public bound on the rows: where noise
+    dominates as far as its sum stands above the noise, and else by a gradient step of the log loss
+    with the learning rate `limit`. `oblivious_tree.leaf_values` says in which unit that is for
+    several classes and for a number.
+    """
+    once, response, count = config.once, config.once.response, len(config.resolutions)
+    unit = jnp.asarray(public.cap, jnp.float32) / GRID
+    none = ((0, 0),) * (len(response.axes) + 1)
+    padded = jnp.pad(release["bins"].astype(jnp.float32), (*none[1:], (0, 1)))
+    sums = rounded(padded * unit)[..., groups(config, params, public)]
+    signal = rounded(jnp.sum(sums, axis=-3) / np.float32(math.sqrt(count)))
+    noise = rounded(trees.deviation(once, params, "bins", sensitivity(config)) * unit)
+
+    # In bits, or in the unit of the number.
+    scale, share = public.unit, 1.0
+    if response != NUMBER:
+        scale = np.float32(1 / math.log(2.0))
+    if response.axes:
+        share = (response.classes - 1) / response.classes
+        signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
+        scale, noise = np.float32(share) * scale, rounded(noise * np.float32(math.sqrt(share)))
+    smooth = rounded(jnp.asarray(public.rows, jnp.float32) * (math.sqrt(count) * len(once.known)))
+    rate = rounded(params.step / jnp.maximum(noise, rounded(params.step * smooth) / params.limit))
+    rate = rounded(rate * scale)
+    number = jnp.arange(config.capacity, dtype=jnp.int32)
+    return Shapes(
+        rounded(signal * rate), jnp.where(number == public.round, rounded(noise * rate), 0.0)
+    )
+
+
+# How rounds add up; all of it is post-processing.
+
+
+def growth(rounds: int, momentum: float) -> float:
+    """By what the noise of one round is multiplied in the sum of all of them.
+
+    The root of the sum of squares, over rounds, of what is added in the end for each unit of the
+    round's sums: noise of the rounds is independent.
+    """
+    taper = np.clip(2 - 2 * np.arange(rounds) / rounds, 0, 1)
+    total = np.zeros(rounds)
+    for age in range(rounds):
+        power = momentum ** (age + 1) + (age == 0)
+        total[: rounds - age] += power * taper[age:]
+    return math.sqrt(np.sum(total**2))
+
+
+class Descent(NamedTuple):
+    """Nesterov's momentum, a step that falls to 0 over the second half, and monotone curves.
+
+    It has the two functions of an `optax.GradientTransformation`, and without a direction it is
+    optax.chain(optax.trace(momentum, nesterov=True), optax.scale_by_schedule(...)), with products
+    that are rounded alike in memory and in blocks.
+    """
+
+    config: Config
+    params: Params
+
+    def init(self, like: Shapes) -> tuple[Any, Array, Array]:
+        """(velocity, curves, rounds so far)."""
+        zeros = jax.tree.map(jnp.zeros_like, like)
+        return zeros, zeros.score, jnp.int32(0)
+
+    def update(self, step: Shapes, state: Any, params: Any = None) -> tuple[Shapes, Any]:
+        """What the round adds, and the next state."""
+        velocity, curves, number = state
+        decay = jnp.asarray(self.params.momentum, jnp.float32)
+        taper = jnp.clip(2 - 2 * (number.astype(jnp.float32) / self.params.rounds), 0, 1)
+
+        def faster(step: Array, velocity: Array) -> Array:
+            return step + rounded(decay * velocity)
+
+        velocity = jax.tree.map(faster, step, velocity)
+        moved = jax.tree.map(lambda a, b: rounded(taper * faster(a, b)), step, velocity)
+        if any(self.config.once.monotone):
+            after = monotone(curves + moved.score, self.config.once)
+            moved = moved._replace(score=after - curves)
+        return moved, (velocity, curves + moved.score, number + 1)
+
+
+def monotone(score: Array, once: splits.Config) -> Array:
+    """f32[F, C]: the nearest curves, in squared error, that are monotone where they must be.
+
+    The bins of a column in order are one chain, and the value at a bin of the nearest increasing
+    curve is the largest over its beginnings of the smallest mean over its ends.
+    """
+    direction = jnp.asarray(once.monotone, jnp.float32)[:, None]
+    known = jnp.asarray(once.known)
+    signed = jnp.where(known, jnp.where(direction < 0, -score, score), jnp.inf)
+    total = jnp.cumsum(jnp.where(known, signed, 0), axis=1)
+    before = jnp.pad(total[:, :-1], ((0, 0), (1, 0)))
+    place = jnp.arange(once.known.shape[1], dtype=jnp.int32)
+    length = (place[None, :] - place[:, None] + 1).astype(jnp.float32)  # of a beginning and an end
+    mean = (total[:, None, :] - before[:, :, None]) / jnp.maximum(length, 1)[None]
+    ends = (length > 0)[None] & known[:, None, :]
+    smallest = jax.lax.cummin(jnp.where(ends, mean, jnp.inf), axis=2, reverse=True)
+    largest = jax.lax.cummax(jnp.where((length > 0)[None], smallest, -jnp.inf), axis=1)
+    found = jnp.diagonal(largest, axis1=1, axis2=2)
+    return jnp.where((direction != 0) & known, jnp.where(direction < 0, -found, found), score)
+
+
+def _predict(shapes: Shapes, rows: Rows) -> Array:
+    return SHAPES.predict(shapes, rows.bins)
+
+
+def _merged(shapes: Shapes) -> Shapes:
+    """One hypothesis in place of those of all rounds: the sum of their curves."""
+    noise = jnp.sqrt(jnp.sum(rounded(added(shapes.noise) ** 2)))
+    return Shapes(added(shapes.score)[None], noise[None])
+
+
+@functools.cache
+def additive(config: Config) -> types.WeakLearner:
+    """An additive model over the bins of all columns, for boosting with clipped weights.
+
+    Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
+    `weighting.residuals` where the response is not one of two classes): a round costs what the
+    mechanism costs at `sensitivity`, and what is drawn once what `oblivious_tree` says. With
+    rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
+
+    Args:
+        config: the static parts, checked and hashable (`recipes.additive`).
+    """
+    once = config.once
+    shapes = splits.hypothesis_class(once)._replace(
+        predict=Of(SHAPES, _predict),
+        bound=lambda shapes: jnp.max(jnp.sum(jnp.max(jnp.abs(shapes.score), axis=-1), axis=-1)),
+        scaled=lambda shapes, slope: Shapes(*(array * slope for array in shapes)),
+        merged=_merged,
+    )
+    return boundary.weak_learner(
+        functools.partial(program, config),
+        functools.partial(hypothesis, config),
+        hypotheses=shapes,
+        relation=once.relation,
+        **trees.drawn_once(once, "bins"),
+        params=lambda noise, public: Params(dict(noise)),
+        optimizer=functools.partial(Descent, config),
+        tag=f"additive({config.resolutions}, {config.capacity}, {once.tag})",
+    )

@@ -1,0 +1,124 @@
+"""Additive models: one curve a column, learned from all bins of all columns at once."""
+
+from __future__ import annotations  # so that help() shows ArrayLike by its name
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpbt.common import types
+from dpbt.common.validate import shown, whole, within
+from dpbt.data import kinds
+from dpbt.data.domains import Domain
+from dpbt.data.kinds import Target
+from dpbt.learners import additive as learner
+from dpbt.learners.oblivious_splits import Config
+from dpbt.recipes.building import checked_request
+from dpbt.recipes.oblivious import Once, assembled, rule
+
+_MOMENTUM = 0.9
+
+_MAX_ROUNDS = 4096
+
+
+def additive(
+    *,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    domain: Domain,
+    delta: ArrayLike = 0.0,
+    target: Target | None = None,
+    monotone: Mapping[str, int] | None = None,
+    rounds: int | None = None,
+    step: ArrayLike | None = None,
+    learning_rate: ArrayLike | None = None,
+    resolutions: tuple[int, ...] | None = None,
+    relation: str | types.Relation = types.ADD_REMOVE,
+    max_rows_per_user: int = 1,
+) -> types.Recipe:
+    """A generalized additive model: the score of a row is the sum of one curve a column.
+
+    Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. A round releases the signed
+    sums of clipped weights of all groups of bins of all columns as one vector, whose sensitivity is
+    that of `learners.additive.sensitivity`. Histograms before the first round and scores by class
+    after the last are drawn as `auto` draws them.
+
+    The curves are the model: `dpbt.explain` and `dpbt.plot.shape` show all of it, with the
+    deviation of the noise that privacy added. Where columns act on their own it is more accurate
+    than trees, and where they act together it is less; `auto` is for both. Its numbers are set from
+    public quantities, and nothing is tuned.
+
+    Args:
+        epsilon: the total budget, above 0.
+        rows: m. Under add/remove a public bound on the number of rows, under replace-one their
+            public number.
+        domain: the public domain of the table. Numbers are best cut into many bins, such as
+            `bins=64`.
+        delta: 0 for a pure guarantee; else in (0, 1), and best far below 1 / rows. It buys much
+            less noise.
+        target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
+            number in a declared range, None for two classes. Give `dpbt.table` the same.
+        monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
+            must not rise. It costs nothing.
+        rounds: T; by default 128, and 8 for a pure guarantee.
+        step: the deviation, in nats, of the noise that all rounds together add to the score of a
+            row, where noise sets the step. By default 1.6 for two classes.
+        learning_rate: the largest learning rate, for features of length 1. By default 50 for
+            classes and 12 for a number.
+        resolutions: the numbers of groups, at quantiles of the rows, that the bins of a column are
+            joined to. By default (2, 4, 8, 16), and (16,) for a pure guarantee.
+        relation: "add_remove" or "replace_one".
+        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
+            is then for all rows of a person together.
+
+    Raises:
+        ValueError: for a value outside these ranges, named with what was given. Also for settings
+            whose programs would differ.
+    """
+    count = whole(
+        "rounds", (128 if np.any(delta) else 8) if rounds is None else rounds, _MAX_ROUNDS
+    )
+    given = epsilon, delta, rows, count, "tight", relation, max_rows_per_user
+    request = checked_request(*given, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    response = kinds.response_of(target)
+    number = response == types.NUMBER
+
+    # What follows from public quantities, as for `auto`.
+    fixed = {"relation": request.relation, "max_rows_per_user": request.max_rows_per_user}
+    settings = np.broadcast(request.epsilon, request.rows, request.delta)
+    common = {**fixed, "response": response}
+    chosen = [rule(float(e), float(m), len(domain), float(d), **common) for e, m, d in settings]
+    static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}
+    if len(static) > 1:
+        given = shown(epsilon)
+        raise ValueError(f"no program serves all of these: make a recipe for each of {given}")
+    of_target = np.reshape([each.target_fraction for each in chosen], settings.shape)
+    first = chosen[0]
+    once = Once(first.marginals_fraction, of_target, first.target_bins, first.scores_fraction, None)
+
+    # The numbers of the rounds; the noise of a row is that of one bin of each column.
+    if step is None:
+        step = 0.5 if number else 1.6 if response == types.BINARY else 1.1
+    if learning_rate is None:
+        learning_rate = 12.0 if number else 50.0
+    total = within("step", step, "[1e-30, 1e30]")
+    per_round = total / (learner.growth(count, _MOMENTUM) * math.sqrt(len(domain)))
+    numbers = per_round, within("learning_rate", learning_rate, "[1e-30, 1e30]"), _MOMENTUM, count
+
+    groups = (
+        ((2, 4, 8, 16) if request.approximate else (16,)) if resolutions is None else resolutions
+    )
+    sizes = within("resolutions", groups, f"[1, {types.MAX_BINS}]", whole=True)
+
+    def learned(config: Config) -> types.WeakLearner:
+        return learner.additive(learner.Config(config, tuple(map(int, sizes.flat)), count))
+
+    def params(noise: Mapping[str, Any], _: Config) -> learner.Params:
+        return learner.Params(dict(noise), *numbers)
+
+    parts = "bins", learned, params
+    described = "additive", f"{sizes.size} resolutions"
+    return assembled(request, domain, target, monotone, once, (1, (1,), 0.0), parts, described)

@@ -101,7 +101,6 @@ def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
             raise ValueError("tasks must hold sweeps.Task(...), each with a dict of arguments")
         _check_file_name("a task", task.name)
         step.check_table(task.table)
-        step.check_same_rows(task.table)
         if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
             raise ValueError(f"task {task.name!r}: sweeps take two classes, and no weights")
         rows = np.shape(task.table.target)
@@ -263,7 +262,7 @@ def lane_bytes(table: Table, recipe: Recipe) -> int:
     def hypothesis(table: Table, setting: Recipe) -> Hypothesis:
         context, asked = step.of_a_round(setting, table)
         release = {site: spec.zeros for site, spec in asked.items()}
-        return step.learned(setting, release, step.public_of(context, jnp.float32(1)))[0]
+        return step.learned(setting, release, context.public)[0]
 
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
     found = jax.eval_shape(hypothesis, table, setting)

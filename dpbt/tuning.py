@@ -31,7 +31,7 @@ from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
-from dpbt.recipes.building import deltas, epsilons, for_people, setting
+from dpbt.recipes.building import epsilons, for_people, setting, zeros_or_shares
 from dpbt.release import file
 from dpbt.release.model import Model
 from dpbt.training import boosting, step
@@ -91,10 +91,10 @@ def loss_of(recipe: Recipe) -> types.LossFamily:
     Raises:
         ValueError: if it gives none.
     """
-    about = file.about(recipe)
-    if recipe.loss is None or about.probability is None:
+    about, loss = file.about(recipe), recipe.weight_update.loss
+    if loss is None or about.probability is None:
         raise ValueError(f"a score needs probabilities: {about.reason or 'votes are no scores'}")
-    return recipe.loss
+    return loss
 
 
 LOG_LOSS = Score(
@@ -363,7 +363,7 @@ def candidates(
     Raises:
         ValueError: for a value outside these ranges, and as `build` and `plan`.
     """
-    epsilon, delta = float(epsilons(epsilon)), float(deltas(delta))
+    epsilon, delta = float(epsilons(epsilon)), float(zeros_or_shares("delta", delta))
     relation = types.relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")
@@ -541,7 +541,8 @@ def one_run(
     present = step.admitted(parts.scored.present, recipe)
     read = parts.scored._replace(present=present)
     view = View(read, fit.scores[0], params, recipe.public())
-    return fit.learned(recipe), boundary.sample(program, score_key, None, view)[SITE]
+    learned = step.learned_of(fit.kept, fit.hypotheses, fit.intercept, recipe)
+    return learned, boundary.sample(program, score_key, None, view)[SITE]
 
 
 _run = jax.jit(one_run, static_argnames="program")

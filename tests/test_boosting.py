@@ -33,7 +33,7 @@ BOOST, REPLAY = jax.jit(dpbt.boost), jax.jit(dpbt.replay)
 
 def library_noise(key, recipe):
     """The draws the library will make under this key, for the reference."""
-    keys = step.noise_keys(key, recipe).rounds
+    keys = step.part_keys(step.own_key(key, recipe), recipe).rounds
 
     def noise(t, site, shape, scale):
         site_key = boundary.site_key(keys[t], site)
@@ -56,7 +56,7 @@ def plain(recipe, alpha):
         "rounds": int(recipe.rounds),
         "depth": depth,
         "tight": recipe.calibration == "tight",
-        "loss": recipe.loss(0.5).name,
+        "loss": recipe.weight_update.loss(0.5).name,
         "alpha": alpha,
         "split_epsilon": [float(1 / multiplier(recipe, f"split_{k}")) for k in range(depth)],
         "rows": float(recipe.rows),

@@ -88,7 +88,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     key = jax.random.key(5)
     model = BOOST(key, table, recipe, PUBLIC)
     releases = model.transcript.rounds
-    keys = step.noise_keys(key, recipe).rounds
+    keys = step.part_keys(step.own_key(key, recipe), recipe).rounds
     zero = jnp.zeros(releases["leaf"].shape[1:], jnp.int32)
 
     def noise(t, scale):

@@ -48,7 +48,7 @@ def replaced(recipe, program, unprotected=()):
         old.hypothesis,
         dict(old.fractions),
         old.hypotheses,
-        old.relation,
+        old.traits.relation,
         coupled=old.traits.coupled,
         unprotected=unprotected,
         prologue=old.prologue,
@@ -229,7 +229,7 @@ def without_the_clip():
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
         kind = oblivious_kind()
         tree, _ = oblivious_tree.structure(kind, budget, public)
-        leaf = oblivious_splits.leaves_of(kind.attributes, tree, rows.bins[:1])
+        leaf = oblivious_splits.leaves_of(kind.attributes, tree, rows)
         sums = jnp.zeros(2**kind.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
         draw("sums", kind.noise, sums, **LEAF)
 

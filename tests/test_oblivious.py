@@ -216,7 +216,7 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
         own[: attribute.n_bins] = rng.dirichlet(np.full(attribute.n_bins, 0.2))
 
     kind = oblivious_tree.Config(attributes, depth, attributes_per_tree, *STATIC[3:], NOISE)
-    own = jnp.asarray(mass[:, : kind.widest])
+    own = jnp.asarray(mass[:, : kind.known.shape[1]])
     draw = jax.jit(jax.vmap(functools.partial(oblivious_splits.draw, kind), (None, 0, None)))
     drawn = draw(jnp.uint32(seed), jnp.arange(trees, dtype=jnp.int32), own)
     return *jax.tree.map(np.asarray, drawn), mass
@@ -273,10 +273,11 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     asked, *_ = asked_of(attributes, 6, depth)
     bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
+    rows = oblivious_splits.Rows(jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2)))
     route = jax.jit(functools.partial(oblivious_splits.leaves_of, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
         tree = hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
-        np.testing.assert_array_equal(route(tree, jnp.asarray(bins)), looked_up(tree, bins))
+        np.testing.assert_array_equal(route(tree, rows), looked_up(tree, bins))
 
 
 # What goes wrong, and attacks.

@@ -42,7 +42,7 @@ def objects():
     numbers = table._replace(bins=jnp.full((N, 2), 31337.7719), splits=None)
     recipe = recipes.bdpe(epsilon=1.0, rows=N, rounds=1, depth=1, relation="replace_one")
     block = convert.RawRows(CELLS, LABELS, np.ones(N))
-    keys = step.noise_keys(jax.random.key(N), recipe)
+    keys = step.part_keys(jax.random.key(N), recipe)
     rows = blocks.Rows(*(np.full(N, N) for _ in range(4)))
     return {
         "table": table,
@@ -51,7 +51,7 @@ def objects():
         "rows for trees": trees.prepare(table),
         "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
         "rows for forests": random_tree.Positions(*(jnp.full((N,), N) for _ in range(3))),
-        "rows for oblivious trees": oblivious_splits.prepare(table),
+        "rows for oblivious trees": oblivious_splits.prepare((), table),
         "bins": hypotheses.Bins(*(jnp.full((N,), N) for _ in range(4))),
         "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
         "sums given": Given({"a": exact}, keys.prologue, exact),

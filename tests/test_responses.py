@@ -141,7 +141,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
         clip = float(recipe.weighting.clip)
         whole = np.round(np.clip((labels - start) / unit, -clip, clip) / clip * GRID)
         residual = np.trunc(whole * weight)[None]
-    tree, _ = learner.structure(recipe.params, public)
+    tree, _ = learner.hypotheses.partition.structure(recipe.params, public)
     leaf = np.zeros(ROWS, int)
     for feature, right in zip(np.asarray(tree.feature), np.asarray(tree.right), strict=True):
         leaf = 2 * leaf + right[bins[:, feature]]

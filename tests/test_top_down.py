@@ -87,7 +87,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
     recipe = recipes.lazybb_trees(epsilon=60, rows=200, density=0.4, learning_rate=0.5, **shape)
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
-    keys = step.noise_keys(key, recipe).rounds
+    keys = step.part_keys(step.own_key(key, recipe), recipe).rounds
     splits = np.asarray(splits_of(table))
     label, present = np.asarray(table.target), np.asarray(table.present)
     margins = np.zeros(200)

@@ -372,17 +372,6 @@ class WeakLearner(NamedTuple):
         return self.traits.tag
 
     @property
-    def relation(self) -> Relation | None:
-        """The neighbouring relation that its sensitivities hold under; None for both."""
-        return self.traits.relation
-
-    @property
-    def structure(self) -> Callable[[Params, Public], Any] | None:
-        """What is public in a round, if it parts the rows (`Partition.structure`)."""
-        partition = self.hypotheses.partition
-        return None if partition is None else partition.structure
-
-    @property
     def parts(self) -> tuple[str, ...]:
         """The parts of a run that have a program, in their order."""
         once = {"prologue": self.prologue, "rounds": self, "epilogue": self.epilogue}
@@ -490,9 +479,10 @@ class Recipe(Terms, HoldsFunctions):
     def __post_init__(self):
         # A learner, a weight update, a relation and a target that fit together.
         learner, update, rounds = self.learner, self.weight_update, self.rounds
-        if learner.relation not in (None, self.relation):
+        under = learner.traits.relation
+        if under not in (None, self.relation):
             raise ValueError(
-                f"the learner's sensitivities are under {relation_name(learner.relation)}, "
+                f"the learner's sensitivities are under {relation_name(under)}, "
                 f"the recipe says {relation_name(self.relation)}"
             )
         response = learner.hypotheses.response
@@ -533,11 +523,6 @@ class Recipe(Terms, HoldsFunctions):
         """What its learner, its weight update, its prologue and its epilogue are."""
         once = (self.learner.prologue, self.learner.epilogue)
         return [part.tag for part in (self.learner, self.weight_update, *once) if part is not None]
-
-    @property
-    def loss(self) -> LossFamily | None:
-        """The family of losses whose inverse link makes probabilities of scores."""
-        return self.weight_update.loss
 
     @property
     def independent(self) -> bool:

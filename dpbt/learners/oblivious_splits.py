@@ -90,9 +90,10 @@ class Config(NamedTuple):
     target_bins: int = 32
 
     @property
-    def widest(self) -> int:
-        """C, the most bins of a feature."""
-        return max(attribute.n_bins for attribute in self.attributes)
+    def known(self) -> np.ndarray:
+        """bool[F, C]: the bins that each feature has; C is the most bins of a feature."""
+        bins = np.array([[attribute.n_bins] for attribute in self.attributes])
+        return np.arange(bins.max()) < bins
 
     @property
     def tag(self) -> str:
@@ -107,19 +108,15 @@ class Config(NamedTuple):
             more += f", {self.monotone}"
         return f"{bins}, {static}, {types.relation_name(self.relation)}, {self.noise.name}{more}"
 
-    @property
-    def columns(self) -> int:
-        """How many counts the histogram has for each bin: one for each class."""
-        return max(self.response.classes, 1)
-
 
 # The splits of a tree.
 
 
-def _ranks(words: Array) -> Array:
-    """i32[K]: the place of each of K words when they are sorted; of equal ones the first is first.
+def _ranks(words: Array) -> tuple[Array, Array]:
+    """i32[K]: the place of each of K words when they are sorted, and which word has each place.
 
-    Every word is compared with all, which is faster than sorting for as few words as there are.
+    Of equal words the first is first. Every word is compared with all, which is faster than
+    sorting for as few words as there are.
     """
     place = jnp.arange(words.size, dtype=jnp.int32)
 
@@ -128,13 +125,9 @@ def _ranks(words: Array) -> Array:
         later = (word < words) | ((word == words) & (number < place))
         return before + later.astype(jnp.int32)
 
-    return jax.lax.fori_loop(0, words.size, count, jnp.zeros(words.size, jnp.int32), unroll=8)
-
-
-def _inverse(ranks: Array) -> Array:
-    """i32[K]: which word has each rank."""
-    place = jnp.arange(ranks.size, dtype=jnp.int32)
-    return jnp.zeros(ranks.size, jnp.int32).at[ranks].set(place, unique_indices=True)
+    none = jnp.zeros(words.size, jnp.int32)
+    ranks = jax.lax.fori_loop(0, words.size, count, none, unroll=8)
+    return ranks, none.at[ranks].set(place, unique_indices=True)
 
 
 def _attributes_of_tree(
@@ -157,7 +150,7 @@ def _attributes_of_tree(
     drawing = jnp.concatenate([folded, offsets_key[None]])
     words = jax.vmap(lambda key: jax.random.bits(key, (features,), jnp.uint32))(drawing)
 
-    shuffled = jax.vmap(lambda words: _inverse(_ranks(words)))(words[:-1])
+    _, shuffled = jax.vmap(_ranks)(words[:-1])
     attributes = jnp.take_along_axis(shuffled, (cards % features)[:, None], axis=1)[:, 0]
     starts = (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)
     return jnp.asarray(sizes, jnp.int32)[place], attributes, decks, starts
@@ -177,7 +170,7 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
         its answers.
     """
     # A level asks about one attribute.
-    attributes, depth, widest = config.attributes, config.depth, config.widest
+    attributes, depth, widest = config.attributes, config.depth, config.known.shape[1]
     attributes_per_tree = tuple(min(count, depth) for count in config.attributes_per_tree)
     base = jax.random.key(seed, impl="threefry2x32")
     kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
@@ -197,8 +190,8 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     quantile = (split.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
 
     # The order of the bins, and how much of the mixture is up to each of them.
-    known = np.array([[attribute.n_bins] for attribute in attributes])
-    even = rounded(_EVEN * jnp.asarray((np.arange(widest) < known) / known, jnp.float32))
+    shares = config.known / config.known.sum(axis=1, keepdims=True)
+    even = rounded(_EVEN * jnp.asarray(shares, jnp.float32))
     spread = rounded((1 - _EVEN) * mass) + even
     bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
@@ -242,8 +235,8 @@ def _bin_orders(
     words = jax.vmap(lambda key: jax.random.bits(key, (most,), jnp.uint32))(folded)
     known = unmoved[:, :most] < bins[:, None]
     shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
-    ranks = jnp.where(ordered[:, None], unmoved[:, :most], jax.vmap(_ranks)(shuffled))
-    both, rest = (ranks, jax.vmap(_inverse)(ranks)), unmoved[:, most:]
+    first, rest = unmoved[:, :most], unmoved[:, most:]
+    both = (jnp.where(ordered[:, None], first, moved) for moved in jax.vmap(_ranks)(shuffled))
     rank, order = (jnp.concatenate([moved, rest], axis=1) for moved in both)
     return rank, order
 
@@ -296,28 +289,27 @@ class Rows(NamedTuple):
     __repr__ = without_values
 
 
-def prepare(table: types.Table) -> Rows:
-    """The rows of a table, column by column."""
-    return Rows(jnp.asarray(table.bins).T, table.target, table.present, table.weight)
+def prepare(attributes: tuple[Attribute, ...], table: types.Table) -> Rows:
+    """The rows of a table, column by column, of the features that the domain has.
 
-
-def cells_of(attributes: tuple[Attribute, ...], rows: Rows) -> Array:
-    """u8[F, N]: the features that the domain has; a padded table may have more.
+    A padded table may have more.
 
     Raises:
         ValueError: for fewer features.
     """
-    features = len(attributes)
-    if rows.bins.shape[0] < features:
+    features, bins = len(attributes), jnp.asarray(table.bins)
+    if bins.shape[1] < features:
         raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
-    return rows.bins[:features]
+    return Rows(bins.T[:features], table.target, table.present, table.weight)
 
 
-def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, bins: Array) -> Array:
-    """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in.
+def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
+    """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in, if not known already.
 
     Rows compare their bins with those that go right, which is faster than looking them up.
     """
+    if rows.leaf is not None:
+        return rows.leaf
     small = jnp.uint8 if tree.feature.shape[0] <= 8 else jnp.uint16
     sets = [attribute.n_bins for attribute in attributes if not attribute.ordered]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[tree.feature]
@@ -329,7 +321,7 @@ def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, bins: Arra
 
     def ask(leaf: Array, level: tuple[Array, ...]) -> tuple[Array, None]:
         feature, right, is_run, first, count = level
-        bin = jax.lax.dynamic_index_in_dim(bins, feature, keepdims=False)
+        bin = jax.lax.dynamic_index_in_dim(rows.bins, feature, keepdims=False)
         goes = bin - first < count
         if len(sets) == len(attributes):
             goes = _in_set(right, bin, max(sets))
@@ -337,15 +329,8 @@ def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, bins: Arra
             goes = jnp.where(is_run, goes, _in_set(right, bin, max(sets)))
         return leaf + leaf + goes.astype(small), None
 
-    start, levels = jnp.zeros(bins.shape[1], small), (tree.feature, known, ordered, first, count)
-    return jax.lax.scan(ask, start, levels)[0]
-
-
-def leaves_in(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
-    """As `leaves_of`: what the loop has worked out for the round, or worked out here."""
-    if rows.leaf is not None:
-        return rows.leaf
-    return leaves_of(attributes, tree, cells_of(attributes, rows))
+    start = jnp.zeros(rows.bins.shape[1], small)
+    return jax.lax.scan(ask, start, (tree.feature, known, ordered, first, count))[0]
 
 
 _WORD = 32
@@ -408,16 +393,16 @@ def hypothesis_class(
         return types.Table(bins, target, absent, asked)
 
     def predict(tree: ObliviousTree, rows: Rows) -> Array:
-        leaf = leaves_in(attributes, tree, rows).astype(jnp.int32)
+        leaf = leaves_of(attributes, tree, rows).astype(jnp.int32)
         return tree.leaf.at[..., leaf].get(mode="promise_in_bounds")
 
     def place(structure: tuple[ObliviousTree, Array], rows: Rows) -> Rows:
-        return rows._replace(leaf=leaves_of(attributes, structure[0], cells_of(attributes, rows)))
+        return rows._replace(leaf=leaves_of(attributes, structure[0], rows))
 
     return types.HypothesisClass(
         example=example,
         check=functools.partial(_check_table, attributes),
-        prepare=prepare,
+        prepare=functools.partial(prepare, attributes),
         predict=Of(OBLIVIOUS, predict),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),

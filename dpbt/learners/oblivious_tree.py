@@ -33,7 +33,7 @@ from dpbt.common.arithmetic import added, rounded, softmax
 from dpbt.common.types import BINARY, GRID, NUMBER, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners.hypotheses import ObliviousTree
-from dpbt.learners.oblivious_splits import Config, Rows, cells_of, hypothesis_class, leaves_in
+from dpbt.learners.oblivious_splits import Config, Rows, hypothesis_class, leaves_of
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Numbers, Sensitivity
@@ -96,7 +96,7 @@ def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Ar
     C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
     its feature does not have is beyond C, or has a count that nothing reads.
     """
-    columns = config.columns
+    columns, widest = max(config.response.classes, 1), config.known.shape[1]
     part = weights.astype(jnp.int32)
     label = jnp.zeros(part.shape, jnp.int32)
     if config.response != NUMBER:
@@ -105,22 +105,17 @@ def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Ar
 
     def of_feature(bin: Array) -> Array:
         place = columns * bin.astype(jnp.int32) + jnp.minimum(label, columns - 1)
-        counts = jax.ops.segment_sum(part, place, columns * config.widest)
-        return counts.reshape(config.widest, columns)
+        counts = jax.ops.segment_sum(part, place, columns * widest)
+        return counts.reshape(widest, columns)
 
     return jax.lax.map(of_feature, bins)
-
-
-def known_bins(config: Config) -> np.ndarray:
-    """bool[F, C]: the bins that each feature has."""
-    return np.arange(config.widest) < [[attribute.n_bins] for attribute in config.attributes]
 
 
 def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_: Any) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
     number, moved = config.response == NUMBER, moved_rows(config.relation)
     if config.marginals:
-        counts = histograms(config, cells_of(config.attributes, rows), rows.target, weights)
+        counts = histograms(config, rows.bins, rows.target, weights)
         draw(
             "histogram",
             config.noise,
@@ -165,7 +160,7 @@ def deviation(config: Config, params: Params, site: str, moved: Any = None) -> A
 
 def class_totals(config: Config, histogram: Array) -> Array:
     """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
-    known = jnp.asarray(known_bins(config))[..., None]
+    known = jnp.asarray(config.known)[..., None]
     totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
@@ -179,7 +174,7 @@ def _start(config: Config, release: Release, params: Params) -> Array:
     if config.response == NUMBER:
         return fitted_target(config, release, params)[0]
     totals = class_totals(config, release["histogram"])
-    bins = float(known_bins(config).sum(axis=1).mean())
+    bins = float(config.known.sum(axis=1).mean())
     moved = histogram_sensitivity(config) * math.sqrt(bins / len(config.attributes))
     shrunk = totals + rounded(3 * deviation(config, params, "histogram", moved))
     if config.response == BINARY:
@@ -419,46 +414,36 @@ def sum_sensitivity(config: Config) -> float:
     return config.noise.bound(Sensitivity(moved, moved))
 
 
-def _masses(config: Config, params: Params, public: Public) -> tuple[Array, Array]:
-    """f32[F, C], the estimated share of rows in each bin, and f32[], how many rows there are.
-
-    Uniform over the bins of a feature without histograms.
-    """
-    known, number = known_bins(config), config.response == NUMBER
-    uniform = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
-    if not config.marginals and public.seen is not None:
-        return uniform, public.seen
-    if not config.marginals:
-        rows = fitted_target(config, public.prologue, params)[2] if number else public.rows
-        return uniform, jnp.asarray(rows, jnp.float32)
-
-    # What stands above the noise, and a tenth of uniform.
-    histogram = public.prologue["histogram"]
-    moved = histogram_sensitivity(config) * math.sqrt(config.columns)
-    noise = deviation(config, params, "histogram", moved)
-    rows = jnp.sum(histogram, axis=2).astype(jnp.float32)
-    above = jnp.where(jnp.asarray(known), jnp.maximum(rows - noise, 0), 0)
-    total = jnp.sum(above, axis=1, keepdims=True)
-    measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
-    mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
-    if public.seen is None or number:
-        return mass, jnp.sum(class_totals(config, histogram))
-    return mass, public.seen
-
-
 def structure(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
-    """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf."""
-    mass, rows = _masses(config, params, public)
+    """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf.
+
+    It is as the loop gives it, or worked out.
+    """
+    if public.structure is not None:
+        return public.structure
+
+    # How many rows there are, and the share of each bin: uniform without histograms, and else what
+    # stands above the noise, and a tenth of uniform.
+    known, number, rows = config.known, config.response == NUMBER, public.seen
+    uniform = mass = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
+    if config.marginals:
+        histogram = public.prologue["histogram"]
+        moved = histogram_sensitivity(config) * math.sqrt(histogram.shape[2])
+        noise = deviation(config, params, "histogram", moved)
+        counts = jnp.sum(histogram, axis=2).astype(jnp.float32)
+        above = jnp.where(jnp.asarray(known), jnp.maximum(counts - noise, 0), 0)
+        total = jnp.sum(above, axis=1, keepdims=True)
+        measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
+        mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
+        if rows is None or number:
+            rows = jnp.sum(class_totals(config, histogram))
+    elif rows is None:
+        found = fitted_target(config, public.prologue, params)[2] if number else public.rows
+        rows = jnp.asarray(found, jnp.float32)
+
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
     tree, share = splits.draw(config, seed, jnp.asarray(public.round), mass)
     return tree, rounded(rows * share)
-
-
-def _known(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
-    """The round's `structure`, as the loop gives it, or worked out here outside of rounds."""
-    if public.structure is not None:
-        return public.structure
-    return structure(config, params, public)
 
 
 @functools.cache
@@ -495,8 +480,8 @@ def program(
 
     The residual of two classes is y w.
     """
-    tree, _ = _known(config, params, public)
-    leaf = leaves_in(config.attributes, tree, rows).astype(jnp.int32)
+    tree, _ = structure(config, params, public)
+    leaf = leaves_of(config.attributes, tree, rows).astype(jnp.int32)
     residuals, sums = _residuals(config, rows, weights), _leaf_sums(2**config.depth)
     residuals_of_a_row = 1  # that are not 0
     if config.response.axes:  # one class at a time: as one flat sum, XLA makes residuals many times
@@ -611,7 +596,7 @@ def _running(sides: Array, direction: Array, best: Any) -> Array:
 
 def hypothesis(config: Config, release: Release, params: Params, public: Public) -> ObliviousTree:
     """The tree: each leaf moves as far as its sum stands above the noise."""
-    tree, rows = _known(config, params, public)
+    tree, rows = structure(config, params, public)
     leaf = leaf_values(config, release["sums"], rows, params, public)
     if any(config.monotone):
         leaf = monotone(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])

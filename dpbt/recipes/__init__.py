@@ -51,16 +51,13 @@ def build(asked: Any, options: Mapping[str, Any], known: Mapping[str, Callable[.
             f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(asked)}"
         )
 
-    def takes(function: Callable[..., Any], name: str) -> bool:
-        parameters = inspect.signature(function).parameters.values()
-        return any(one.name == name or one.kind is one.VAR_KEYWORD for one in parameters)
-
     given = {name: value for name, value in options.items() if value is not None}
-    for name, value in list(given.items()):
-        if takes(function, name):
-            continue
-        if name != "domain" and (name, value) != ("max_rows_per_user", 1):
-            others = [other for other in known if takes(known[other], name)]
+    own = inspect.signature(function).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in own.values()):
+        return function(**given)
+    for name in [name for name in given if name not in own]:
+        if name != "domain" and (name, given[name]) != ("max_rows_per_user", 1):
+            others = [each for each in known if name in inspect.signature(known[each]).parameters]
             raise ValueError(f"the recipe {shown(asked)} takes no {name}, as these do: {others}")
         del given[name]
     return function(**given)

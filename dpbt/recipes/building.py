@@ -39,25 +39,6 @@ For epsilon up to 10 they cost below 1e-15.
 # The arguments that recipes share.
 
 
-def checked_rows(rows: ArrayLike, most: int = MAX_ROWS) -> np.ndarray:
-    """The public number `rows` as float64, if every entry is a whole number in 1..most.
-
-    Args:
-        rows: one number or several.
-        most: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be read in blocks.
-
-    Raises:
-        ValueError: naming `rows` and what was given; also for a number above MAX_ROWS that float32
-            does not hold, with the next one that it does.
-    """
-    numbers = within("rows", rows, f"[1, {most}]", whole=True)
-    held = numbers.astype(np.float32)
-    if np.any(numbers != held):
-        above = np.nextafter(held, np.float32(np.inf)).astype(int)
-        raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
-    return numbers
-
-
 def epsilons(epsilon: ArrayLike) -> np.ndarray:
     """`epsilon` as float64.
 
@@ -71,15 +52,15 @@ def epsilons(epsilon: ArrayLike) -> np.ndarray:
     return numbers
 
 
-def deltas(delta: ArrayLike) -> np.ndarray:
-    """`delta` as float64.
+def zeros_or_shares(name: str, value: ArrayLike) -> np.ndarray:
+    """A delta, or a share of the budget, as float64.
 
     Raises:
         ValueError: unless it is 0 for every setting, or in (0, 1) for every setting.
     """
-    numbers = floats("delta", delta)
+    numbers = floats(name, value)
     if np.any(numbers != 0) and not np.all((numbers > 0) & (numbers < 1)):
-        raise ValueError(f"delta must be 0, or in (0, 1) for every setting, got {shown(numbers)}")
+        raise ValueError(f"{name} must be 0, or in (0, 1) for every setting, got {shown(numbers)}")
     return numbers
 
 
@@ -126,19 +107,26 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
     Args:
         given: epsilon, delta, rows, rounds, calibration, relation and max_rows_per_user, in their
             order.
-        max_rows: as `checked_rows`.
+        max_rows: the most rows: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may
+            be read in blocks.
         published_delta: whether the paper proves more than a pure guarantee.
 
     Raises:
         ValueError: for a value outside its range, naming the argument and what was given. Also for
-            a delta above 0 with the published calibration of a pure guarantee.
+            a number of rows that float32 does not hold, and for a delta above 0 with the published
+            calibration of a pure guarantee.
     """
     epsilon, delta, rows, rounds, calibration, relation, people = given
     one_of("calibration", calibration, ("tight", "published"))
+    numbers = within("rows", rows, f"[1, {max_rows}]", whole=True)
+    held = numbers.astype(np.float32)
+    if np.any(numbers != held):
+        above = np.nextafter(held, np.float32(np.inf)).astype(int)
+        raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
     request = Request(
         epsilons(epsilon),
-        deltas(delta),
-        checked_rows(rows, max_rows),
+        zeros_or_shares("delta", delta),
+        numbers,
         wholes("rounds", rounds).astype(np.int32),
         calibration,
         to_relation(relation),
@@ -146,7 +134,6 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
     )
     if request.approximate and not (request.tight or published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
-    validate.warn_of_delta(request.delta, request.rows)
     return request
 
 
@@ -195,12 +182,10 @@ def _single_precision(numbers: Any) -> Any:
     Raises:
         ValueError: naming the one that is no number.
     """
-
-    def rounded(path: Any, number: Any) -> np.ndarray:
-        name = jax.tree_util.keystr(path, simple=True, separator=" ")
-        return floats(name, number).astype(np.float32)
-
-    return jax.tree_util.tree_map_with_path(rounded, numbers)
+    named, kind = jax.tree_util.tree_flatten_with_path(numbers)
+    names = [jax.tree_util.keystr(path, simple=True, separator=" ") for path, _ in named]
+    given = zip(names, named, strict=True)
+    return kind.unflatten([floats(name, one).astype(np.float32) for name, (_, one) in given])
 
 
 def build(
@@ -235,6 +220,7 @@ def build(
             and `Recipe`.
     """
     # The recipe without the numbers of its learner.
+    validate.warn_of_delta(request.delta, request.rows)
     shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
     del shared["epsilon"]
     shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
@@ -248,8 +234,9 @@ def build(
     params = params or learner.params
 
     # The draws that share the budget, as one setting makes them with any noise.
-    any_noise = _filled(drafted, params(dict.fromkeys(fractions, np.ones(())), public))
-    single, made = jax.tree.map(lambda leaf: leaf.flat[0], any_noise), []
+    any_noise = _single_precision(params(dict.fromkeys(fractions, np.ones(())), public))
+    filled, made = dataclasses.replace(drafted, params=any_noise), []
+    single = jax.tree.map(lambda leaf: np.asarray(leaf).flat[0], filled)
     for part in learner.parts:
         times = request.rounds.astype(np.float64) if part == "rounds" else np.ones(())
         for ask in pricing.sites(single, part):
@@ -335,7 +322,7 @@ def after_samplers(
 
 
 def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
-    """The recipe with the numbers of its learner.
+    """The recipe with the numbers of its learner; every array has all axes of settings.
 
     Args:
         drafted: the recipe without them.
@@ -346,7 +333,9 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
         ValueError: for a budget that float32 cannot hold, or noise beyond the range of its sampler,
             naming the number of the budget, or the site of the noise.
     """
-    recipe = _filled(drafted, params)
+    recipe = dataclasses.replace(drafted, params=_single_precision(params))
+    shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
+    recipe = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
         if not np.all(value >= 0):  # NaN, too
             name = jax.tree_util.keystr(path, simple=True, separator=" ")
@@ -357,13 +346,6 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
                 f"the noise of {site!r} must have a scale in (0, {most:g}], got {np.max(scale):g}"
             )
     return recipe
-
-
-def _filled(drafted: Recipe, params: Params) -> Recipe:
-    """The recipe with some numbers; every array has all axes of settings."""
-    recipe = dataclasses.replace(drafted, params=_single_precision(params))
-    shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
-    return jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
 
 
 def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ...]) -> Recipe:
@@ -441,7 +423,7 @@ def custom(
     if type(weighting) is not weight_update.numbers:
         numbers = weight_update.numbers.__name__
         raise ValueError(f"{weight_update.tag} needs weighting={numbers}, got {shown(weighting)}")
-    under = learner.relation or types.ADD_REMOVE if relation is None else relation
+    under = learner.traits.relation or types.ADD_REMOVE if relation is None else relation
     budget = np.inf if epsilon is None else epsilon
     common = budget, delta, rows, rounds, "tight", under, max_rows_per_user
     request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)

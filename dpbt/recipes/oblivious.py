@@ -19,7 +19,7 @@ from dpbt.data.kinds import Nominal, Target
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
 from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
 from dpbt.privacy import conversions, mechanisms
-from dpbt.recipes.building import build, checked_request, checked_rows, deltas, epsilons
+from dpbt.recipes.building import build, checked_request, zeros_or_shares
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
@@ -131,8 +131,8 @@ def oblivious_boost(
     seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
 
     # Share the budget.
-    marginals = _share("marginals_fraction", marginals_fraction)
-    scores = _share("scores_fraction", scores_fraction)
+    marginals = zeros_or_shares("marginals_fraction", marginals_fraction)
+    scores = zeros_or_shares("scores_fraction", scores_fraction)
     shares = {"sums": 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
     if number and np.any(scores > 0):
         raise ValueError("scores by class need classes: a number has no scores_fraction")
@@ -174,13 +174,6 @@ def oblivious_boost(
 
 
 _POSITIVE = "[1e-30, 1e30]"
-
-
-def _share(name: str, value: ArrayLike) -> np.ndarray:
-    share = within(name, value, "[0, 1)")
-    if np.any(share > 0) and not np.all(share > 0):
-        raise ValueError(f"{name} must be 0, or in (0, 1) for every setting, got {shown(value)}")
-    return share
 
 
 def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int, ...]:
@@ -332,9 +325,10 @@ def auto(
     """
     domains.check(domain)
     response = kinds.response_of(target)
-    people = {"relation": to_relation(relation), "max_rows_per_user": max_rows_per_user}
-    whole("max_rows_per_user", max_rows_per_user)
-    numbers = epsilons(epsilon), checked_rows(rows, types.MAX_ROWS_IN_BLOCKS), deltas(delta)
+    asked = epsilon, delta, rows, 1, "tight", relation, max_rows_per_user
+    request = checked_request(*asked, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    people = {"relation": request.relation, "max_rows_per_user": request.max_rows_per_user}
+    numbers = request.epsilon, request.rows, request.delta
     settings = np.broadcast(*numbers)
     common: dict[str, Any] = {**people, "response": response}
     chosen = [rule(float(e), float(m), len(domain), float(d), **common) for e, m, d in settings]

@@ -102,10 +102,10 @@ def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
         return None, "the model predicts a number, and no probabilities of classes"
     if kind.shares is not None:
         return "shares", None
-    if recipe.loss is None:
+    if (family := recipe.weight_update.loss) is None:
         return None, f"{recipe.name} is a vote without a link, so a score defines no probability"
     alpha = recipe.weighting.link_alpha
-    loss = recipe.loss(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
+    loss = family(alpha if hasattr(alpha, "dtype") else np.float32(alpha))
     try:
         smooth = bool(np.isfinite(loss.smoothness))
     except TypeError:  # traced

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common.public import Splits, without_values
-from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table, Transcript
+from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
 from dpbt.common.validate import as_path, positive, whole
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
@@ -216,12 +216,12 @@ def _sums_of_slice(
 
     def one(entry: tuple[Array, Any, Release, Array]) -> Any:
         number, structure, sites, key = entry
-        own = context._replace(number=number, structure=structure)
-        view = step.view(part, recipe, rows, weighed, own)
+        public = context.public._replace(round=number, structure=structure)
+        view = step.view(part, recipe, rows, weighed, context._replace(public=public))
         given = Given(sites, key, place)
         return boundary.sums(pricing.program_of(learner, part), wanted, given, view)
 
-    entries = context.number, context.structure, batch.sites, noise
+    entries = context.public.round, context.public.structure, batch.sites, noise
     if len(noise) > 1:
         sums = jax.lax.map(one, entries)
     else:  # a single one needs no loop
@@ -232,7 +232,6 @@ def _sums_of_slice(
 
 # The new scores take the place of the old ones.
 _summed = jax.jit(_sums_of_slice, donate_argnums=1, static_argnames=("part", "wanted"))
-_everywhere = jax.jit(step.everywhere, static_argnums=1)
 
 
 class Passes:
@@ -280,8 +279,8 @@ class Passes:
 
     def start(self, start: Array) -> None:
         """Set the score of every row to f32[], or f32[K] with several classes."""
-        for piece in self._slices:
-            self._scores[piece.number] = _everywhere(start, self._plan.block)
+        shape = *start.shape, self._plan.block
+        self._scores = [jnp.broadcast_to(start[..., None], shape) for _ in self._slices]
 
     def sums(
         self, part: str, batch: Batch, noise: Array, stage: tuple[str, ...]
@@ -331,7 +330,7 @@ class Passes:
         if reads is None:
             return None
         asked = []
-        for structures in (batch.context.structure, *(batch.pending or ())[:1]):
+        for structures in (batch.context.public.structure, *(batch.pending or ())[:1]):
             rounds = jax.tree.leaves(structures)[0].shape[0] if structures is not None else 0
             asked += [reads(jax.tree.map(lambda a, k=k: a[k], structures)) for k in range(rounds)]
         return np.unique(np.concatenate([np.asarray(each) for each in asked])).tolist()
@@ -423,7 +422,8 @@ def learn(
             if kept is not None:
                 kept.give_up()
             raise
-        keys = step.noise_keys(key, recipe), step.structure_keys(public_key, recipe)
+        own = step.own_key(key, recipe)
+        keys = step.part_keys(own, recipe), step.part_keys(public_key, recipe)
         small, dummy = capacity <= MAX_ROWS, step.dummy_row(table)
         return _Run(recipe, passes, kept, small, *keys, dummy, []).learn(plan.rounds, report)
 
@@ -472,15 +472,11 @@ def check(
     return capacity, first, public_key
 
 
-def _learned_of(recipe: Recipe, context: Context, cap: Array, release: Release) -> Any:
-    return step.learned(recipe, release, step.public_of(context, cap))
-
-
 # The steps, each of which is compiled once for a recipe.
 _specs = jax.jit(step.specs, static_argnums=0)
 _public_draws = jax.jit(step.public_draws, static_argnums=0)
-_begun, _opened, _learned = jax.jit(step.begun), jax.jit(step.opened), jax.jit(_learned_of)
-_line_of, _scaled = jax.jit(step.line_of), jax.jit(step.scaled)
+_begun, _opened, _learned = jax.jit(step.begun), jax.jit(step.opened), jax.jit(step.learned)
+_line_of = jax.jit(step.line_of)
 
 
 @dataclasses.dataclass
@@ -501,7 +497,8 @@ class _Run:
     def learn(self, at_once: int, report: Report) -> Learned:
         """What is learned, in passes that serve some rounds at once."""
         recipe, rounds = self._recipe, int(self._recipe.rounds)
-        prologue = self._once("prologue", step.before(recipe), report)
+        before = Context(recipe.public(), jnp.float32(0))
+        prologue = self._once("prologue", before, report)
         public, start = _opened(recipe, totals.read(prologue))
         bound = jnp.max(jnp.abs(start))
         if not recipe.independent:
@@ -522,15 +519,17 @@ class _Run:
             ]
             releases, cap = known or self._released("rounds", contexts)
             for context, release in zip(contexts, releases, strict=True):
-                hypothesis, more = _learned(recipe, context, cap, totals.read(release))
+                told = context.public._replace(cap=cap)
+                hypothesis, more = _learned(recipe, totals.read(release), told)
                 bound = bound + more
                 released.append(release)
                 learned.append(hypothesis)
                 if not recipe.independent:
-                    self._waiting.append((context.structure, hypothesis))
+                    self._waiting.append((told.structure, hypothesis))
         report(Progress("rounds", rounds, rounds))
 
-        epilogue = self._once("epilogue", step.closing(recipe, public, bound), report)
+        last = public._replace(round=jnp.asarray(rounds, jnp.int32))
+        epilogue = self._once("epilogue", Context(last, bound), report)
         return self._learned(prologue, released, learned, epilogue)
 
     def _once(self, part: str, context: Context, report: Report) -> Releases:
@@ -562,12 +561,13 @@ class _Run:
                 release |= {site: np.asarray(array) for site, array in draws.items()}
 
         zeros = self._zeros(part)
-        numbers, structures = _on_host([(each.number, each.structure) for each in contexts])
-        together = first._replace(number=numbers, structure=structures)
+        own = [(each.public.round, each.public.structure) for each in contexts]
+        numbers, structures = _on_host(own)
+        public = first.public._replace(round=numbers, structure=structures)
         pending = self._pending(part, first)
         for stage in pricing.stages(recipe, part):
             sites = _on_host([totals.read(release) for release in released])
-            batch = Batch(together, sites, pending)
+            batch = Batch(Context(public, first.bound), sites, pending)
             sums, cap = self._passes.sums(part, batch, jnp.stack(noise), stage)
             pending = None  # the scores have it now
             for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
@@ -578,7 +578,7 @@ class _Run:
                     release |= totals.draw(noise[place], {site: own}, asked, small=self._small)
         for release, context in zip(released, contexts, strict=True):
             if self._kept is not None:
-                name = str(int(context.number)) if part == "rounds" else part
+                name = str(int(context.public.round)) if part == "rounds" else part
                 self._kept.add(name, release, float(cap))
         return released, cap
 
@@ -589,8 +589,8 @@ class _Run:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             zeros = self._zeros("rounds")
-            hypothesis, _ = _learned(self._recipe, context, jnp.float32(1), zeros)
-            waiting = [(context.structure, jax.tree.map(jnp.zeros_like, hypothesis))]
+            hypothesis, _ = _learned(self._recipe, zeros, context.public)
+            waiting = [(context.public.structure, jax.tree.map(jnp.zeros_like, hypothesis))]
         return _on_host(waiting)
 
     def _zeros(self, part: str) -> Release:
@@ -641,14 +641,17 @@ class _Run:
             lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
             (prologue, rounds, epilogue),
         )
-        hypotheses = _scaled(recipe, hypotheses, slope)
-        return step.learned_of(Transcript(*transcript), hypotheses, intercept, recipe)
+        if recipe.learner.epilogue is not None:
+            by = recipe.learner.hypotheses.scaled
+            assert by is not None  # as `boundary.weak_learner` says
+            hypotheses = jax.jit(by)(hypotheses, slope)
+        return step.learned_of(transcript, hypotheses, intercept, recipe)
 
 
 def _own(keys_of_run: step.Parts, part: str, context: Context) -> Any:
     """The key of a part of a run; of a round it is that of its number."""
     own = getattr(keys_of_run, part)
-    return own[int(context.number)] if part == "rounds" and own is not None else own
+    return own[int(context.public.round)] if part == "rounds" and own is not None else own
 
 
 def _on_host(arrays: list[Any]) -> Any:

@@ -15,7 +15,7 @@ from dpbt.common.types import Array, Hypotheses, Prepared, Recipe, Release, Tabl
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.training import step
-from dpbt.training.step import Context, Learned, Parts
+from dpbt.training.step import Context, Parts
 
 # The loop.
 
@@ -39,10 +39,6 @@ class Ran(NamedTuple):
     scores: list[Array] | None
 
     __repr__ = without_values
-
-    def learned(self, recipe: Recipe) -> Learned:
-        """What is in the model, of a run whose answer keeps its releases."""
-        return step.learned_of(Transcript(*self.kept), self.hypotheses, self.intercept, recipe)
 
 
 def run(
@@ -80,26 +76,25 @@ def run(
     nothing = [jnp.zeros(rows.present.shape, jnp.float32) for rows in tables]
     prologue, opening = {}, {}
     if learner.prologue is not None:
-        prologue, opening, _ = asked("prologue", entries.prologue, step.before(recipe), nothing)
+        context = Context(recipe.public(), jnp.float32(0))
+        prologue, opening, _ = asked("prologue", entries.prologue, context, nothing)
     public, start = step.opened(recipe, prologue)
-    scores = [step.everywhere(start, rows.present.shape[0]) for rows in tables]
+    everyone = start[..., None]
+    scores = [jnp.broadcast_to(everyone, start.shape + rows.present.shape) for rows in tables]
     bound = jnp.max(jnp.abs(start))
 
     # The rounds.
-    def learned(numbered: tuple[Array, Any], state: Any) -> tuple[Any, ...]:
-        (number, entry), (scores, bound) = numbered, state
+    def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
+        (scores, bound), (number, entry) = state, numbered
         context = step.begun(recipe, public, bound, number)
         release, kept, views = asked("rounds", entry, context, scores)
         hypothesis, more = step.learned(recipe, release, views[0].public)
-        return kept, hypothesis, more, views
-
-    def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
-        kept, hypothesis, more, views = learned(numbered, state)
-        scores = [
-            score + learner.hypotheses.predict(hypothesis, view.rows)
-            for score, view in zip(state[0], views, strict=True)
-        ]
-        return (scores, state[1] + more), (kept, hypothesis)
+        if not batch:  # else no round reads them
+            scores = [
+                score + learner.hypotheses.predict(hypothesis, view.rows)
+                for score, view in zip(scores, views, strict=True)
+            ]
+        return (scores, bound + more), (kept, hypothesis)
 
     state = scores, bound
     entries_of_rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), entries.rounds
@@ -107,7 +102,7 @@ def run(
         scores = None
 
         def alone(numbered: tuple[Array, Any]) -> Any:
-            return _where(numbered[0] < recipe.rounds, learned(numbered, state)[:2])
+            return _where(numbered[0] < recipe.rounds, one_round(state, numbered)[1])
 
         size = min(batch, recipe.capacity)
         rounds, hypotheses = jax.lax.map(alone, entries_of_rounds, batch_size=size)
@@ -115,15 +110,16 @@ def run(
         (scores, bound), (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds)
 
     # The epilogue.
-    epilogue, ending = {}, {}
+    ending, intercept = {}, start
     if learner.epilogue is not None:
         assert scores is not None  # as `Recipe.independent` says
-        context = step.closing(recipe, public, bound)
+        last = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
+        context = Context(last, bound)
         epilogue, ending, _ = asked("epilogue", entries.epilogue, context, scores)
-    slope, intercept = step.line_of(recipe, prologue, epilogue)
-    if learner.epilogue is not None and scores is not None:
-        scores = [intercept[..., None] + slope * (score - start[..., None]) for score in scores]
-    hypotheses = step.scaled(recipe, hypotheses, slope)
+        slope, intercept = step.line_of(recipe, prologue, epilogue)
+        scores = [intercept[..., None] + slope * (score - everyone) for score in scores]
+        assert learner.hypotheses.scaled is not None  # as `boundary.weak_learner` says
+        hypotheses = learner.hypotheses.scaled(hypotheses, slope)
     return Ran(Parts(opening, rounds, ending), hypotheses, intercept, scores)
 
 
@@ -203,7 +199,8 @@ def sampled(
         release = boundary.sample(pricing.program_of(recipe.learner, part), *entry, views[0])
         return release, release
 
-    pairs = zip(step.noise_keys(key, recipe), step.structure_keys(public_key, recipe), strict=True)
+    noise = step.part_keys(step.own_key(key, recipe), recipe)
+    pairs = zip(noise, step.part_keys(public_key, recipe), strict=True)
     return run(recipe, [rows], drawn, Parts(*pairs), batch)
 
 

@@ -219,7 +219,8 @@ def learn(
 def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None, batch: int) -> Learned:
     """A run in one program."""
     rows = step.prepared_table(table, recipe)
-    return sampled(key, rows, recipe, public_key, batch).learned(recipe)
+    ran = sampled(key, rows, recipe, public_key, batch)
+    return learned_of(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
 
 OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}

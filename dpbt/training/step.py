@@ -5,6 +5,7 @@ A run has three parts: a prologue, rounds and an epilogue. Each has a private pr
 """
 
 import itertools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -32,30 +33,28 @@ def on_device(table: Table) -> Table:
     Raises:
         ValueError: as `as_array`.
     """
-
-    def arrays(name: str, held: Any) -> Any:
-        return held._replace(
-            **{
-                field: as_array(f"{name}.{field}", array)
-                for field, array in held._asdict().items()
-                if array is not None and field != "splits"
-            }
-        )
-
-    splits = None if table.splits is None else arrays("splits", table.splits)
-    return arrays("table", table)._replace(splits=splits)
+    own, splits = table._asdict(), table.splits
+    del own["splits"]
+    if splits is not None:
+        asked = {name: each for name, each in splits._asdict().items() if each is not None}
+        splits = splits._replace(**{n: as_array(f"splits.{n}", each) for n, each in asked.items()})
+    held = {name: as_array(f"table.{name}", own[name]) for name in own if own[name] is not None}
+    return table._replace(**held, splits=splits)
 
 
 def check_table(table: object) -> None:
-    """Check that an argument is a table.
+    """Check that an argument is a table, whose arrays have the same rows; no length is shown.
 
     Raises:
-        ValueError: saying what it is instead.
+        ValueError: saying what it is instead, or that they have not.
     """
     if isinstance(table, BlockTable):
         raise ValueError("a table in blocks is learned from by dpbt.fit alone")
     if not isinstance(table, Table):
         raise ValueError(f"expected a table, as dpbt.table makes it, got {type(table).__name__}")
+    weight = () if table.weight is None else (table.weight,)
+    if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
+        raise ValueError("bins, target, present and weight must have the same rows, and do not")
 
 
 def check_precision() -> None:
@@ -79,8 +78,8 @@ def check_run(table: object, recipe: object) -> None:
     """Check what every run reads, and that the recipe holds one setting; traceable.
 
     Raises:
-        ValueError: saying what was expected, or as `check_precision` and `check_same_rows`. Also
-            for a site that two parts of the run draw.
+        ValueError: saying what was expected, or as `check_precision` and `check_table`. Also for a
+            site that two parts of the run draw.
     """
     check_precision()
     check_table(table)
@@ -95,7 +94,6 @@ def check_run(table: object, recipe: object) -> None:
         boundary.check_sites(**drawn)
 
     # The arrays of the table.
-    check_same_rows(table)
     response = recipe.learner.hypotheses.response
     dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
     for name, dtype in dtypes.items():
@@ -113,15 +111,12 @@ def check_run(table: object, recipe: object) -> None:
 def check_independent(recipe: Recipe) -> None:
     """Refuse a weight update that declares `reads_scores=False` and reads scores or their bound.
 
-    Its rounds would be made side by side, from other scores than those of one after the other. Not
-    checked after a prologue, whose release a weight update may read.
+    Its rounds would be made side by side, from other scores than those of one after the other.
 
     Raises:
         ValueError: saying so.
     """
     weight_update, hypotheses = recipe.weight_update, recipe.learner.hypotheses
-    if weight_update.reads_scores or recipe.learner.prologue is not None:
-        return
     rows, public = hypotheses.prepare(hypotheses.example()), recipe.public()
     scores = jnp.zeros((*weight_update.response.axes, *rows.present.shape), jnp.float32)
 
@@ -167,7 +162,8 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
     known = None if target is None else kinds.fingerprint(target)
     if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
         raise ValueError("the table was made with another target than the recipe's")
-    check_independent(recipe)
+    if not recipe.weight_update.reads_scores and recipe.learner.prologue is None:
+        check_independent(recipe)  # after a prologue, weights may follow from its release
 
     # The public key, which is independent of the secret one.
     if public_key is not None:
@@ -183,17 +179,6 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
     if public and public_key is None:
         raise boundary.no_public_key(public[0])
     return public_key if public else None
-
-
-def check_same_rows(table: Table) -> None:
-    """Refuse a table whose arrays have different rows; no length is shown.
-
-    Raises:
-        ValueError: saying so.
-    """
-    weight = () if table.weight is None else (table.weight,)
-    if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
-        raise ValueError("bins, target, present and weight must have the same rows, and do not")
 
 
 def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
@@ -268,23 +253,19 @@ _PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
 """The numbers that are folded into a key for what takes place once. Rounds fold in smaller ones."""
 
 
-def _part_keys(key: Array, recipe: Recipe) -> Parts:
-    """The keys of all parts; those of the first T rounds do not depend on the capacity."""
+def part_keys(key: Array | None, recipe: Recipe) -> Parts:
+    """The keys of all parts of a run; None where it has no key.
+
+    Those of its noise are made of its `own_key`, and those of its public structure of the public
+    key. Those of the first T rounds do not depend on the capacity.
+    """
+    if key is None:
+        return Parts(None, None, None)
     numbers = np.arange(recipe.capacity, dtype=np.uint32)
     every = jnp.asarray(np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
     children = jax.vmap(lambda number: jax.random.fold_in(key, number))(every)
     epilogue = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
     return Parts(children[-2], children[: recipe.capacity], epilogue)
-
-
-def noise_keys(key: Array, recipe: Recipe) -> Parts:
-    """The keys of the noise of a run, from the key that `boost` takes."""
-    return _part_keys(own_key(key, recipe), recipe)
-
-
-def structure_keys(public_key: Array | None, recipe: Recipe) -> Parts:
-    """The keys of the public structure of a run, from the public key; None without one."""
-    return Parts(None, None, None) if public_key is None else _part_keys(public_key, recipe)
 
 
 # The steps.
@@ -294,21 +275,12 @@ class Context(NamedTuple):
     """What is public when a part of a run begins.
 
     Attributes:
-        public: what is public in all rounds; of a prologue without a release.
+        public: what is public in the part, with a cap of 1; of a prologue without a release.
         bound: f32[], an upper bound on |score| for every possible row.
-        number: i32[], of the round.
-        structure: of the round; None where the learner has none.
     """
 
     public: Public
     bound: Any
-    number: Any
-    structure: Any = None
-
-
-def before(recipe: Recipe) -> Context:
-    """What is public before anything is released."""
-    return Context(recipe.public(), jnp.float32(0), recipe.public().round)
 
 
 def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
@@ -328,15 +300,10 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
 
 def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Context:
     """What is public when a round begins: its structure, which follows from no row, is made."""
-    structure = None
-    if recipe.learner.structure is not None:
-        structure = recipe.learner.structure(recipe.params, public._replace(round=number))
-    return Context(public, bound, number, structure)
-
-
-def closing(recipe: Recipe, public: Public, bound: Array) -> Context:
-    """What is public when the epilogue begins."""
-    return Context(public, bound, jnp.asarray(recipe.rounds, jnp.int32))
+    public, partition = public._replace(round=number), recipe.learner.hypotheses.partition
+    if partition is not None:
+        public = public._replace(structure=partition.structure(recipe.params, public))
+    return Context(public, bound)
 
 
 def weigh(
@@ -345,7 +312,8 @@ def weigh(
     """What a program reads of the rows besides their content, and the public bound on it.
 
     It is f32[N] weights or f32[K, N] residuals, in units of bound / GRID; of an epilogue it is the
-    scores, whose bound does not count.
+    scores, whose bound does not count. A weight update does not know the round, because rounds
+    that share a pass are weighed once.
     """
     if part == "epilogue":
         return scores, context.public.cap
@@ -353,7 +321,8 @@ def weigh(
         nothing = jnp.zeros(rows.present.shape, jnp.float32)
         weighted = types.uniform.weigh(nothing, context.bound, rows, context.public)
         return counted_weights(weighted.weight, rows), weighted.cap
-    weighted = recipe.weight_update.weigh(scores, context.bound, rows, context.public)
+    public = context.public._replace(round=np.int32(0), structure=None)
+    weighted = recipe.weight_update.weigh(scores, context.bound, rows, public)
     response = recipe.learner.hypotheses.response
     return counted_weights(weighted.weight, rows, response), weighted.cap
 
@@ -364,14 +333,8 @@ def view(
     """What the program of a part reads, with what the structure of a round says of each row."""
     weights, cap = weighed
     if part == "rounds":
-        rows = placed(recipe.learner, context.structure, rows)
-    return View(rows, weights, recipe.params, public_of(context, cap))
-
-
-def public_of(context: Context, cap: Array) -> Public:
-    """What is public when the rows of a part are weighed."""
-    _, _, number, structure = context
-    return context.public._replace(cap=cap, round=number, structure=structure)
+        rows = placed(recipe.learner, context.public.structure, rows)
+    return View(rows, weights, recipe.params, context.public._replace(cap=cap))
 
 
 def placed(learner: types.WeakLearner, structure: Any, rows: Prepared) -> Prepared:
@@ -435,11 +398,6 @@ def learned(recipe: Recipe, release: Release, public: Public) -> tuple[types.Hyp
     return hypothesis, recipe.learner.hypotheses.bound(hypothesis)
 
 
-def everywhere(start: Array, rows: int) -> Array:
-    """f32[N], or f32[K, N]: the same score for every row."""
-    return jnp.broadcast_to(start[..., None], (*start.shape, rows))
-
-
 def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array, Array]:
     """(f32[] slope, intercept): scores become intercept + slope (score - start).
 
@@ -450,15 +408,6 @@ def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array
         return jnp.float32(1), start
     slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.params, start)
     return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
-
-
-def scaled(recipe: Recipe, hypotheses: types.Hypotheses, slope: Array) -> types.Hypotheses:
-    """The hypotheses of the model, after the epilogue."""
-    if recipe.learner.epilogue is None:
-        return hypotheses
-    by = recipe.learner.hypotheses.scaled
-    assert by is not None  # as `boundary.weak_learner` says
-    return by(hypotheses, slope)
 
 
 def admitted(present: Array, recipe: Recipe) -> Array:
@@ -504,12 +453,12 @@ class Learned(NamedTuple):
 
 
 def learned_of(
-    transcript: Transcript, hypotheses: types.Hypotheses, intercept: Array, recipe: Recipe
+    releases: Iterable[Release], hypotheses: types.Hypotheses, intercept: Array, recipe: Recipe
 ) -> Learned:
-    """What is in the model of a run."""
+    """What is in the model of a run, by the releases of its three parts."""
     withheld = recipe.learner.traits.withheld
-
-    def kept(release: Release) -> Release:
-        return {site: array for site, array in release.items() if site not in withheld}
-
-    return Learned(Transcript(*map(kept, transcript)), hypotheses, intercept)
+    kept = [
+        {site: array for site, array in release.items() if site not in withheld}
+        for release in releases
+    ]
+    return Learned(Transcript(*kept), hypotheses, intercept)

@@ -68,7 +68,7 @@ def _found(study: Study, split: int, recipe: Recipe, every: np.ndarray, seconds:
     """
     score = np.round(every[: len(study.target)][study.tests[split]], DIGITS)
     probability = None
-    if recipe.loss is not None:
+    if recipe.weight_update.loss is not None:
         probability = np.asarray(probability_of(about(recipe), jnp.asarray(score)))
     return Found(score, probability, seconds)
 

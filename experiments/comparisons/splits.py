@@ -50,7 +50,7 @@ def wasted(domain: Domain, trees: int = TREES, seed: int = 0, depth: int = DEPTH
 
     @jax.jit
     def asked(tree: jax.Array) -> oblivious_splits.ObliviousTree:
-        even = jnp.asarray(mass[:, : config.widest], jnp.float32)
+        even = jnp.asarray(mass[:, : config.known.shape[1]], jnp.float32)
         return oblivious_splits.draw(config, jnp.uint32(seed), tree, even)[0]
 
     drawn = [asked(jnp.int32(tree)) for tree in range(trees)]

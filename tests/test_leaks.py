@@ -48,7 +48,7 @@ def replaced(recipe, program, unprotected=()):
         old.hypothesis,
         dict(old.fractions),
         old.hypotheses,
-        old.relation,
+        old.traits.relation,
         coupled=old.traits.coupled,
         unprotected=unprotected,
         prologue=old.prologue,

@@ -280,7 +280,8 @@ def test_every_recipe_has_a_name_and_refuses_a_bad_argument_in_one_line(maker):
 def test_criteria_by_name():
     """A single loss pays for no errors: the whole share of the structure goes to splits."""
     assert recipes.bdpe(**GOOD).setting == "objective"
-    assert recipes.bdpe(loss="information_gain", **GOOD).loss is losses.fixed(losses.log)
+    named = recipes.bdpe(loss="information_gain", **GOOD)
+    assert named.weight_update.loss is losses.fixed(losses.log)
     recipe = recipes.bdpe(criterion="gini", loss="m_alpha", alpha=[0.0, 0.5], **GOOD)
     np.testing.assert_array_equal(recipe.params.settings.link_alpha, [1.0, 0.5])
     recipe = recipes.bdpe(criterion="gini", **GOOD)

@@ -24,17 +24,13 @@ def namespace(*arrays: Any) -> ModuleType:
     Args:
         arrays: arrays, None, or tuples of these.
     """
-    if all(_of_numpy(array) for array in arrays):
-        return np
-    import jax.numpy
+    for array in arrays:
+        several = isinstance(array, tuple) and namespace(*array) is np
+        if not several and array is not None and not isinstance(array, np.ndarray):
+            import jax.numpy
 
-    return jax.numpy
-
-
-def _of_numpy(array: Any) -> bool:
-    if isinstance(array, tuple):
-        return all(map(_of_numpy, array))
-    return array is None or isinstance(array, np.ndarray)
+            return jax.numpy
+    return np
 
 
 def fold(step: Callable[[Any, Any], Any], start: Any, parts: Any, unroll: int = 1) -> Any:

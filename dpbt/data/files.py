@@ -74,24 +74,18 @@ def blocks_of_file(
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
-    if path.suffix.lower() != ".parquet":
-        yield from _blocks_of_csv(path, names, rows)
+    if path.suffix.lower() == ".parquet":
+        with _opened_parquet(path, names) as given:
+            if rows is None:
+                table = given.read(columns=list(names))
+                yield {name: table.column(name) for name in names}
+                return
+            for group in range(given.num_row_groups):
+                # pyarrow keeps what it read of a file until the iteration ends.
+                for batch in given.iter_batches(rows, row_groups=[group], columns=list(names)):
+                    yield {name: batch.column(name) for name in names}
         return
-    with _opened_parquet(path, names) as given:
-        if rows is None:
-            table = given.read(columns=list(names))
-            yield {name: table.column(name) for name in names}
-            return
-        for group in range(given.num_row_groups):
-            # pyarrow keeps what it read of a file until the iteration ends.
-            for batch in given.iter_batches(rows, row_groups=[group], columns=list(names)):
-                yield {name: batch.column(name) for name in names}
 
-
-def _blocks_of_csv(
-    path: Path, names: tuple[str, ...], rows: int | None
-) -> Iterator[dict[str, RawColumn]]:
-    """`blocks_of_file` of a CSV file."""
     with open(path, "rb") as file:
         header = _names(path, file.readline())
         _check_names(f"{path}, line 1", header, names)

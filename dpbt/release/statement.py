@@ -90,6 +90,13 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     ]
     counted = "are at most" if relation is ADD_REMOVE else "are"
     candidates = book.choice and book.choice.candidates
+    attacks = []
+    for alarms in FALSE_POSITIVES:  # the rate found is rounded up, as it is a bound
+        found = min(math.ceil(round(true_positives(book, alarms) * 1000, 6)) / 10, 100)
+        attacks.append(
+            f"- With {100 * alarms:g} % false alarms, the attacker is right in at most {found:g} % "
+            f"of the true cases. Guessing blindly would reach {100 * alarms:g} %."
+        )
     samplers = f"samplers of FLOAT: {accounting.FLOAT_WORDS}."
     if book.exact:
         samplers = f"by {accounting.EXACT_WORDS}. Their cost is in epsilon and delta."
@@ -104,7 +111,7 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
         aim=_AIM[relation].format("row" if people == 1 else "person"),
         bound=f" By public declaration there {counted} {', '.join(each)}." if each else "",
         guarantee="\n".join(_guarantee(book)),
-        attacks="\n".join(_attack(book, alarms) for alarms in FALSE_POSITIVES),
+        attacks="\n".join(attacks),
         models=f"model{'s' * bool(book.parts)}, and the noisy values that "
         f"{'they are' if book.parts else 'it is'}",
         values="; ".join(dict.fromkeys(values)),
@@ -143,14 +150,12 @@ def true_positives(book: Ledger, false_positives: float) -> float:
         if delta
     ]
     bounds.append((book.epsilon, book.delta or book.sampler_delta))
-    return min(_detected(epsilon, delta, false_positives) for epsilon, delta in bounds)
-
-
-def _detected(epsilon: float, delta: float, false_positives: float) -> float:
-    if math.isinf(epsilon):
-        return 1.0
-    rising = math.exp(min(epsilon, 700)) * false_positives + delta
-    return min(rising, 1 - math.exp(-epsilon) * (1 - delta - false_positives), 1.0)
+    found = 1.0
+    for epsilon, delta in bounds:
+        if not math.isinf(epsilon):
+            rising = math.exp(min(epsilon, 700)) * false_positives + delta
+            found = min(found, rising, 1 - math.exp(-epsilon) * (1 - delta - false_positives))
+    return found
 
 
 def _guarantee(book: Ledger) -> list[str]:
@@ -172,15 +177,6 @@ def _guarantee(book: Ledger) -> list[str]:
             f"without noise: {'; '.join(book.unprotected)}. Do not release the model."
         )
     return lines
-
-
-def _attack(book: Ledger, alarms: float) -> str:
-    """What the best attacker finds at a rate of false alarms, rounded up: it is a bound."""
-    found = min(math.ceil(round(true_positives(book, alarms) * 1000, 6)) / 10, 100)
-    return (
-        f"- With {100 * alarms:g} % false alarms, the attacker is right in at most {found:g} % "
-        f"of the true cases. Guessing blindly would reach {100 * alarms:g} %."
-    )
 
 
 _ONE_MODEL = {

@@ -212,13 +212,8 @@ def learn(
         batch = int(np.clip(limit / 16 / each, 1, 64))
     room = dataclasses.replace(recipe, capacity=tables.bucket(recipe.capacity))
     run = _compiled_sooner if _is_sooner(room) else _compiled
-    found = run(key, tables.padded(table), room, public_key, batch=batch)
-    rounds, hypotheses = tables.first_of(
-        (found.transcript.rounds, found.hypotheses), recipe.capacity
-    )
-    transcript = found.transcript._replace(rounds=rounds)
-    learned = Learned(transcript, hypotheses, found.intercept)
-    return Model.of(learned, recipe, table, keys.kind(key))
+    learned = run(key, tables.padded(table), room, public_key, batch=batch)
+    return Model.of(learned.first(recipe.capacity), recipe, table, keys.kind(key))
 
 
 def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None, batch: int) -> Learned:

@@ -18,6 +18,7 @@ from dpbt.common.types import Array, Prepared, Public, Recipe, Release, Table, T
 from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
+from dpbt.data.tables import first_of
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.sensitivity import counted_weights
@@ -474,6 +475,11 @@ class Learned(NamedTuple):
     transcript: Transcript
     hypotheses: types.Hypotheses
     intercept: Array
+
+    def first(self, rounds: int) -> "Learned":
+        """That of the first rounds alone."""
+        transcript = self.transcript._replace(rounds=first_of(self.transcript.rounds, rounds))
+        return Learned(transcript, first_of(self.hypotheses, rounds), self.intercept)
 
 
 def learned_of(

@@ -84,6 +84,13 @@ def recipe_for(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **more):
     return recipes.oblivious_boost(epsilon=2, delta=delta, rows=rows, rounds=rounds, **options)
 
 
+def curves(kind, rows=700, **more):
+    common = {"domain": DOMAIN, "target": DECLARED[kind].get("target"), "resolutions": (2, 4)}
+    return recipes.additive(
+        **{"epsilon": 2, "delta": 1e-6, "rounds": 5, **common, **more}, rows=rows
+    )
+
+
 def forest(rows=700, **more):
     return recipes.random_forest(**{"epsilon": 2, "rounds": 5, "depth": 3, **more}, rows=rows)
 
@@ -117,6 +124,9 @@ CASES = {
     "two": (lambda: recipe_for("two", 700), "two", False, 100),
     "classes": (lambda: recipe_for("classes", 700, 0.0), "classes", False, 333),
     "number": (lambda: recipe_for("number", 700, relation="replace_one"), "number", True, 700),
+    "additive": (lambda: curves("two", marginals_fraction=0.1), "two", True, 100),
+    "curves of classes": (lambda: curves("classes"), "classes", False, 333),
+    "curves of a number": (lambda: curves("number", monotone={"age": 1}), "number", False, 333),
     "forest": (forest, "two", True, 100),
     "disjoint": (lambda: forest(disjoint=True, rounds=3, delta=1e-6), "two", False, 333),
     "objective": (lambda: trees(rounds=2), "two", True, 100),
@@ -124,7 +134,7 @@ CASES = {
 }
 """Name -> (recipe, kind of target, whether rows have weights, rows a block)."""
 
-FAST = ("two",)
+FAST = ("two", "additive")
 
 
 @pytest.mark.parametrize(

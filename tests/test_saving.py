@@ -68,6 +68,7 @@ COMMON = {"epsilon": 1.0, "rows": 60, "rounds": 3}
 MADE = {
     "bdpe": (lambda: recipes.bdpe(**COMMON, depth=2, criterion="gini"), {}),
     "oblivious": (lambda: recipes.oblivious_boost(**COMMON, domain=DOMAIN, depth=3), {}),
+    "additive": (lambda: recipes.additive(**COMMON, domain=DOMAIN), {}),
     "forest": (lambda: recipes.random_forest(**COMMON, depth=3), {}),
     "forest-exact": (lambda: recipes.random_forest(**COMMON, depth=3), {"exact": True}),
     "rules": (lambda: recipes.lazybb_rules(**COMMON, density=0.5), {}),

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt.common import types
-from dpbt.common.validate import shown, whole, within
+from dpbt.common.validate import whole, within
 from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners import additive as learner
 from dpbt.learners.oblivious_splits import Config
 from dpbt.recipes.building import checked_request
-from dpbt.recipes.oblivious import Once, assembled, rule
+from dpbt.recipes.oblivious import Once, assembled, rules
 
 _MOMENTUM = 0.9
 
@@ -36,6 +36,8 @@ def additive(
     step: ArrayLike | None = None,
     learning_rate: ArrayLike | None = None,
     resolutions: tuple[int, ...] | None = None,
+    marginals_fraction: ArrayLike | None = None,
+    scores_fraction: ArrayLike | None = None,
     relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
 ) -> types.Recipe:
@@ -70,6 +72,9 @@ def additive(
             classes and 12 for a number.
         resolutions: the numbers of groups, at quantiles of the rows, that the bins of a column are
             joined to. By default (2, 4, 8, 16), and (16,) for a pure guarantee.
+        marginals_fraction: the share of the budget for class histograms before the first round; by
+            default as `rule` says for `auto`.
+        scores_fraction: the share for the final scores by class; by default 0.03 for classes.
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
             is then for all rows of a person together.
@@ -87,17 +92,13 @@ def additive(
     number = response == types.NUMBER
 
     # What follows from public quantities, as for `auto`.
-    fixed = {"relation": request.relation, "max_rows_per_user": request.max_rows_per_user}
-    settings = np.broadcast(request.epsilon, request.rows, request.delta)
-    common = {**fixed, "response": response}
-    chosen = [rule(float(e), float(m), len(domain), float(d), **common) for e, m, d in settings]
-    static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}
-    if len(static) > 1:
-        given = shown(epsilon)
-        raise ValueError(f"no program serves all of these: make a recipe for each of {given}")
-    of_target = np.reshape([each.target_fraction for each in chosen], settings.shape)
-    first = chosen[0]
-    once = Once(first.marginals_fraction, of_target, first.target_bins, first.scores_fraction, None)
+    ruled = rules(request, domain, response)
+    if marginals_fraction is None:
+        marginals_fraction = ruled["marginals_fraction"]
+    if scores_fraction is None:
+        scores_fraction = ruled["scores_fraction"]
+    bins = ruled["target_fraction"], ruled["target_bins"]
+    once = Once(marginals_fraction, *bins, scores_fraction, None)
 
     # The numbers of the rounds; the noise of a row is that of one bin of each column.
     if step is None:

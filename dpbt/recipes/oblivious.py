@@ -392,21 +392,29 @@ def auto(
     response = kinds.response_of(target)
     asked = epsilon, delta, rows, 1, "tight", relation, max_rows_per_user
     request = checked_request(*asked, max_rows=types.MAX_ROWS_IN_BLOCKS)
-    people = {"relation": request.relation, "max_rows_per_user": request.max_rows_per_user}
-    numbers = request.epsilon, request.rows, request.delta
-    settings = np.broadcast(*numbers)
-    common: dict[str, Any] = {**people, "response": response}
-    chosen = [rule(float(e), float(m), len(domain), float(d), **common) for e, m, d in settings]
+    common: dict[str, Any] = {"domain": domain, "target": target, "monotone": monotone}
+    shared = ("epsilon", "rows", "delta", "relation", "max_rows_per_user")
+    common |= {name: getattr(request, name) for name in shared}
+    return oblivious_boost(**common, seed=seed, **rules(request, domain, response))
+
+
+def rules(request: Request, domain: Domain, response: types.Response) -> dict[str, Any]:
+    """What `rule` says of every setting, as arrays with their axes.
+
+    Raises:
+        ValueError: for settings whose programs would differ.
+    """
+    settings = np.broadcast(request.epsilon, request.rows, request.delta)
+    common = request.relation, request.max_rows_per_user, response
+    chosen = [rule(float(e), float(m), len(domain), float(d), *common) for e, m, d in settings]
 
     # What is static is one for all settings; the rest has their axes.
     static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}
     if len(static) > 1:
-        given = shown(epsilon)
+        given = shown(request.epsilon)
         raise ValueError(f"no program serves all of these: make a recipe for each of {given}")
     arrays = {
         name: np.reshape([getattr(each, name) for each in chosen], settings.shape)
         for name in ("rounds", "step", "limit", "marginals_fraction", "target_fraction")
     }
-    common = {"domain": domain, "target": target, "monotone": monotone, "seed": seed, **people}
-    common.update(zip(("epsilon", "rows", "delta"), numbers, strict=True))
-    return oblivious_boost(**common, **{**chosen[0]._asdict(), **arrays})
+    return {**chosen[0]._asdict(), **arrays}

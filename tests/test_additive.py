@@ -1,0 +1,149 @@
+"""Additive models: their sums, steps and curves against plain loops, and what a person reads."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+import dpbt
+from dpbt import recipes
+from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.learners import additive as learner
+from dpbt.privacy import pricing
+from dpbt.release import model as models
+
+DOMAIN = {
+    "size": Numeric(0, 1, bins=12, missing=True),
+    "on": Boolean(),
+    "kind": Nominal(("a", "b"), other="a"),
+}
+ROWS, ROUNDS = 90, 6
+BOOST = jax.jit(dpbt.boost)
+
+
+def table_of():
+    rng = np.random.default_rng(0)
+    size = np.where(rng.random(ROWS) < 0.1, np.nan, rng.random(ROWS) ** 2)
+    on, kind = rng.random(ROWS) < 0.5, rng.choice(["a", "b"], ROWS)
+    return dpbt.table(DOMAIN, {"size": size, "on": on, "kind": kind}, (size > 0.3) ^ on)
+
+
+def recipe_of(epsilon=3.0, **more):
+    common = {"rows": ROWS, "domain": DOMAIN, "delta": 1e-6, "rounds": ROUNDS}
+    common |= {"resolutions": (2, 4), "marginals_fraction": 0.2}
+    return recipes.additive(epsilon=epsilon, **{**common, **more})
+
+
+def config_of(recipe):
+    return recipe.learner.program.args[0]
+
+
+@pytest.mark.parametrize("epsilon", [3.0, np.inf])
+def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon):
+    """Momentum and the falling step are those of optax; the model is the sum of all rounds."""
+    table, recipe = table_of(), recipe_of(epsilon)
+    boosted = BOOST(jax.random.key(0), table, recipe)
+    config, params = config_of(recipe), recipe.params
+    prologue, drawn = boosted.transcript.prologue, boosted.transcript.rounds["bins"]
+    group = np.asarray(learner.groups(config, params, recipe.public(prologue)))
+    bins, target = np.asarray(table.bins), np.asarray(table.target)
+    start = float(recipe.learner.prologue.intercept(prologue, params))
+    step, limit, count = float(params.step), float(params.limit), [13, 2, 2]
+
+    schedule = optax.linear_schedule(1.0, 0.0, ROUNDS // 2, ROUNDS // 2)
+    moved = optax.chain(optax.trace(0.9, nesterov=True), optax.scale_by_schedule(schedule))
+    curves, state, bound = np.zeros((3, 13)), moved.init(np.zeros((3, 13))), abs(start)
+    noises = []
+    for number in range(ROUNDS):
+        # The sum of a group is that of y min(p, cap) over its rows, beside the noise.
+        cap = min(0.3, 1 / (1 + 2.0**-bound))
+        score = start + sum(curves[f, bins[:, f]] for f in range(3))
+        weight = np.minimum(1 / (1 + 2 ** np.where(target, score, -score)), cap)
+        sums = np.zeros(drawn.shape[1])
+        for q, f in np.ndindex(2, 3):
+            np.add.at(sums, group[q, f, bins[:, f]], np.where(target, weight, -weight))
+        released = np.asarray(drawn[number]) * cap / 127
+        if np.isinf(epsilon):
+            np.testing.assert_allclose(released, sums, atol=0.2)
+
+        # The step of each bin, and its noise.
+        signal, sigma = np.zeros((3, 13)), float(params.noise["bins"]) * np.sqrt(6) * cap
+        for q, f in np.ndindex(2, 3):
+            signal[f, : count[f]] += released[group[q, f, : count[f]]] / np.sqrt(2)
+        rate = step / max(sigma, step * ROWS * np.sqrt(2) * 3 / limit) / np.log(2)
+        added, state = moved.update(rate * signal, state)
+        curves = curves + np.asarray(added)
+        bound += np.abs(np.asarray(added)).max(axis=1).sum()
+        noises.append(rate * sigma)
+    found = np.asarray(boosted.hypotheses.score)
+    slope = found[0, 0, 0] / curves[0, 0]
+    assert found.shape == (1, 3, 13)
+    np.testing.assert_allclose(found[0], slope * curves, atol=2e-3 * np.abs(found).max())
+
+    # The noise of a bin is that of all rounds together.
+    expected = slope * np.mean(noises) * learner.growth(ROUNDS, 0.9)
+    np.testing.assert_allclose(boosted.hypotheses.noise, [expected], rtol=1e-2)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_sums_move_by_their_sensitivity_and_no_further(delta, relation):
+    """A row whose label is replaced moves all its groups twice; rows are those of joined bins."""
+    common = {"delta": delta, "relation": relation, "rounds": 1, "marginals_fraction": 0}
+    table, drawn = table_of(), pricing.drawn(recipe_of(**common), "rounds")
+    most = float(drawn["bins"].most)
+
+    def draw(table):
+        transcript = BOOST(jax.random.key(0), table, recipe_of(np.inf, **common)).transcript
+        return np.asarray(transcript.rounds["bins"][0], np.float64)
+
+    here, moved = draw(table), []
+    for row in range(0, ROWS, 10):
+        other = table._replace(present=table.present.at[row].set(False))
+        if relation == "replace_one":
+            other = table._replace(target=table.target.at[row].set(~table.target[row]))
+        moved.append(np.linalg.norm(here - draw(other), 2 if delta else 1))
+    assert 0.99 * most <= max(moved) <= most * (1 + 1e-6)
+
+
+def test_curves_are_monotone_where_they_must_be():
+    """The nearest falling curve, by pooling of neighbours out of order."""
+    recipe = recipe_of(monotone={"size": -1})
+    score = np.random.default_rng(0).normal(size=(3, 13)).astype(np.float32)
+    found = np.asarray(
+        jax.jit(lambda score: learner.monotone(score, config_of(recipe).once))(score)
+    )
+    pools: list[list[float]] = []
+    for value in score[0].tolist():
+        pools.append([value])
+        while len(pools) > 1 and np.mean(pools[-2]) <= np.mean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    pooled = np.concatenate([np.full(len(pool), np.mean(pool)) for pool in pools])
+    np.testing.assert_allclose(found[0], pooled, atol=1e-5)
+    np.testing.assert_array_equal(found[1:], score[1:])
+    fitted = BOOST(jax.random.key(0), table_of(), recipe).hypotheses.score
+    assert np.all(np.diff(np.asarray(fitted)[0, 0]) <= 1e-6)
+
+
+def test_a_person_reads_each_column_as_one_curve():
+    model = dpbt.fit(dpbt.fresh_key(), table_of(), recipe_of(np.inf))
+    words = dpbt.explain(model, DOMAIN)
+    assert "moves each number by about 0.00" in words
+    assert {"size", "on", "kind"} <= set(words.splitlines())
+    beyond = models.decision_function(model, np.full((2, 3), 255, np.uint8))
+    assert np.all(np.isfinite(beyond))  # a damaged bin is no error
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rounds": 0},
+        {"resolutions": (0,)},
+        {"step": -1},
+        {"learning_rate": 0},
+        {"monotone": {"kind": 1}},
+    ],
+)
+def test_numbers_out_of_range_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        recipe_of(**wrong)

@@ -139,18 +139,10 @@ class DrawSpec:
     @functools.cached_property
     def output(self) -> jax.ShapeDtypeStruct:
         """The shape and the type of what is drawn."""
-
-        def drawn(parts: Any, told: Any) -> Array:
-            key = jax.random.key(0, impl="threefry2x32")
-            value = dataclasses.replace(self, parts=parts, told=told).value
-            return self.mechanism.sample(key, value, jnp.float32(1))
-
-        return jax.eval_shape(drawn, self.parts, self.told)
-
-    @property
-    def zeros(self) -> Array:
-        """An output of zeros."""
-        return jnp.zeros(self.output.shape, self.output.dtype)
+        key, value = jax.random.key(0, impl="threefry2x32"), self.parts
+        if self.after is not None:
+            value = jax.eval_shape(self.after, value, *self.told)
+        return jax.eval_shape(self.mechanism.sample, key, value, jnp.float32(1))
 
     @property
     def for_places(self) -> bool:
@@ -312,16 +304,12 @@ def sample(program: Program, key: Array, public_key: Array | None, view: View) -
         root = public_key if ask.mechanism.public else key
         if root is None:
             raise no_public_key(ask.site)
-        outputs[ask.site] = _sampled(ask, root)
+        own = site_key(root, ask.site)
+        outputs[ask.site] = ask.mechanism.sample(own, ask.value, ask.scale)
         return outputs[ask.site]
 
     run(program, answer, view)
     return outputs
-
-
-def _sampled(ask: DrawSpec, root: Array) -> Array:
-    """The output of a draw under the key of its site."""
-    return ask.mechanism.sample(site_key(root, ask.site), ask.value, ask.scale)
 
 
 def _asked(program: Program, release: Mapping[str, Array], view: View) -> dict[str, DrawSpec]:
@@ -330,7 +318,7 @@ def _asked(program: Program, release: Mapping[str, Array], view: View) -> dict[s
 
     def answer(ask: DrawSpec) -> Array:
         asked[ask.site] = ask
-        return release.get(ask.site, ask.zeros)
+        return release.get(ask.site, jnp.zeros_like(ask.output))
 
     run(program, answer, view)
     return asked
@@ -383,17 +371,15 @@ def describe(
 
     All of it follows from what is public and from the release, so one absent row does for the rows.
     """
-
-    def described(ask: DrawSpec) -> DrawSpec:
-        numbers = {name: getattr(ask, name) for name in ("scale", "most")}
+    found: dict[str, DrawSpec] = {}
+    for site, ask in _asked(program, release or {}, view).items():
         known = {
             name: number if stated(number) else jnp.asarray(number, jnp.float32)
-            for name, number in numbers.items()
+            for name, number in (("scale", ask.scale), ("most", ask.most))
         }
-        return dataclasses.replace(ask, parts=jax.eval_shape(lambda: ask.parts), **known)
-
-    asked = _asked(program, release or {}, view)
-    return {site: described(ask) for site, ask in asked.items()}
+        shapes = jax.eval_shape(lambda parts: parts, ask.parts)
+        found[site] = dataclasses.replace(ask, parts=shapes, **known)
+    return found
 
 
 def public_draws(program: Program, public_key: Array, view: View) -> Release:
@@ -406,8 +392,9 @@ def public_draws(program: Program, public_key: Array, view: View) -> Release:
 
     def answer(ask: DrawSpec) -> Array:
         if not ask.mechanism.public:
-            return ask.zeros
-        sites[ask.site] = _sampled(ask, public_key)
+            return jnp.zeros_like(ask.output)
+        own = site_key(public_key, ask.site)
+        sites[ask.site] = ask.mechanism.sample(own, ask.value, ask.scale)
         return sites[ask.site]
 
     run(program, answer, view)
@@ -444,7 +431,7 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
             return ask.mechanism.at(own, ask.value, ask.scale, given.place)
         if ask.site in wanted:
             found[ask.site] = ask.parts
-        return given.sites.get(ask.site, ask.zeros)
+        return given.sites.get(ask.site, jnp.zeros_like(ask.output))
 
     run(program, answer, view)
     return found

@@ -107,7 +107,8 @@ def line(
     elif np.size(shift) != 1 or np.size(scale) != 1:
         raise ValueError(_NO_NUMBER.format(spec.site))
     elif not spec.own_scale:
-        scale = np.float64(shift) * _multiplier(noise, spec.site) / ROUNDING * _BELOW
+        multiplier = np.asarray(noise[group_of(spec.site, noise)], np.float64)
+        scale = np.float64(shift) * multiplier / ROUNDING * _BELOW
     else:
         scale = np.float64(np.float32(scale))  # as it is drawn
         scale = scale if stated(spec.scale) and stated(shift) else scale / ROUNDING
@@ -246,8 +247,8 @@ def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpe
         ValueError: as `ledger`.
     """
     _read(recipe, part)
-    described = _described(recipe.learner, part, recipe.weight_update)
-    return described(recipe.params, recipe.public(), np.float32(bound))
+    static = recipe.learner, part, recipe.weight_update
+    return _described(*static, recipe.params, recipe.public(), np.float32(bound))
 
 
 def sites(recipe: Recipe, part: str) -> tuple[DrawSpec, ...]:
@@ -281,34 +282,32 @@ def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
                 if np.ndim(own) != 1:
                     raise ValueError(_NO_NUMBER.format(spec.site))
             if not spec.own_scale:
-                multiplier = _multiplier(recipe.params.noise, spec.site)
+                noise = recipe.params.noise
+                multiplier = np.asarray(noise[group_of(spec.site, noise)], np.float64)
             shape = np.shape(recipe.rows) if np.ndim(own) else ()
             yield spec.site, price.most, np.reshape(np.asarray(own, np.float64), shape) * multiplier
-
-
-def _multiplier(noise: Mapping[str, Any], site: str) -> np.ndarray:
-    """f64[...]: the multiplier of a site."""
-    return np.asarray(noise[group_of(site, noise)], np.float64)
 
 
 @jax.enable_x64(False)
 def _evaluated(flat: Recipe, part: str) -> Mapping[str, DrawSpec]:
     """The draws of G settings, with numbers [G] where its program works them out."""
-    described = _described(flat.learner, part, flat.weight_update)
+    static = flat.learner, part, flat.weight_update
+    described = functools.partial(_described, *static)
     return jax.vmap(lambda one: described(one.params, one.public(), np.float32(0)))(flat)
 
 
-@functools.cache
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _described(
-    learner: WeakLearner, part: str, weight_update: WeightUpdate
-) -> Callable[[Params, Public, Numbers], Mapping[str, DrawSpec]]:
-    """(budget, public, bound) -> the draws that a part asks for; compiled once."""
-
-    def on_a_row(params: Params, public: Public, bound: Numbers) -> Mapping[str, DrawSpec]:
-        view = _row(learner, part, weight_update, params, public, bound)
-        return boundary.describe(program_of(learner, part), view)
-
-    return jax.jit(on_a_row)
+    learner: WeakLearner,
+    part: str,
+    weight_update: WeightUpdate,
+    params: Params,
+    public: Public,
+    bound: Numbers,
+) -> Mapping[str, DrawSpec]:
+    """The draws that a part asks for on one row; compiled once for its static parts."""
+    view = _row(learner, part, weight_update, params, public, bound)
+    return boundary.describe(program_of(learner, part), view)
 
 
 def program_of(learner: WeakLearner, part: str) -> Program:
@@ -332,8 +331,8 @@ def _row(
     """What a part of a run reads of one row; `private` has what the row holds."""
     # What follows a prologue reads its release; zeros stand for it here.
     if learner.prologue is not None and part != "prologue":
-        specs = _described(learner, "prologue", weight_update)(params, public, np.float32(0))
-        zeros = {site: spec.zeros for site, spec in specs.items()}
+        specs = _described(learner, "prologue", weight_update, params, public, np.float32(0))
+        zeros = {site: jnp.zeros_like(spec.output) for site, spec in specs.items()}
         public = public._replace(prologue=zeros)
 
     # Weights on the one row.

@@ -370,7 +370,7 @@ def specs(
 def of_a_round(recipe: Recipe, table: Table) -> tuple[Context, dict[str, DrawSpec]]:
     """A round after a prologue of zeros, and what its draws ask for; traceable."""
     once = () if recipe.learner.prologue is None else pricing.sites(recipe, "prologue")
-    public, _ = opened(recipe, {spec.site: spec.zeros for spec in once})
+    public, _ = opened(recipe, {spec.site: jnp.zeros_like(spec.output) for spec in once})
     context = begun(recipe, public, jnp.float32(0), jnp.int32(0))
     return context, specs("rounds", recipe, table, context, {})
 

@@ -4,8 +4,6 @@ Functions take arrays of NumPy or of JAX alike (`arithmetic.namespace`). JAX is 
 so a loaded model predicts without it. A new kind is one `Kind`, and one row of `KINDS`.
 """
 
-import itertools
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,16 +13,22 @@ from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
 from dpbt.common.public import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
+from dpbt.learners.shapes import (
+    SCORES,
+    Nodes,
+    Shapes,
+    check_shapes,
+    explain_shapes,
+    indented,
+    nodes_of_shapes,
+    predict_shapes,
+)
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
 
 Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis: a NamedTuple of arrays."""
-
-
-Nodes = tuple[Value, Value | None]
-"""The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""
 
 
 class Rows(NamedTuple):
@@ -121,8 +125,6 @@ Ask = Callable[[int, int], tuple[int, np.ndarray]]
 A node of which no bin goes right asks nothing.
 """
 
-SCORES = "score of a row: the sum of what the trees add; positive above 0"
-
 
 def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
     """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
@@ -177,11 +179,6 @@ def _rules(leaf: np.ndarray, ask: Ask, domain: Domain, head: str, says: str) -> 
     for tree in range(len(leaf)):
         lines += [f"tree {tree + 1}", *indented(branch(tree, 0, every_bin))]
     return "\n".join(lines)
-
-
-def indented(lines: list[str]) -> list[str]:
-    """Lines two columns further in."""
-    return [f"  {line}" for line in lines]
 
 
 # Trees: complete trees over public splits.
@@ -452,118 +449,18 @@ OBLIVIOUS = Kind(
 """Oblivious trees over the bins of a domain."""
 
 
-# Additive models: a score for each bin of each column.
-
-
-class Shapes(NamedTuple):
-    """A curve for each column.
-
-    Attributes:
-        score: f32[F, C], or f32[K, F, C] with several classes: what each bin adds to the score.
-            Bins beyond C add what the last one adds.
-        noise: f32[], the deviation of the noise that privacy adds to the score of a bin. Between
-            rounds it is f32[T], by the round that the noise comes from.
-    """
-
-    score: Array
-    noise: Array
-
-
-def _predict_shapes(shapes: Shapes, bins: Any) -> Any:
-    """f32[N], or f32[K, N] with several classes: the sum over columns; bins u8[F, N]."""
-    xp, score = namespace(bins, *shapes), shapes.score
-
-    def add(total: Any, column: tuple[Any, Any]) -> Any:
-        curve, bin = column
-        return total + curve[..., xp.minimum(bin, score.shape[-1] - 1).astype(np.int32)]
-
-    start = xp.zeros((*score.shape[:-2], bins.shape[1]), np.float32)
-    return fold(add, start, (xp.moveaxis(score, -2, 0), bins))
-
-
-def _check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple) -> None:
-    if splits is None:
-        raise ValueError("additive models must read bins")
-    score, count = shapes.score, shapes.score.shape[:1]
-    if score.shape != (*count, *axes, width, score.shape[-1]) or shapes.noise.shape != count:
-        raise ValueError("score must have a number for each bin of each column and class")
-    if not 1 <= score.shape[-1] <= MAX_BINS:
-        raise ValueError(f"score must be of at most {MAX_BINS} bins")
-
-
-def bin_words(column: Column) -> list[str]:
-    """What each bin of a column holds: an interval of numbers, or a value."""
-    if isinstance(column, Numeric):
-        ends = [f"{end:.4g}" for end in (column.low, *column.thresholds, column.high)]
-        words = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
-        return words + ["missing"] * column.missing
-    if isinstance(column, Boolean):
-        return [str(column.false), str(column.true)] + ["missing"] * column.missing
-    return [*map(str, column.values)] + ["not listed"] * (column.other is None)
-
-
-def _explain_shapes(
-    shapes: Shapes, _: Splits, domain: Domain, target: Any, classes: Sequence | None
-) -> str:
-    """The curve of each column, from the one that moves scores most; equal bins are joined."""
-    head, factor, style = SCORES.replace("trees add", "columns add"), 1.0, "+.2f"
-    if isinstance(target, Nominal):
-        head = "scores of a row: for each class the sum of what the columns add; the class of the "
-        head += "largest is predicted"
-    if isinstance(target, Numeric):
-        head = "number of a row: the sum of what the columns add, clipped to "
-        head += f"{target.low:g}..{target.high:g}"
-        factor, style = target.high - target.low, "+.3g"
-    score = np.sum(np.asarray(shapes.score, np.float64), axis=0) * factor
-    noise = float(np.sqrt(np.sum(np.asarray(shapes.noise, np.float64) ** 2))) * factor
-    names, curves = [""], score[None]
-    if isinstance(target, Nominal):
-        names, curves = [f" [{word}]" for word in classes or target.values], score
-    lines = [head, f"the noise of privacy moves each number by about {noise:{style[1:]}}"]
-
-    columns = list(domain.items())
-    spread = [np.ptp(curves[:, k, : column.n_bins]) for k, (_, column) in enumerate(columns)]
-    for number in np.argsort(spread, kind="stable")[::-1]:
-        name, column = columns[number]
-        words = bin_words(column)
-        for of_class, curve in zip(names, curves[:, number], strict=True):
-            values = [f"{value:{style}}" for value in curve[: len(words)]]
-            said, first = [], 0
-            for last in range(len(words)):
-                if last + 1 == len(words) or values[last + 1] != values[first]:
-                    said.append(f"{_run(words[first : last + 1])} {values[first]}")
-                    first = last + 1
-            wrapped = textwrap.wrap(", ".join(said), 96)
-            lines += [f"{name}{of_class}", *indented(wrapped)]
-    return "\n".join(lines)
-
-
-def _run(words: list[str]) -> str:
-    """What bins of one value hold: one interval of numbers, or several values."""
-    if len(words) > 1 and all(" to " in word for word in words):
-        return f"{words[0].split(' to ')[0]} to {words[-1].split(' to ')[1]}:"
-    return f"{' or '.join(words)}:"
-
-
-def _nodes_of_shapes(graph: Graph, shapes: Shapes, rows: Value, *_: Any) -> Nodes:
-    """The scores of all columns are one table, in which each column has a place of its own."""
-    score = np.sum(shapes.score, axis=0, dtype=np.float64).astype(np.float32)
-    columns, bins = score.shape[-2:]
-    table = np.moveaxis(score, (-2, -1), (0, 1)).reshape(columns * bins, *score.shape[:-2])
-    first = bins * np.arange(columns, dtype=np.int64)[None]
-    place = graph.add("Min", rows.cast("INT64"), np.int64(bins - 1)) + first
-    return graph.constant(table).at(place).sum(), None
+# Additive models.
 
 
 SHAPES = Kind(
     name="shapes",
-    predict=_predict_shapes,
+    predict=predict_shapes,
     read=lambda rows: rows.bins.T,
     arrays=(("score", "float32"), ("noise", "float32")),
     make=Shapes,
-    check=_check_shapes,
-    explain=_explain_shapes,
-    nodes=_nodes_of_shapes,
+    check=check_shapes,
+    explain=explain_shapes,
+    nodes=nodes_of_shapes,
 )
 """Additive models over the bins of a domain: one curve a column."""
 

@@ -187,7 +187,7 @@ def _levels(count: Array, chosen: Array, most: Array, depth: int) -> tuple[Array
         spent = jnp.sum(jnp.where(same, used[None], 0), axis=1) >= most
         turn = jnp.where((place < count) | (used > 0), used, depth)
         slot = jnp.argmin(jnp.where(spent, depth + 1, turn)).astype(jnp.int32)
-        return used + (place == slot), (slot, used[slot])
+        return used + (place == slot).astype(jnp.int32), (slot, used[slot])
 
     used, (slot, split) = jax.lax.scan(ask, jnp.zeros_like(place), None, length=depth)
     return slot, split, used[slot]

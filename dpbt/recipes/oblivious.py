@@ -265,6 +265,9 @@ def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int
 _MIXES = (2, 3, 4)
 """How many attributes the trees of `auto` ask, in turn."""
 
+_DEEP = 10
+"""How many splits the trees of `auto` have where noise is small; else they have 6."""
+
 _SCORES = 0.03
 """The share of the budget that `auto` spends on scores by class."""
 
@@ -307,6 +310,9 @@ def rule(
     - *Step.* The noise of a score has variance T step^2, so step falls with the root of T.
     - *Histograms.* They say where rows are, give scores a start and leaves a denominator. They pay
       where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
+    - *Depth.* Where rows are many for the noise, and histograms put splits at their quantiles,
+      trees of 10 splits see more than trees of 6: on twelve data sets AUROC is 0.003 to 0.006 higher
+      from epsilon = 0.5 on. Their 256 structures are used in turn, so that a model stays small.
     - *Scores by class.* Three hundredths of the budget make probabilities true. That costs about
       0.001 of AUROC.
     - *Several classes.* A row's residuals are shared by K scores, so steps are two thirds of those
@@ -328,7 +334,8 @@ def rule(
     number = response == types.NUMBER
     scores = 0.0 if number else _SCORES
     if np.isinf(epsilon):
-        return Rule(1024, 0.1, 0.2, 10, 0, _MIXES, 0.1, scores, _TARGET[0], 64)
+        mixes = (3, 4, 5, 6)
+        return Rule(1536, 0.1, 0.2, _DEEP, 0, mixes, 0.1, scores, _TARGET[0], 64)
 
     if delta > 0:
         signal = rows * float(conversions.gdp_mu(epsilon, delta)) / moved
@@ -343,11 +350,8 @@ def rule(
         step = (0.5 if number else 1.6 if response == types.BINARY else 0.9) / math.sqrt(rounds)
         histograms, power = attributes / signal < 0.008, 1
 
-    # Many rows for each unit of noise fill deeper trees, whose splits are at quantiles of the rows.
-    depth = 6
-    if delta > 0 and histograms:
-        depth = 10 if signal >= 2000 else 8 if signal >= 800 else 6
-    structures = 256 if depth > 6 else 0
+    deep = histograms and signal >= (1200 if delta > 0 else 10_000)
+    sizes = (_DEEP, 256, _MIXES) if deep else (6, 0, _MIXES)
 
     # Rows of a number stand 60 times above the noise of a bin, within bounds. Bins are a power of 2
     # near three times the root of that ratio.
@@ -357,7 +361,6 @@ def rule(
         ratio = signal * math.sqrt(target) if delta > 0 else signal * target / math.sqrt(2)
         bins = int(np.clip(2 ** round(math.log2(3 * math.sqrt(ratio))), 8, 64))
     share = 0.1 if histograms else 0.0
-    sizes = depth, structures, _MIXES
     return Rule(rounds, step, min(4 * step, 0.6), *sizes, share, scores, target, bins)
 
 

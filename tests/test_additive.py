@@ -125,6 +125,17 @@ def test_curves_are_monotone_where_they_must_be():
     assert np.all(np.diff(np.asarray(fitted)[0, 0]) <= 1e-6)
 
 
+def test_trees_of_one_column_are_its_curve():
+    """Under a pure guarantee; the scores of a fit are those of its model."""
+    table, recipe = table_of(), recipe_of(delta=0.0, resolutions=None)
+    boosted = BOOST(jax.random.key(0), table, recipe)
+    assert {line.site for line in dpbt.ledger(recipe).lines} == {"histogram", "sums", "scores"}
+    assert boosted.hypotheses.score.shape == (1, 3, 13)
+    scores = dpbt.decision_function(boosted.model(table, recipe), table)
+    np.testing.assert_allclose(scores, boosted.scores, atol=1e-5)
+    assert 0 < boosted.hypotheses.noise[0] < 3
+
+
 def test_a_person_reads_each_column_as_one_curve():
     model = dpbt.fit(dpbt.fresh_key(), table_of(), recipe_of(np.inf))
     words = dpbt.explain(model, DOMAIN)

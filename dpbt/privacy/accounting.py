@@ -296,7 +296,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             return pure
         fits = self._sampler_delta(self.pure_epsilon) <= self.delta
         joint = min(self.epsilon_at(self.delta, self.accountant), pure if fits else math.inf)
-        return min(joint, self.basic_epsilon)
+        return min(joint, self.basic_epsilon) if self.parts else joint
 
     @property
     def basic_epsilon(self) -> float:
@@ -543,7 +543,7 @@ def _total_words(book: Ledger) -> list[str]:
     """The total, and what a choice is made of."""
     choice, (epsilon, rho, mu) = book.choice, book.run()
     by = f"mu = {mu:.6g} GDP" if book.gaussian else f"rho = {rho:.6g} zCDP"
-    if book.basic_epsilon == book.epsilon < math.inf:
+    if book.parts and book.basic_epsilon == book.epsilon < math.inf:
         by = "the sum of the parts"
     at = f"{book.delta:g} ({by})" if book.delta else f"{book.sampler_delta:.2g}"
     total = f"total: epsilon = {'' if book.exact else 'FLOAT '}{book.epsilon:.6g}"

@@ -264,12 +264,12 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         rest = -math.log1p(-tail) - (1 + eta) * math.log1p(-tail / gamma)
         return 2 * ((2 + eta) * gap + rest)
 
-    def _sampler_delta(self, epsilon: float) -> float:
-        """What finite bits, and the number of runs, add to delta if the laws have an epsilon."""
+    def _sampler_delta(self, delta: float, accountant: str) -> float:
+        """What finite bits, and the number of runs, add to a delta by one accountant."""
         tail = self.bits()[1]
         if self.choice is None or (tail == 0 and self.choice.gamma == 1):
             return tail
-        both = self.sampler_epsilon
+        epsilon, both = self._epsilon(_SLACK * delta, accountant), self.sampler_epsilon
         if math.isinf(both) or epsilon + both > 600:
             return 1.0
         runs = self.choice.law.mean * tail * (1 + math.exp(both / 2 + epsilon))
@@ -279,9 +279,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def sampler_delta(self) -> float:
         """What finite bits add to delta: t; for a choice as T5 says."""
-        if self.choice is None or self.delta == 0:
-            return self._sampler_delta(self.pure_epsilon)
-        return self._sampler_delta(self._epsilon(_SLACK * self.delta, self.accountant))
+        return self._sampler_delta(self.delta, self.accountant if self.delta else "pure")
 
     @property
     def epsilon(self) -> float:
@@ -294,7 +292,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
-        fits = self._sampler_delta(self.pure_epsilon) <= self.delta
+        fits = self._sampler_delta(self.delta, "pure") <= self.delta
         joint = min(self.epsilon_at(self.delta, self.accountant), pure if fits else math.inf)
         return min(joint, self.basic_epsilon) if self.parts else joint
 
@@ -344,10 +342,8 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         one_of("accountant", accountant, known)
 
         # What finite bits leave of delta to the laws of the mechanisms.
-        share = 0.0 if self.choice is None else _SLACK
-        first = 0.0 if self.choice is None else self._epsilon(_SLACK * delta, accountant)
-        both = self.sampler_epsilon
-        left = (delta - self._sampler_delta(first)) * math.exp(-both / 2)
+        share, both = 0.0 if self.choice is None else _SLACK, self.sampler_epsilon
+        left = (delta - self._sampler_delta(delta, accountant)) * math.exp(-both / 2)
         if math.isinf(both) or left <= share * delta:
             return math.inf
         return self._epsilon(left, accountant) + both

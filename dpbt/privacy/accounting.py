@@ -411,12 +411,24 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         delta = f"delta {self.sampler_delta:.2g}; docs/privacy.md 14"
         cells.append((*bits, f"{self.sampler_epsilon:.4g}", "", delta))
 
+        # The total.
+        epsilon, rho, mu = self.run()
+        by = f"mu = {mu:.6g} GDP" if self.gaussian else f"rho = {rho:.6g} zCDP"
+        one = f"epsilon = {epsilon:.6g}" if math.isfinite(epsilon) else by
+        if self.parts and self.basic_epsilon == self.epsilon < math.inf:
+            by = "the sum of the parts"
+        total = f"total: epsilon = {'' if self.exact else 'FLOAT '}{self.epsilon:.6g}"
+        if self.delta or self.sampler_delta:
+            at = f"{self.delta:g} ({by})" if self.delta else f"{self.sampler_delta:.2g}"
+            total += f", delta = {at}"
+
         # The guarantee in words, and the meaning of columns and units.
         words = RELATION_WORDS[self.relation]
         if self.rows is not None:
             words = words.replace("rows is", f"rows = {self.rows} is")
         below = [
-            *_total_words(self),
+            *([] if self.choice is None else _choice_words(self.choice, one)),
+            f"{total} under {relation_name(self.relation)}",
             *(_part_words(number, part) for number, part in enumerate(self.parts, 1)),
             *([PARTS_WORDS] if self.parts else []),
             f"neighbours: {words}",
@@ -535,21 +547,8 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _total_words(book: Ledger) -> list[str]:
-    """The total, and what a choice is made of."""
-    choice, (epsilon, rho, mu) = book.choice, book.run()
-    by = f"mu = {mu:.6g} GDP" if book.gaussian else f"rho = {rho:.6g} zCDP"
-    if book.parts and book.basic_epsilon == book.epsilon < math.inf:
-        by = "the sum of the parts"
-    at = f"{book.delta:g} ({by})" if book.delta else f"{book.sampler_delta:.2g}"
-    total = f"total: epsilon = {'' if book.exact else 'FLOAT '}{book.epsilon:.6g}"
-    if book.delta or book.sampler_delta:
-        total += f", delta = {at}"
-    total += f" under {relation_name(book.relation)}"
-    if choice is None:
-        return [total]
-
-    one = f"epsilon = {epsilon:.6g}" if math.isfinite(epsilon) else by
+def _choice_words(choice: Choice, one: str) -> list[str]:
+    """What a choice is made of, and what one run of it costs."""
     how = "the dearer of fit and score" if choice.disjoint else "fit and score"
     law = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
     return [
@@ -557,7 +556,6 @@ def _total_words(book: Ledger) -> list[str]:
         f"choice: the best {choice.score} of a random number of runs, {law}, "
         f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.law.mean:.4g}, "
         f"of {choice.candidates} candidates; docs/privacy.md T1-T5",
-        total,
     ]
 
 

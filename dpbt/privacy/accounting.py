@@ -264,12 +264,12 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         rest = -math.log1p(-tail) - (1 + eta) * math.log1p(-tail / gamma)
         return 2 * ((2 + eta) * gap + rest)
 
-    def _sampler_delta(self, epsilon: float) -> float:
-        """What finite bits, and the number of runs, add to delta if the laws have an epsilon."""
+    def _sampler_delta(self, delta: float, accountant: str) -> float:
+        """What finite bits, and the number of runs, add to a delta by one accountant."""
         tail = self.bits()[1]
         if self.choice is None or (tail == 0 and self.choice.gamma == 1):
             return tail
-        both = self.sampler_epsilon
+        epsilon, both = self._epsilon(_SLACK * delta, accountant), self.sampler_epsilon
         if math.isinf(both) or epsilon + both > 600:
             return 1.0
         runs = self.choice.law.mean * tail * (1 + math.exp(both / 2 + epsilon))
@@ -279,9 +279,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def sampler_delta(self) -> float:
         """What finite bits add to delta: t; for a choice as T5 says."""
-        if self.choice is None or self.delta == 0:
-            return self._sampler_delta(self.pure_epsilon)
-        return self._sampler_delta(self._epsilon(_SLACK * self.delta, self.accountant))
+        return self._sampler_delta(self.delta, self.accountant if self.delta else "pure")
 
     @property
     def epsilon(self) -> float:
@@ -294,9 +292,9 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
-        fits = self._sampler_delta(self.pure_epsilon) <= self.delta
+        fits = self._sampler_delta(self.delta, "pure") <= self.delta
         joint = min(self.epsilon_at(self.delta, self.accountant), pure if fits else math.inf)
-        return min(joint, self.basic_epsilon)
+        return min(joint, self.basic_epsilon) if self.parts else joint
 
     @property
     def basic_epsilon(self) -> float:
@@ -344,10 +342,8 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         one_of("accountant", accountant, known)
 
         # What finite bits leave of delta to the laws of the mechanisms.
-        share = 0.0 if self.choice is None else _SLACK
-        first = 0.0 if self.choice is None else self._epsilon(_SLACK * delta, accountant)
-        both = self.sampler_epsilon
-        left = (delta - self._sampler_delta(first)) * math.exp(-both / 2)
+        share, both = 0.0 if self.choice is None else _SLACK, self.sampler_epsilon
+        left = (delta - self._sampler_delta(delta, accountant)) * math.exp(-both / 2)
         if math.isinf(both) or left <= share * delta:
             return math.inf
         return self._epsilon(left, accountant) + both
@@ -415,12 +411,24 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         delta = f"delta {self.sampler_delta:.2g}; docs/privacy.md 14"
         cells.append((*bits, f"{self.sampler_epsilon:.4g}", "", delta))
 
+        # The total.
+        epsilon, rho, mu = self.run()
+        by = f"mu = {mu:.6g} GDP" if self.gaussian else f"rho = {rho:.6g} zCDP"
+        one = f"epsilon = {epsilon:.6g}" if math.isfinite(epsilon) else by
+        if self.parts and self.basic_epsilon == self.epsilon < math.inf:
+            by = "the sum of the parts"
+        total = f"total: epsilon = {'' if self.exact else 'FLOAT '}{self.epsilon:.6g}"
+        if self.delta or self.sampler_delta:
+            at = f"{self.delta:g} ({by})" if self.delta else f"{self.sampler_delta:.2g}"
+            total += f", delta = {at}"
+
         # The guarantee in words, and the meaning of columns and units.
         words = RELATION_WORDS[self.relation]
         if self.rows is not None:
             words = words.replace("rows is", f"rows = {self.rows} is")
         below = [
-            *_total_words(self),
+            *([] if self.choice is None else _choice_words(self.choice, one)),
+            f"{total} under {relation_name(self.relation)}",
             *(_part_words(number, part) for number, part in enumerate(self.parts, 1)),
             *([PARTS_WORDS] if self.parts else []),
             f"neighbours: {words}",
@@ -539,21 +547,8 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _total_words(book: Ledger) -> list[str]:
-    """The total, and what a choice is made of."""
-    choice, (epsilon, rho, mu) = book.choice, book.run()
-    by = f"mu = {mu:.6g} GDP" if book.gaussian else f"rho = {rho:.6g} zCDP"
-    if book.basic_epsilon == book.epsilon < math.inf:
-        by = "the sum of the parts"
-    at = f"{book.delta:g} ({by})" if book.delta else f"{book.sampler_delta:.2g}"
-    total = f"total: epsilon = {'' if book.exact else 'FLOAT '}{book.epsilon:.6g}"
-    if book.delta or book.sampler_delta:
-        total += f", delta = {at}"
-    total += f" under {relation_name(book.relation)}"
-    if choice is None:
-        return [total]
-
-    one = f"epsilon = {epsilon:.6g}" if math.isfinite(epsilon) else by
+def _choice_words(choice: Choice, one: str) -> list[str]:
+    """What a choice is made of, and what one run of it costs."""
     how = "the dearer of fit and score" if choice.disjoint else "fit and score"
     law = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
     return [
@@ -561,7 +556,6 @@ def _total_words(book: Ledger) -> list[str]:
         f"choice: the best {choice.score} of a random number of runs, {law}, "
         f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.law.mean:.4g}, "
         f"of {choice.candidates} candidates; docs/privacy.md T1-T5",
-        total,
     ]
 
 

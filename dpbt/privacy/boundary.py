@@ -56,7 +56,6 @@ from dpbt.common.types import (
     WeakLearner,
 )
 from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import shown
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
 
 
@@ -312,25 +311,19 @@ def sample(program: Program, key: Array, public_key: Array | None, view: View) -
     return outputs
 
 
-def _asked(program: Program, release: Mapping[str, Array], view: View) -> dict[str, DrawSpec]:
-    """What each draw asks for, with recorded outputs where there are some, and zeros elsewhere."""
-    asked: dict[str, DrawSpec] = {}
-
-    def answer(ask: DrawSpec) -> Array:
-        asked[ask.site] = ask
-        return release.get(ask.site, jnp.zeros_like(ask.output))
-
-    run(program, answer, view)
-    return asked
-
-
 def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSpec]:
     """Run the program on recorded outputs, and return what each draw asked for on this view.
 
     Raises:
         ValueError: if the recorded release and the program do not have the same sites.
     """
-    sites = _asked(program, release, view)
+    sites: dict[str, DrawSpec] = {}
+
+    def answer(ask: DrawSpec) -> Array:
+        sites[ask.site] = ask
+        return release.get(ask.site, jnp.zeros_like(ask.output))
+
+    run(program, answer, view)
     if set(sites) != set(release):
         raise ValueError(
             f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"
@@ -372,13 +365,18 @@ def describe(
     All of it follows from what is public and from the release, so one absent row does for the rows.
     """
     found: dict[str, DrawSpec] = {}
-    for site, ask in _asked(program, release or {}, view).items():
-        known = {
+    known = release or {}
+
+    def answer(ask: DrawSpec) -> Array:
+        numbers = {
             name: number if stated(number) else jnp.asarray(number, jnp.float32)
             for name, number in (("scale", ask.scale), ("most", ask.most))
         }
-        shapes = jax.eval_shape(lambda parts: parts, ask.parts)
-        found[site] = dataclasses.replace(ask, parts=shapes, **known)
+        shapes = jax.eval_shape(lambda: ask.parts)
+        found[ask.site] = dataclasses.replace(ask, parts=shapes, **numbers)
+        return known.get(ask.site, jnp.zeros_like(ask.output))
+
+    run(program, answer, view)
     return found
 
 
@@ -497,20 +495,6 @@ def weak_learner(
 def _noise_alone(noise: Mapping[str, Numbers], public: Public) -> Noise:
     """The numbers of a learner that has no others than its noise."""
     return Noise(dict(noise))
-
-
-def check_fractions(fractions: Mapping[str, Numbers]) -> None:
-    """Refuse fractions of a budget that are no numbers above 0, or that are more than all of it.
-
-    Raises:
-        ValueError: naming the site, or the sum.
-    """
-    for site, fraction in fractions.items():
-        if not np.all(np.asarray(fraction, np.float64) > 0):
-            raise ValueError(f"the fraction of {site!r} must be above 0, got {shown(fraction)}")
-    total = sum(np.asarray(each, np.float64) for each in fractions.values())
-    if np.any(total > 1 + 1e-9):
-        raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")
 
 
 def code_tag(program: Callable[..., object], *parts: object) -> str:

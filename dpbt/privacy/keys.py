@@ -273,7 +273,7 @@ def _absorb(node: Array, word: Array) -> tuple[Array, None]:
     return jax.random.fold_in(node, word), None
 
 
-def fold_words(key: Array, words: AnyArray) -> Array:
+def fold_words(key: Array, words: AnyArray, text: str | None = None) -> Array:
     """A child key for a sequence of words: the length is folded in first, then word after word.
 
     Different sequences, of one length or of several, give independent keys. For a release key that
@@ -284,6 +284,7 @@ def fold_words(key: Array, words: AnyArray) -> Array:
     Args:
         key: one typed key of shape ().
         words: u32[K], traced or not. Time is linear in K; the size of the program does not grow.
+        text: whose SHA-256 in UTF-8, as 8 little-endian words, comes before the words.
 
     Raises:
         ValueError: as `check`, or if `words` is not u32 of rank 1.
@@ -292,13 +293,11 @@ def fold_words(key: Array, words: AnyArray) -> Array:
     if words.dtype != jnp.uint32 or words.ndim != 1:
         raise ValueError(f"words must be u32 of rank 1, got {words.dtype}{list(words.shape)}")
     # One loop for the length and all words, because each place that folds is compiled by itself.
-    path = jnp.concatenate([jnp.full(1, words.shape[0], jnp.uint32), jnp.asarray(words)])
+    digest = b"" if text is None else hashlib.sha256(text.encode()).digest()
+    before = np.frombuffer(digest, "<u4").astype(np.uint32)
+    length = np.full(1, before.size + words.shape[0], np.uint32)
+    path = jnp.concatenate([length, before, jnp.asarray(words)])
     return jax.lax.scan(_absorb, key, path)[0]
-
-
-def text_words(text: str) -> np.ndarray:
-    """u32[8]: the SHA-256 of a text in UTF-8, as little-endian words, for `fold_words`."""
-    return np.frombuffer(hashlib.sha256(text.encode()).digest(), "<u4").astype(np.uint32)
 
 
 def noise_key(key: Array, blocks: Iterable[Any]) -> Array:

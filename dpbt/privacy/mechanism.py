@@ -126,11 +126,6 @@ class Price(NamedTuple):
     reads_rows: bool = True
     sampler: Sampler | None = None
 
-    @property
-    def most(self) -> float:
-        """The largest scale of which its sampler's bound is proved; infinite without a bound."""
-        return math.inf if self.sampler is None else self.sampler.most
-
 
 PURE = Price("range")
 """epsilon = shift, and rho = epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""

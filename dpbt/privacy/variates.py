@@ -17,13 +17,12 @@ those of a slightly smaller and a slightly larger interval.
 JAX keeps its default of 32 bits. `double_precision` opens a scope, and no 64-bit array leaves it.
 """
 
+import functools
 import math
-from contextlib import AbstractContextManager
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpbt.common.types import Array, Numbers
 
@@ -39,14 +38,11 @@ REACH = 44.0
 _HALF_WORD = np.float64(2.0**-32)
 
 
-def double_precision() -> AbstractContextManager[None]:
-    """A scope in which arrays may be float64 under every global setting."""
-    return jax.enable_x64(True)
+double_precision = functools.partial(jax.enable_x64, True)
+"""() -> a scope in which arrays may be float64 under every global setting."""
 
-
-def double(array: ArrayLike) -> Array:
-    """The same numbers in float64; for use within `double_precision`."""
-    return jnp.asarray(array).astype(jnp.float64)
+double = jnp.float64
+"""(array) -> the same numbers in float64; for use within `double_precision`."""
 
 
 def positive(scale: Numbers) -> Array:

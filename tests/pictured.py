@@ -12,6 +12,7 @@ from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.kinds import response_of
 from dpbt.learners.hypotheses import Halfspace, ObliviousTree, made
+from dpbt.learners.shapes import Shapes
 
 DOMAIN = {
     "age": Numeric(0, 100, cuts=(20, 25.5, 60), missing=True),
@@ -65,6 +66,10 @@ def random_model(recipe, depth, domain, exact=False):
             low, bin = rng.integers(1, ends)[..., None], np.arange(256)
             right = (low <= bin) & (bin < ends[..., None])
             found = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
+        case "shapes":
+            bins = max(column.n_bins for column in domain.values())
+            score = rng.normal(0, 0.5, (1, *axes, len(domain), bins))
+            found = Shapes(score, rng.random(1))
         case "tree_groups":
             attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)

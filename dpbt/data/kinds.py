@@ -11,6 +11,7 @@ themselves, as cells of such a column are. None is an error.
 """
 
 import hashlib
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
@@ -177,6 +178,13 @@ class Numeric(_Kind, frozen=True):
             return np.geomspace(low + shift, high + shift, self.bins + 1)[1:-1] - shift
         return low + (high - low) * np.arange(1, self.bins) / self.bins
 
+    @property
+    def words(self) -> list[str]:
+        """What each bin holds: an interval of numbers, or nothing."""
+        ends = [f"{end:.4g}" for end in (self.low, *self.thresholds, self.high)]
+        words = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
+        return words + ["missing"] * self.missing
+
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
         digits = 6 if self.cuts is None else 15
@@ -258,6 +266,11 @@ class Nominal(_Kind, frozen=True):
     def _unread(self) -> int:
         return len(self.values) if self.other is None else self.values.index(self.other)
 
+    @property
+    def words(self) -> list[str]:
+        """What each bin holds: a listed value, or any other."""
+        return [*map(str, self.values)] + ["not listed"] * (self.other is None)
+
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
         last = len(self.values) - 1
@@ -312,6 +325,11 @@ class Boolean(_Kind, frozen=True):
     def n_bins(self) -> int:
         """How many bins the column has."""
         return 2 + self.missing
+
+    @property
+    def words(self) -> list[str]:
+        """What each bin holds: the words for false and true, or nothing."""
+        return [str(self.false), str(self.true)] + ["missing"] * self.missing
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""

@@ -3,7 +3,6 @@
 Functions take arrays of NumPy or of JAX alike, as in `learners.hypotheses`.
 """
 
-import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +11,6 @@ import numpy as np
 
 from dpbt.common.arithmetic import Array, fold, namespace
 from dpbt.common.public import MAX_BINS, Splits
-from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
 
 Nodes = tuple[Value, Value | None]
@@ -67,33 +65,23 @@ def check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple)
         raise ValueError(f"score must be of at most {MAX_BINS} bins")
 
 
-def bin_words(column: Column) -> list[str]:
-    """What each bin of a column holds: an interval of numbers, or a value."""
-    if isinstance(column, Numeric):
-        ends = [f"{end:.4g}" for end in (column.low, *column.thresholds, column.high)]
-        words = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
-        return words + ["missing"] * column.missing
-    if isinstance(column, Boolean):
-        return [str(column.false), str(column.true)] + ["missing"] * column.missing
-    return [*map(str, column.values)] + ["not listed"] * (column.other is None)
-
-
 def explain_shapes(
-    shapes: Shapes, _: Splits, domain: Mapping[str, Column], target: Any, classes: Sequence | None
+    shapes: Shapes, _: Splits, domain: Mapping[str, Any], target: Any, classes: Sequence | None
 ) -> str:
     """The curve of each column, from the one that moves scores most; equal bins are joined."""
     head, factor, style = SCORES.replace("trees add", "columns add"), 1.0, "+.2f"
-    if isinstance(target, Nominal):
+    several = shapes.score.ndim == 4
+    if several:
         head = "scores of a row: for each class the sum of what the columns add; the class of the "
         head += "largest is predicted"
-    if isinstance(target, Numeric):
+    elif target is not None:
         head = "number of a row: the sum of what the columns add, clipped to "
         head += f"{target.low:g}..{target.high:g}"
         factor, style = target.high - target.low, "+.3g"
     score = np.sum(np.asarray(shapes.score, np.float64), axis=0) * factor
     noise = float(np.sqrt(np.sum(np.asarray(shapes.noise, np.float64) ** 2))) * factor
     names, curves = [""], score[None]
-    if isinstance(target, Nominal):
+    if several:
         names, curves = [f" [{word}]" for word in classes or target.values], score
     lines = [head, f"the noise of privacy moves each number by about {noise:{style[1:]}}"]
 
@@ -101,7 +89,7 @@ def explain_shapes(
     spread = [np.ptp(curves[:, k, : column.n_bins]) for k, (_, column) in enumerate(columns)]
     for number in np.argsort(spread, kind="stable")[::-1]:
         name, column = columns[number]
-        words = bin_words(column)
+        words = column.words
         for of_class, curve in zip(names, curves[:, number], strict=True):
             values = [f"{value:{style}}" for value in curve[: len(words)]]
             said, first = [], 0

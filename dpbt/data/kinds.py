@@ -526,8 +526,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 target = np.where(present, bin, np.uint8(0))
             case _:
                 words: Any = self.positive, self.negative
-                bin, missing = Boolean(*words).read(cells)
-                target, present = bin == 1, ~missing
+                found = read_truths(cells, *words)
+                target, present = found == 1, found >= 0
         if sample_weight is None and of_class is None:
             return target, present, None
         weight = np.ones(rows)

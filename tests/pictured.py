@@ -11,7 +11,7 @@ from dpbt.common.public import Tree
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.kinds import response_of
-from dpbt.learners.hypotheses import Halfspace, ObliviousTree, made
+from dpbt.learners.hypotheses import Halfspace, ObliviousTree, Shapes, made
 
 DOMAIN = {
     "age": Numeric(0, 100, cuts=(20, 25.5, 60), missing=True),
@@ -69,6 +69,10 @@ def random_model(recipe, depth, domain, exact=False):
             attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)
             found = made(attribute, threshold, rng.random((rounds, 1, leaves)))
+        case "shapes":
+            most = max(column.n_bins for column in domain.values())
+            score = rng.normal(0, 0.5, (1, *axes, len(domain), most))
+            found = Shapes(score, np.array([0.25]))
         case _:
             found = Halfspace(rng.normal(0, 1, (rounds, len(asked.attribute))))
     singles = (each.astype(np.float32) if each.dtype == float else each for each in found)

@@ -5,6 +5,7 @@ so a loaded model predicts without it. A new kind is one `Kind`, and one row of 
 """
 
 import itertools
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -491,58 +492,84 @@ def _check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple
         raise ValueError(f"score must be of at most {MAX_BINS} bins")
 
 
-def bin_words(column: Column) -> list[str]:
-    """What each bin of a column holds: an interval of numbers, or a value."""
+def curves(shapes: Shapes) -> tuple[np.ndarray, float]:
+    """The curves of all rounds together, f64[F, C] or f64[K, F, C], and the noise of a bin."""
+    score, noise = (np.asarray(array, np.float64) for array in shapes)
+    return score.sum(axis=0), float(np.sqrt(np.sum(noise**2)))
+
+
+def _curve_words(column: Column, values: list[str]) -> list[str]:
+    """What each bin adds, equal ones joined; values without an order are sorted by it."""
     if isinstance(column, Numeric):
-        ends = [f"{end:.4g}" for end in (column.low, *column.thresholds, column.high)]
-        words = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
-        return words + ["missing"] * column.missing
-    if isinstance(column, Boolean):
-        return [str(column.false), str(column.true)] + ["missing"] * column.missing
-    return [*map(str, column.values)] + ["not listed"] * (column.other is None)
+        runs = [[*run] for _, run in itertools.groupby(range(column.bins), key=values.__getitem__)]
+        digits = 4 if column.cuts is None else 15
+        ends = [f"{float(f'{end:.{digits}g}'):.15g}" for end in column.thresholds]
+        words = [f"<= {ends[run[-1]]}" for run in runs[:-1]]
+        words.append(f"> {ends[runs[-1][0] - 1]}" if words else "any number")
+        runs += [[column.bins]] * column.missing
+        said = [
+            ([word], values[run[0]]) for word, run in zip([*words, "missing"], runs, strict=False)
+        ]
+    else:
+        boolean = isinstance(column, Boolean)
+        named = (
+            [column.false, column.true, "missing"] if boolean else [*column.values, "not listed"]
+        )
+        pairs = list(zip(map(str, named), values, strict=False))
+        if not (boolean or column.ordered):
+            pairs.sort(key=lambda pair: -float(pair[1]))
+        by_value = itertools.groupby(pairs, key=lambda pair: pair[1])
+        said = [([word for word, _ in group], value) for value, group in by_value]
+    return [f"{' or '.join(words)}: {value}" for words, value in said]
 
 
 def _explain_shapes(
     shapes: Shapes, _: Splits, domain: Domain, target: Any, classes: Sequence | None
 ) -> str:
-    """The curve of each column, from the one that moves scores most; equal bins are joined."""
-    head, factor, style = SCORES.replace("trees add", "columns add"), 1.0, "+.2f"
+    """The curve of each column, from the one that moves scores most."""
+    head, factor = SCORES.replace("trees add", "columns add"), 1.0
     if isinstance(target, Nominal):
         head = "scores of a row: for each class the sum of what the columns add; the class of the "
         head += "largest is predicted"
     if isinstance(target, Numeric):
         head = "number of a row: the sum of what the columns add, clipped to "
         head += f"{target.low:g}..{target.high:g}"
-        factor, style = target.high - target.low, "+.3g"
-    score = np.sum(np.asarray(shapes.score, np.float64), axis=0) * factor
-    noise = float(np.sqrt(np.sum(np.asarray(shapes.noise, np.float64) ** 2))) * factor
-    names, curves = [""], score[None]
-    if isinstance(target, Nominal):
-        names, curves = [f" [{word}]" for word in classes or target.values], score
-    lines = [head, f"the noise of privacy moves each number by about {noise:{style[1:]}}"]
+        factor = target.high - target.low
+    score, noise = curves(shapes)
+    score, noise = score.reshape(-1, *score.shape[-2:]) * factor, noise * factor
+    # Two digits of the noise, or without noise three of the numbers.
+    unit = noise or float(np.ptp(score)) / 10 or 1.0
+    digits = min(max(1 - math.floor(math.log10(unit)), 0), 9)
+    said = f"the noise of privacy moves it by about {noise:.{digits}f}"
+    lines = [head, f"of each column the first entry that holds counts; {said}"]
 
-    columns = list(domain.items())
-    spread = [np.ptp(curves[:, k, : column.n_bins]) for k, (_, column) in enumerate(columns)]
+    columns, names = list(domain.items()), [""]
+    if isinstance(target, Nominal):
+        names = [f" [{word}]" for word in classes or target.values]
+    indent = min(max(len(name) for name, _ in columns) + max(map(len, names)), 24) + 2
+    spread = [np.ptp(score[:, k, : column.n_bins]) for k, (_, column) in enumerate(columns)]
+    half = False  # whether the last line has room for one more
     for number in np.argsort(spread, kind="stable")[::-1]:
         name, column = columns[number]
-        words = bin_words(column)
-        for of_class, curve in zip(names, curves[:, number], strict=True):
-            values = [f"{value:{style}}" for value in curve[: len(words)]]
-            said, first = [], 0
-            for last in range(len(words)):
-                if last + 1 == len(words) or values[last + 1] != values[first]:
-                    said.append(f"{_run(words[first : last + 1])} {values[first]}")
-                    first = last + 1
-            wrapped = textwrap.wrap(", ".join(said), 96)
-            lines += [f"{name}{of_class}", *indented(wrapped)]
-    return "\n".join(lines)
-
-
-def _run(words: list[str]) -> str:
-    """What bins of one value hold: one interval of numbers, or several values."""
-    if len(words) > 1 and all(" to " in word for word in words):
-        return f"{words[0].split(' to ')[0]} to {words[-1].split(' to ')[1]}:"
-    return f"{' or '.join(words)}:"
+        for of_class, curve in zip(names, score[:, number], strict=True):
+            values = [f"{round(v, digits) + 0.0:+.{digits}f}" for v in curve[: column.n_bins]]
+            said = [words.replace(" ", "\0") for words in _curve_words(column, values)]
+            first = f"{name}{of_class}".ljust(indent - 2) + "  "
+            block = textwrap.wrap(
+                ", ".join(said),
+                98,
+                initial_indent=first,
+                subsequent_indent=" " * indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            short = len(block) == 1 and len(block[0]) < 49
+            if short and half:
+                lines[-1] = lines[-1].ljust(50) + block[0]
+            else:
+                lines += block
+            half = short and not half
+    return "\n".join(lines).replace("\0", " ")
 
 
 def _nodes_of_shapes(graph: Graph, shapes: Shapes, rows: Value, *_: Any) -> Nodes:

@@ -162,8 +162,8 @@ def shapes(
     known = domain_of(model, domain)
     found = {name: _curve(model, known, name, of, class_) for name in known}
     order = sorted(found, key=lambda name: -float(np.ptp(found[name].values)))[:most]
-    across = min(len(order), 4)
-    down = math.ceil(len(order) / across)
+    down = math.ceil(len(order) / 4)
+    across = math.ceil(len(order) / down)
     panels = _figure((3.2 * across, 2.4 * down + 0.4), down, across).ravel()
     for name, ax in zip(order, panels, strict=False):
         _draw(ax, known[name], found[name], small=True)
@@ -243,6 +243,7 @@ def _draw(ax: Axes, column: Column, curve: _Curve, small: bool = False) -> None:
         ax.plot(apart, values[inside:], "D", **hollow)
         end += _GAP + 1
     ax.set_xlim(-0.3, end + 0.3)
+    ax.use_sticky_edges = False
     ax.margins(y=0.08)
     long = sum(len(word) + 2 for word in ticks.values()) > (40 if small else 60)
     ax.set_xticks(list(ticks), list(ticks.values()), rotation=90 if long else 0)

@@ -261,7 +261,7 @@ def lane_bytes(table: Table, recipe: Recipe) -> int:
 
     def hypothesis(table: Table, setting: Recipe) -> Hypothesis:
         context, asked = step.of_a_round(setting, table)
-        release = {site: spec.zeros for site, spec in asked.items()}
+        release = {site: jnp.zeros_like(spec.output) for site, spec in asked.items()}
         return step.learned(setting, release, context.public)[0]
 
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)

@@ -453,7 +453,8 @@ def tune(
     for recipe in {jax.tree.structure(each): each for each in roomy}.values():
         step.check_fit(key, table, recipe, public_key)
 
-    root = keys.fold_words(key, keys.text_words(_described(single, selection, made)))
+    told = _described(single, selection, made)
+    root = keys.fold_words(key, np.zeros(0, np.uint32), told)
     parts = _parts(table, selection)
     value, candidate, fit = _best_of_all(root, parts, roomy, made, public_key)
     learned, recipe = jax.tree.map(jnp.asarray, fit), single[candidate]

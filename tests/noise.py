@@ -8,12 +8,18 @@ from dpbt.privacy import pricing
 from dpbt.privacy.boundary import group_of
 
 
+def drawn(recipe, part, bound=0.0):
+    """Site -> the draw that a part of a run asks for on one row."""
+    static = recipe.learner, part, recipe.weight_update
+    return pricing.drawn(*static, recipe.params, recipe.public(), np.float32(bound))
+
+
 def scales(recipe):
     """Site -> the scale of its draw, as on outputs of zeros."""
     return {
         site: float(spec.scale)
         for part in recipe.learner.parts
-        for site, spec in pricing.drawn(recipe, part).items()
+        for site, spec in drawn(recipe, part).items()
     }
 
 

@@ -19,6 +19,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting, boundary, conversions, pricing
+from tests import noise
 from tests.filters import book, line
 
 
@@ -120,7 +121,7 @@ def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():
     """A sensitivity that follows from numbers of a recipe is no static part of its program."""
     few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
     for recipe in few, many:
-        (spec,) = pricing.drawn(recipe, "rounds").values()
+        (spec,) = noise.drawn(recipe, "rounds").values()
         [(_, _, scale)] = pricing.scales(recipe)
         assert not boundary.stated(spec.most)
         assert scale == spec.scale

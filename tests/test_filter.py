@@ -13,8 +13,9 @@ from msgspec import structs
 
 import dpbt
 from dpbt import recipes
-from dpbt.privacy import conversions, mechanisms, pricing
+from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy import filter as filters
+from tests import noise
 from tests.filters import DOMAIN, POOL, RECIPES, ROWS, book, filter_of, line, made, pooled
 
 # What a filter takes and refuses.
@@ -132,7 +133,7 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
     least = dict.fromkeys((each.site for each in total.lines), math.inf)
     for part in recipe.learner.parts:
         for bound in (0.0, 0.3, 8.0) if part == "rounds" else (0.0,):
-            for site, draw in pricing.drawn(recipe, part, bound).items():
+            for site, draw in noise.drawn(recipe, part, bound).items():
                 if draw.mechanism.price.reads_rows:
                     least[site] = min(least[site], float(np.min(draw.scale / draw.most)))
     for each in total.lines:

@@ -14,9 +14,10 @@ from scipy import stats
 import dpbt
 from dpbt import recipes
 from dpbt.common.types import GRID, Table
-from dpbt.privacy import boundary, mechanisms, pricing
+from dpbt.privacy import boundary, mechanisms
 from dpbt.release import scoring as prediction
 from dpbt.training import step
+from tests import noise
 from tests.conftest import random_table
 from tests.noise import scales
 from tests.tables import allowing
@@ -219,7 +220,7 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
             assert scales(recipe)["leaf"] / GRID == pytest.approx(
                 factor * twice * 7 / epsilon, rel=1e-5
             )
-        drawn = pricing.drawn(recipe, "rounds")
+        drawn = noise.drawn(recipe, "rounds")
         assert set(drawn) == {line.site for line in book.lines}
 
 

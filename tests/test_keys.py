@@ -177,6 +177,10 @@ def test_fold_words_is_a_chain_of_folds_from_the_length(kind):
     same(keys.fold_words(key, sequence[:0]), jax.random.fold_in(key, 0))
 
 
-def test_text_words_are_the_sha_256_of_the_text():
+def test_the_words_of_a_text_are_its_sha_256_before_the_others():
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert keys.text_words("abc").tobytes().hex() == digest
+    words = np.frombuffer(bytes.fromhex(digest), np.uint32)
+    more = np.array([5, 0], np.uint32)
+    key = jax.random.key(3)
+    expected = keys.fold_words(key, np.concatenate([words, more]))
+    same(keys.fold_words(key, more, "abc"), expected)

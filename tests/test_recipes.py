@@ -13,8 +13,7 @@ from dpbt import losses, recipes, weighting
 from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.data.domains import Boolean
 from dpbt.learners import lazybb
-from dpbt.privacy.pricing import drawn
-from tests.noise import multiplier
+from tests.noise import drawn, multiplier
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 

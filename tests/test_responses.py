@@ -17,8 +17,9 @@ from dpbt.common.types import GRID, NUMBER
 from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.learners import oblivious_tree
-from dpbt.privacy import mechanisms, pricing, sensitivity
+from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import step
+from tests.noise import drawn
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -207,8 +208,8 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
     for own in (None, weights):
         table = plain._replace(weight=None if own is None else jnp.asarray(own))
         recipe = recipe_of(target, relation=relation)
-        drawn = pricing.drawn(recipe, "prologue")
-        bounds = {site: float(spec.most) for site, spec in drawn.items()}
+        draws = drawn(recipe, "prologue")
+        bounds = {site: float(spec.most) for site, spec in draws.items()}
         draw = jax.jit(lambda table, recipe=recipe: opening(table, recipe))
         here, moved = draw(table), dict.fromkeys(bounds, 0.0)
         for row in range(ROWS):

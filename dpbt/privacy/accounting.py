@@ -30,7 +30,7 @@ from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation
 from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.common.validate import one_of, positive, within
 from dpbt.privacy import conversions
-from dpbt.privacy.conversions import Choice, Cost, RunCount
+from dpbt.privacy.conversions import Choice, Cost
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import ComposedDpEvent, DpEvent
@@ -202,22 +202,17 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         """What is added up: all lines, or the dearest candidate and the score of one run."""
         return self.lines if self.choice is None else (self.choice, *self.lines[-1:])
 
-    @property
-    def _law(self) -> RunCount:
-        """The law of the number of runs."""
-        return RunCount(1.0, 0.0) if self.choice is None else self.choice.law
-
     def run(self) -> tuple[float, float, float]:
         """(epsilon, rho, mu) of all lines in sequence, or of one run of the dearest candidate.
 
         Where fit and score read disjoint rows, a row is in one of them, and a run costs the dearer.
         """
         together = max if self.choice is not None and self.choice.disjoint else math.fsum
-
-        def total(name: str, power: int = 1) -> float:
-            return together([each.count * getattr(each, name) ** power for each in self._paid])
-
-        return total("epsilon"), total("rho"), math.sqrt(total("mu", 2))
+        epsilon, rho, squares = (
+            together([each.count * getattr(each, name) ** power for each in self._paid])
+            for name, power in (("epsilon", 1), ("rho", 1), ("mu", 2))
+        )
+        return epsilon, rho, math.sqrt(squares)
 
     def bits(self) -> tuple[float, float]:
         """(G, t) of all lines, or of one run."""
@@ -227,7 +222,10 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def pure_epsilon(self) -> float:
         """The sum over lines of count times epsilon; 2 + eta times that of one run (T1)."""
-        return conversions.best_pure_epsilon(self.run()[0], self._law)
+        one = self.run()[0]
+        if self.choice is None:
+            return one
+        return conversions.best_pure_epsilon(one, self.choice.law)
 
     @property
     def rho(self) -> float:
@@ -266,24 +264,22 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         rest = -math.log1p(-tail) - (1 + eta) * math.log1p(-tail / gamma)
         return 2 * ((2 + eta) * gap + rest)
 
-    def _sampler_delta(self, epsilon: float) -> float:
-        """What finite bits, and the number of runs, add to delta if the laws have an epsilon."""
-        tail, count = self.bits()[1], self._law
-        if self.choice is None or (tail == 0 and count.gamma == 1):
+    def _sampler_delta(self, delta: float, accountant: str) -> float:
+        """What finite bits, and the number of runs, add to a delta by one accountant."""
+        tail = self.bits()[1]
+        if self.choice is None or (tail == 0 and self.choice.gamma == 1):
             return tail
-        both = self.sampler_epsilon
+        epsilon, both = self._epsilon(_SLACK * delta, accountant), self.sampler_epsilon
         if math.isinf(both) or epsilon + both > 600:
             return 1.0
-        runs = count.mean * tail * (1 + math.exp(both / 2 + epsilon))
+        runs = self.choice.law.mean * tail * (1 + math.exp(both / 2 + epsilon))
         number = COUNT_DISTANCE * (1 + math.exp(both + epsilon))
         return min(1.0, runs + number)
 
     @property
     def sampler_delta(self) -> float:
         """What finite bits add to delta: t; for a choice as T5 says."""
-        if self.choice is None or self.delta == 0:
-            return self._sampler_delta(self.pure_epsilon)
-        return self._sampler_delta(self._epsilon(_SLACK * self.delta, self.accountant))
+        return self._sampler_delta(self.delta, self.accountant if self.delta else "pure")
 
     @property
     def epsilon(self) -> float:
@@ -296,9 +292,9 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
-        fits = self._sampler_delta(self.pure_epsilon) <= self.delta
+        fits = self._sampler_delta(self.delta, "pure") <= self.delta
         joint = min(self.epsilon_at(self.delta, self.accountant), pure if fits else math.inf)
-        return min(joint, self.basic_epsilon)
+        return min(joint, self.basic_epsilon) if self.parts else joint
 
     @property
     def basic_epsilon(self) -> float:
@@ -316,11 +312,15 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             return conversions.advanced_epsilon(
                 [(line.count, line.epsilon) for line in self.lines], delta
             )
+        if self.choice is None and accountant == "zcdp":
+            return conversions.zcdp_epsilon(rho, delta)
+        if self.choice is None:
+            return conversions.gdp_epsilon(mu, delta)
         if accountant == "zcdp":
-            return conversions.best_zcdp_epsilon(rho, delta, self._law)
-        if self.choice is not None and not self.gaussian:
+            return conversions.best_zcdp_epsilon(rho, delta, self.choice.law)
+        if not self.gaussian:
             return math.inf
-        return conversions.best_gdp_epsilon(mu, delta, self._law)
+        return conversions.best_gdp_epsilon(mu, delta, self.choice.law)
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta in (0, 1) by one accountant, with what finite bits cost.
@@ -342,10 +342,8 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         one_of("accountant", accountant, known)
 
         # What finite bits leave of delta to the laws of the mechanisms.
-        share = 0.0 if self.choice is None else _SLACK
-        first = 0.0 if self.choice is None else self._epsilon(_SLACK * delta, accountant)
-        both = self.sampler_epsilon
-        left = (delta - self._sampler_delta(first)) * math.exp(-both / 2)
+        share, both = 0.0 if self.choice is None else _SLACK, self.sampler_epsilon
+        left = (delta - self._sampler_delta(delta, accountant)) * math.exp(-both / 2)
         if math.isinf(both) or left <= share * delta:
             return math.inf
         return self._epsilon(left, accountant) + both
@@ -397,13 +395,55 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         """A table of its lines, and what they add up to."""
+        cells = [
+            (
+                *(line.site, line.mechanism, line.releases, str(line.count)),
+                "" if line.moved is None else f"{line.scale:.4g}",
+                f"{line.sensitivity:.4g}",
+                line.unit,
+                f"{line.count * line.epsilon:.4g}",
+                f"{line.count * line.rho:.4g}",
+                line.theorem if line.exact else f"FLOAT {line.theorem}",
+            )
+            for line in self.lines
+        ]
         bits = ("(bits)", "samplers", "nothing; the cost of finitely many bits", "", "", "", "")
-        costs = (
-            f"{self.sampler_epsilon:.4g}",
-            "",
-            f"delta {self.sampler_delta:.2g}; docs/privacy.md 14",
-        )
-        return "\n".join([align([_HEAD, *map(_cells, self.lines), bits + costs]), *_footers(self)])
+        delta = f"delta {self.sampler_delta:.2g}; docs/privacy.md 14"
+        cells.append((*bits, f"{self.sampler_epsilon:.4g}", "", delta))
+
+        # The total.
+        epsilon, rho, mu = self.run()
+        by = f"mu = {mu:.6g} GDP" if self.gaussian else f"rho = {rho:.6g} zCDP"
+        one = f"epsilon = {epsilon:.6g}" if math.isfinite(epsilon) else by
+        if self.parts and self.basic_epsilon == self.epsilon < math.inf:
+            by = "the sum of the parts"
+        total = f"total: epsilon = {'' if self.exact else 'FLOAT '}{self.epsilon:.6g}"
+        if self.delta or self.sampler_delta:
+            at = f"{self.delta:g} ({by})" if self.delta else f"{self.sampler_delta:.2g}"
+            total += f", delta = {at}"
+
+        # The guarantee in words, and the meaning of columns and units.
+        words = RELATION_WORDS[self.relation]
+        if self.rows is not None:
+            words = words.replace("rows is", f"rows = {self.rows} is")
+        below = [
+            *([] if self.choice is None else _choice_words(self.choice, one)),
+            f"{total} under {relation_name(self.relation)}",
+            *(_part_words(number, part) for number, part in enumerate(self.parts, 1)),
+            *([PARTS_WORDS] if self.parts else []),
+            f"neighbours: {words}",
+            *([people_words(self.max_rows_per_user)] if self.max_rows_per_user > 1 else []),
+            f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}",
+            *(
+                f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
+                for reading in self.unprotected
+            ),
+            *([KEY_WORDS[self.key]] if self.key else []),
+            *_LEGEND,
+            *([_UNITS] if {ROW, ROW_STEP} & {line.unit for line in self.lines} else []),
+            *([_NO_PURE] if any(math.isinf(line.epsilon) for line in self.lines) else []),
+        ]
+        return "\n".join([align([_HEAD, *cells]), *below])
 
 
 def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
@@ -507,60 +547,8 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _cells(line: Line) -> tuple[str, ...]:
-    """A line of a ledger as cells of its table."""
-    return (
-        line.site,
-        line.mechanism,
-        line.releases,
-        str(line.count),
-        "" if line.moved is None else f"{line.scale:.4g}",
-        f"{line.sensitivity:.4g}",
-        line.unit,
-        f"{line.count * line.epsilon:.4g}",
-        f"{line.count * line.rho:.4g}",
-        line.theorem if line.exact else f"FLOAT {line.theorem}",
-    )
-
-
-def _footers(book: Ledger) -> list[str]:
-    """The total, the guarantee in words, and the meaning of columns and units."""
-    words = RELATION_WORDS[book.relation]
-    if book.rows is not None:
-        words = words.replace("rows is", f"rows = {book.rows} is")
-    return [
-        *_total_words(book),
-        *(_part_words(number, part) for number, part in enumerate(book.parts, 1)),
-        *([PARTS_WORDS] if book.parts else []),
-        f"neighbours: {words}",
-        *([people_words(book.max_rows_per_user)] if book.max_rows_per_user > 1 else []),
-        f"samplers: {EXACT_WORDS if book.exact else FLOAT_WORDS}",
-        *(
-            f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
-            for reading in book.unprotected
-        ),
-        *([KEY_WORDS[book.key]] if book.key else []),
-        *_LEGEND,
-        *([_UNITS] if {ROW, ROW_STEP} & {line.unit for line in book.lines} else []),
-        *([_NO_PURE] if any(map(math.isinf, (line.epsilon for line in book.lines))) else []),
-    ]
-
-
-def _total_words(book: Ledger) -> list[str]:
-    """The total, and what a choice is made of."""
-    choice, (epsilon, rho, mu) = book.choice, book.run()
-    by = f"mu = {mu:.6g} GDP" if book.gaussian else f"rho = {rho:.6g} zCDP"
-    if book.basic_epsilon == book.epsilon < math.inf:
-        by = "the sum of the parts"
-    at = f"{book.delta:g} ({by})" if book.delta else f"{book.sampler_delta:.2g}"
-    total = f"total: epsilon = {'' if book.exact else 'FLOAT '}{book.epsilon:.6g}"
-    if book.delta or book.sampler_delta:
-        total += f", delta = {at}"
-    total += f" under {relation_name(book.relation)}"
-    if choice is None:
-        return [total]
-
-    one = f"epsilon = {epsilon:.6g}" if math.isfinite(epsilon) else by
+def _choice_words(choice: Choice, one: str) -> list[str]:
+    """What a choice is made of, and what one run of it costs."""
     how = "the dearer of fit and score" if choice.disjoint else "fit and score"
     law = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
     return [
@@ -568,7 +556,6 @@ def _total_words(book: Ledger) -> list[str]:
         f"choice: the best {choice.score} of a random number of runs, {law}, "
         f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.law.mean:.4g}, "
         f"of {choice.candidates} candidates; docs/privacy.md T1-T5",
-        total,
     ]
 
 

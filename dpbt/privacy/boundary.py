@@ -56,7 +56,6 @@ from dpbt.common.types import (
     WeakLearner,
 )
 from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import shown
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
 
 
@@ -139,18 +138,10 @@ class DrawSpec:
     @functools.cached_property
     def output(self) -> jax.ShapeDtypeStruct:
         """The shape and the type of what is drawn."""
-
-        def drawn(parts: Any, told: Any) -> Array:
-            key = jax.random.key(0, impl="threefry2x32")
-            value = dataclasses.replace(self, parts=parts, told=told).value
-            return self.mechanism.sample(key, value, jnp.float32(1))
-
-        return jax.eval_shape(drawn, self.parts, self.told)
-
-    @property
-    def zeros(self) -> Array:
-        """An output of zeros."""
-        return jnp.zeros(self.output.shape, self.output.dtype)
+        key, value = jax.random.key(0, impl="threefry2x32"), self.parts
+        if self.after is not None:
+            value = jax.eval_shape(self.after, value, *self.told)
+        return jax.eval_shape(self.mechanism.sample, key, value, jnp.float32(1))
 
     @property
     def for_places(self) -> bool:
@@ -312,28 +303,12 @@ def sample(program: Program, key: Array, public_key: Array | None, view: View) -
         root = public_key if ask.mechanism.public else key
         if root is None:
             raise no_public_key(ask.site)
-        outputs[ask.site] = _sampled(ask, root)
+        own = site_key(root, ask.site)
+        outputs[ask.site] = ask.mechanism.sample(own, ask.value, ask.scale)
         return outputs[ask.site]
 
     run(program, answer, view)
     return outputs
-
-
-def _sampled(ask: DrawSpec, root: Array) -> Array:
-    """The output of a draw under the key of its site."""
-    return ask.mechanism.sample(site_key(root, ask.site), ask.value, ask.scale)
-
-
-def _asked(program: Program, release: Mapping[str, Array], view: View) -> dict[str, DrawSpec]:
-    """What each draw asks for, with recorded outputs where there are some, and zeros elsewhere."""
-    asked: dict[str, DrawSpec] = {}
-
-    def answer(ask: DrawSpec) -> Array:
-        asked[ask.site] = ask
-        return release.get(ask.site, ask.zeros)
-
-    run(program, answer, view)
-    return asked
 
 
 def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSpec]:
@@ -342,7 +317,13 @@ def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSp
     Raises:
         ValueError: if the recorded release and the program do not have the same sites.
     """
-    sites = _asked(program, release, view)
+    sites: dict[str, DrawSpec] = {}
+
+    def answer(ask: DrawSpec) -> Array:
+        sites[ask.site] = ask
+        return release.get(ask.site, jnp.zeros_like(ask.output))
+
+    run(program, answer, view)
     if set(sites) != set(release):
         raise ValueError(
             f"the release has sites {sorted(release)}, the program draws {sorted(sites)}"
@@ -383,17 +364,20 @@ def describe(
 
     All of it follows from what is public and from the release, so one absent row does for the rows.
     """
+    found: dict[str, DrawSpec] = {}
+    known = release or {}
 
-    def described(ask: DrawSpec) -> DrawSpec:
-        numbers = {name: getattr(ask, name) for name in ("scale", "most")}
-        known = {
+    def answer(ask: DrawSpec) -> Array:
+        numbers = {
             name: number if stated(number) else jnp.asarray(number, jnp.float32)
-            for name, number in numbers.items()
+            for name, number in (("scale", ask.scale), ("most", ask.most))
         }
-        return dataclasses.replace(ask, parts=jax.eval_shape(lambda: ask.parts), **known)
+        shapes = jax.eval_shape(lambda: ask.parts)
+        found[ask.site] = dataclasses.replace(ask, parts=shapes, **numbers)
+        return known.get(ask.site, jnp.zeros_like(ask.output))
 
-    asked = _asked(program, release or {}, view)
-    return {site: described(ask) for site, ask in asked.items()}
+    run(program, answer, view)
+    return found
 
 
 def public_draws(program: Program, public_key: Array, view: View) -> Release:
@@ -406,8 +390,9 @@ def public_draws(program: Program, public_key: Array, view: View) -> Release:
 
     def answer(ask: DrawSpec) -> Array:
         if not ask.mechanism.public:
-            return ask.zeros
-        sites[ask.site] = _sampled(ask, public_key)
+            return jnp.zeros_like(ask.output)
+        own = site_key(public_key, ask.site)
+        sites[ask.site] = ask.mechanism.sample(own, ask.value, ask.scale)
         return sites[ask.site]
 
     run(program, answer, view)
@@ -444,7 +429,7 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
             return ask.mechanism.at(own, ask.value, ask.scale, given.place)
         if ask.site in wanted:
             found[ask.site] = ask.parts
-        return given.sites.get(ask.site, ask.zeros)
+        return given.sites.get(ask.site, jnp.zeros_like(ask.output))
 
     run(program, answer, view)
     return found
@@ -510,20 +495,6 @@ def weak_learner(
 def _noise_alone(noise: Mapping[str, Numbers], public: Public) -> Noise:
     """The numbers of a learner that has no others than its noise."""
     return Noise(dict(noise))
-
-
-def check_fractions(fractions: Mapping[str, Numbers]) -> None:
-    """Refuse fractions of a budget that are no numbers above 0, or that are more than all of it.
-
-    Raises:
-        ValueError: naming the site, or the sum.
-    """
-    for site, fraction in fractions.items():
-        if not np.all(np.asarray(fraction, np.float64) > 0):
-            raise ValueError(f"the fraction of {site!r} must be above 0, got {shown(fraction)}")
-    total = sum(np.asarray(each, np.float64) for each in fractions.values())
-    if np.any(total > 1 + 1e-9):
-        raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")
 
 
 def code_tag(program: Callable[..., object], *parts: object) -> str:

@@ -84,7 +84,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     Raises:
         ValueError: naming the number that is out of its range.
     """
-    _check_total("rho", rho, delta)
+    within("rho", rho, "[0, inf]")
+    positive("delta", delta, below=1)
     if rho == 0 or math.isinf(rho):
         return rho
 
@@ -218,13 +219,6 @@ def best_order(epsilon: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.nda
     return np.where(np.isfinite(epsilon), rho, epsilon), alpha
 
 
-def _check_total(name: str, value: float, delta: float) -> None:
-    """Refuse a total of rho or mu below 0, and a delta outside (0, 1), with a ValueError."""
-    if not value >= 0:
-        raise ValueError(f"{name} must be at least 0, got {value}")
-    positive("delta", delta, below=1)
-
-
 def gdp_epsilon(mu: float, delta: float) -> float:
     """The epsilon of mu-GDP at delta (1 - 5e-10), so never below that at delta.
 
@@ -237,7 +231,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     Raises:
         ValueError: naming the number that is out of its range.
     """
-    _check_total("mu", mu, delta)
+    within("mu", mu, "[0, inf]")
+    positive("delta", delta, below=1)
     if mu == 0 or math.isinf(mu):
         return mu
     target = delta * (1 - _GDP_SLACK / 2)

@@ -78,25 +78,17 @@ _NEXT_LANES = np.array(
 # as threefry2x32.
 
 
-def _rotated(word: Array, bits: int) -> Array:
-    return (word << np.uint32(bits)) | (word >> np.uint32(32 - bits))
-
-
-def _quarter_rounds(a: Array, b: Array, c: Array, d: Array) -> tuple[Array, Array, Array, Array]:
-    """The quarter round on every lane (RFC 8439, section 2.1)."""
-    for first, second in ((16, 12), (8, 7)):
-        a = a + b
-        d = _rotated(d ^ a, first)
-        c = c + d
-        b = _rotated(b ^ c, second)
-    return a, b, c, d
-
-
 # JAX caches a loop by its body. A body of each call would be compiled anew in each call outside
 # `jax.jit`, and its memory is not given back.
 def _round(_: Array, state: Array) -> Array:
-    mixed = _quarter_rounds(*jnp.split(state, 4, axis=-1))
-    return jnp.concatenate(mixed, axis=-1)[..., _NEXT_LANES]
+    """The quarter round on every lane (RFC 8439, section 2.1)."""
+    a, b, c, d = jnp.split(state, 4, axis=-1)
+    for bits in (16, 12, 8, 7):
+        a = a + b
+        d = d ^ a
+        d = (d << np.uint32(bits)) | (d >> np.uint32(32 - bits))
+        a, b, c, d = c, d, a, b  # every other step is on c, d and b
+    return jnp.concatenate([a, b, c, d], axis=-1)[..., _NEXT_LANES]
 
 
 def block(key: Array, counter: Array, nonce: Array) -> Array:
@@ -113,14 +105,6 @@ def block(key: Array, counter: Array, nonce: Array) -> Array:
     return start + jax.lax.fori_loop(0, _ROUNDS, _round, start)
 
 
-def _stream(key: Array, blocks: int, purpose: int, detail: int = 0) -> Array:
-    """u32[16 * blocks]: the words of the first blocks for one purpose."""
-    if blocks > 2**32:
-        raise ValueError(f"one chacha20 key gives at most 2^32 blocks a purpose, got {blocks}")
-    counters = jax.lax.iota(jnp.uint32, blocks)
-    return block(key, counters, jnp.asarray([purpose, detail, 0], jnp.uint32)).reshape(-1)
-
-
 def _seed(seed: Array) -> Array:
     raise ValueError(
         "a release key is not made from a seed, which a search can find:"
@@ -130,9 +114,7 @@ def _seed(seed: Array) -> Array:
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
     """u32[*shape, 8]: child keys, two of each block. The first n do not depend on their number."""
-    number = math.prod(shape)
-    children = _stream(key, -(-number // 2), _FOR_SPLIT)
-    return children[: _KEY_WORDS * number].reshape(*shape, _KEY_WORDS)
+    return _random_bits(key, 32, (*shape, _KEY_WORDS), (_FOR_SPLIT, 0, 0))
 
 
 def _fold_in(key: Array, data: ArrayLike) -> Array:
@@ -141,12 +123,18 @@ def _fold_in(key: Array, data: ArrayLike) -> Array:
     return block(key, counter, jnp.asarray([_FOR_FOLD_IN, 0, 0], jnp.uint32))[:_KEY_WORDS]
 
 
-def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
+def _random_bits(
+    key: Array, bit_width: int, shape: tuple[int, ...], nonce: tuple[int, int, int] | None = None
+) -> Array:
     """Unsigned integers of 8, 16, 32 or 64 bits. The first n do not depend on their number."""
     if bit_width not in (8, 16, 32, 64):
         raise ValueError(f"bit_width must be 8, 16, 32 or 64, got {bit_width}")
     size = math.prod(shape)
-    stream = _stream(key, -(-size * bit_width // (32 * _BLOCK_WORDS)), _FOR_BITS, bit_width)
+    blocks = -(-size * bit_width // (32 * _BLOCK_WORDS))
+    if blocks > 2**32:
+        raise ValueError(f"one chacha20 key gives at most 2^32 blocks a purpose, got {blocks}")
+    nonces = jnp.asarray(nonce or (_FOR_BITS, bit_width, 0), jnp.uint32)
+    stream = block(key, jax.lax.iota(jnp.uint32, blocks), nonces).reshape(-1)
     if bit_width == 64:
         stream = stream.reshape(-1, 2)
     numbers = jax.lax.bitcast_convert_type(stream, np.dtype(f"uint{bit_width}"))
@@ -178,13 +166,8 @@ def fresh_key() -> Array:
     Whoever has it can recompute the noise and subtract it. Keep it as secret as the rows, or forget
     it. Printing a key prints its words.
     """
-    entropy = _words_of(secrets.token_bytes(4 * _KEY_WORDS))
+    entropy = np.frombuffer(secrets.token_bytes(4 * _KEY_WORDS), np.uint32)
     return jax.random.wrap_key_data(jax.device_put(entropy), impl=CHACHA20)
-
-
-def _words_of(content: bytes) -> np.ndarray:
-    """u32[...]: the words of some bytes, little-endian."""
-    return np.frombuffer(content, "<u4").astype(np.uint32)
 
 
 def kind(key: Array, name: str = "key") -> str:
@@ -290,7 +273,7 @@ def _absorb(node: Array, word: Array) -> tuple[Array, None]:
     return jax.random.fold_in(node, word), None
 
 
-def fold_words(key: Array, words: AnyArray) -> Array:
+def fold_words(key: Array, words: AnyArray, text: str | None = None) -> Array:
     """A child key for a sequence of words: the length is folded in first, then word after word.
 
     Different sequences, of one length or of several, give independent keys. For a release key that
@@ -301,6 +284,7 @@ def fold_words(key: Array, words: AnyArray) -> Array:
     Args:
         key: one typed key of shape ().
         words: u32[K], traced or not. Time is linear in K; the size of the program does not grow.
+        text: whose SHA-256 in UTF-8, as 8 little-endian words, comes before the words.
 
     Raises:
         ValueError: as `check`, or if `words` is not u32 of rank 1.
@@ -309,13 +293,11 @@ def fold_words(key: Array, words: AnyArray) -> Array:
     if words.dtype != jnp.uint32 or words.ndim != 1:
         raise ValueError(f"words must be u32 of rank 1, got {words.dtype}{list(words.shape)}")
     # One loop for the length and all words, because each place that folds is compiled by itself.
-    path = jnp.concatenate([jnp.full(1, words.shape[0], jnp.uint32), jnp.asarray(words)])
+    digest = b"" if text is None else hashlib.sha256(text.encode()).digest()
+    before = np.frombuffer(digest, "<u4").astype(np.uint32)
+    length = np.full(1, before.size + words.shape[0], np.uint32)
+    path = jnp.concatenate([length, before, jnp.asarray(words)])
     return jax.lax.scan(_absorb, key, path)[0]
-
-
-def text_words(text: str) -> np.ndarray:
-    """u32[8]: the SHA-256 of a text in UTF-8, as little-endian words, for `fold_words`."""
-    return _words_of(hashlib.sha256(text.encode()).digest())
 
 
 def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
@@ -338,7 +320,7 @@ def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
         return key
     own = as_bytes(key)
     made = hmac.digest(own, _digest(blocks), "sha256")[: len(own)]
-    return jax.random.wrap_key_data(jnp.asarray(_words_of(made)))
+    return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(made, "<u4").astype(np.uint32)))
 
 
 def _digest(blocks: Iterable[Any]) -> bytes:

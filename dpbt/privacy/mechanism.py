@@ -47,12 +47,10 @@ class Sampler(NamedTuple):
             outputs: how many outputs a row moves.
         """
         few = min(outputs, 4)
-
-        def of(distance: float) -> float:
-            return few * self.tail(distance) + (outputs - few) * self.tail(distance / 2)
-
         distinct, inverse = np.unique(np.asarray(moved_by, np.float64), return_inverse=True)
-        tails = np.array([of(distance) for distance in distinct.tolist()])
+        tails = np.array(
+            [few * self.tail(x) + (outputs - few) * self.tail(x / 2) for x in distinct.tolist()]
+        )
         return self.gap * outputs, tails[inverse].reshape(np.shape(moved_by))
 
 
@@ -95,14 +93,12 @@ def gdp_of_pure(epsilon: Numbers) -> Numbers:
     it lies below both lines. The ratio mu / epsilon falls with epsilon, from sqrt(pi / 2). That
     limit is used for tiny epsilon, where the difference from 1 / 2 would be lost.
     """
-
-    def mu_of(value: float) -> float:
-        if value < _TINY or math.isinf(value):
-            return value * math.sqrt(math.pi / 2)
+    values, each = np.asarray(epsilon, np.float64), []
+    for value in values.ravel().tolist():
         below = math.exp(-value) / (1 + math.exp(-value))
-        return -2 * NormalDist().inv_cdf(below) if below > 0 else math.inf
-
-    return np.vectorize(mu_of, otypes=[float])(np.asarray(epsilon, np.float64))[()]
+        mu = -2 * NormalDist().inv_cdf(below) if below > 0 else math.inf
+        each.append(value * math.sqrt(math.pi / 2) if value < _TINY else mu)
+    return np.reshape(np.asarray(each, np.float64), values.shape)[()]
 
 
 _TINY = 1e-6
@@ -129,11 +125,6 @@ class Price(NamedTuple):
     gaussian: bool = False
     reads_rows: bool = True
     sampler: Sampler | None = None
-
-    @property
-    def most(self) -> float:
-        """The largest scale of which its sampler's bound is proved; infinite without a bound."""
-        return math.inf if self.sampler is None else self.sampler.most
 
 
 PURE = Price("range")
@@ -276,19 +267,13 @@ where the sensitivity follows from what was released.
 
 def quotient_up(bound: Numbers, divisor: Numbers) -> np.ndarray:
     """f32[...], never below bound / divisor; 0 for an infinite divisor."""
-    with np.errstate(over="ignore", divide="ignore"):
-        return _rounded(np.asarray(bound, np.float64) / np.asarray(divisor, np.float64), np.inf)
+    with np.errstate(over="ignore", divide="ignore"):  # infinite numbers are refused by name
+        value = np.asarray(bound, np.float64) / np.asarray(divisor, np.float64)
+        rounded = value.astype(np.float32)
+    further = np.nextafter(rounded, np.float32(np.inf))
+    return np.where(rounded < value, further, rounded).astype(np.float32)
 
 
 def rounded_down(value: Numbers) -> np.ndarray:
     """f32[...], never above the float64 value, which is at least 0."""
-    return _rounded(np.asarray(value, np.float64), 0)
-
-
-def _rounded(value: np.ndarray, towards: float) -> np.ndarray:
-    """f32[...]: the value, or the next float32 in a direction where rounding went the other way."""
-    with np.errstate(over="ignore"):  # infinite numbers are refused by name
-        rounded = value.astype(np.float32)
-    wrong = rounded < value if towards > 0 else rounded > value
-    further = np.nextafter(rounded, np.float32(towards))
-    return np.where(wrong, further, rounded).astype(np.float32)
+    return np.asarray(-quotient_up(-np.asarray(value, np.float64), 1.0))

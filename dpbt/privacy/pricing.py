@@ -7,6 +7,7 @@ table in parts can serve.
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -68,8 +69,10 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     numbers = recipe.params.noise, recipe.max_rows_per_user
     lines: dict[str, list[Line]] = {}
     for part in recipe.learner.parts:
-        specs, times = drawn(recipe, part), int(rounds) if part == "rounds" else 1
-        lines[part] = [line(specs[ask.site], *numbers, times=times) for ask in sites(recipe, part)]
+        times, static = int(rounds) if part == "rounds" else 1, (part, recipe.weight_update)
+        order = [ask.site for ask in sites(recipe, part)]
+        specs = drawn(recipe.learner, *static, recipe.params, recipe.public(), np.float32(0))
+        lines[part] = [line(specs[site], *numbers, times=times) for site in order]
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
     return Ledger(
         recipe.relation,
@@ -107,14 +110,15 @@ def line(
     elif np.size(shift) != 1 or np.size(scale) != 1:
         raise ValueError(_NO_NUMBER.format(spec.site))
     elif not spec.own_scale:
-        scale = np.float64(shift) * _multiplier(noise, spec.site) / ROUNDING * _BELOW
+        multiplier = np.asarray(noise[group_of(spec.site, noise)], np.float64)
+        scale = np.float64(shift) * multiplier / ROUNDING * _BELOW
     else:
         scale = np.float64(np.float32(scale))  # as it is drawn
         scale = scale if stated(spec.scale) and stated(shift) else scale / ROUNDING
-    if not scale <= price.most:
+    if price.sampler is not None and not scale <= price.sampler.most:
         raise ValueError(
-            f"the draw {spec.site!r} must have a scale of at most {price.most:g}, beyond which "
-            f"nothing is proved of its sampler, got {scale:g}"
+            f"the draw {spec.site!r} must have a scale of at most {price.sampler.most:g}, beyond "
+            f"which nothing is proved of its sampler, got {scale:g}"
         )
     words = spec.site, spec.mechanism, spec.releases, shift, scale, spec.theorem
     counts = {"pays": spec.count, "times": times, "moved": spec.moves, "unit": spec.unit}
@@ -234,22 +238,6 @@ def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
     return msgspec.structs.replace(book, lines=lines, max_rows_per_user=people)
 
 
-def drawn(recipe: Recipe, part: str, bound: float = 0.0) -> Mapping[str, DrawSpec]:
-    """The draws that a part of a run asks for on a table of one row, by site.
-
-    Args:
-        recipe: one setting.
-        part: "prologue", "rounds" or "epilogue".
-        bound: on the scores that the weights follow from.
-
-    Raises:
-        ValueError: as `ledger`.
-    """
-    _read(recipe, part)
-    described = _described(recipe.learner, part, recipe.weight_update)
-    return described(recipe.params, recipe.public(), np.float32(bound))
-
-
 def sites(recipe: Recipe, part: str) -> tuple[DrawSpec, ...]:
     """The draws of a part of a run, with shapes for numbers that are traced.
 
@@ -274,41 +262,48 @@ def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
             price, multiplier = spec.mechanism.price, np.float64(1)
             if not price.reads_rows:
                 continue
-            own = spec.scale if spec.own_scale else spec.most if np.isfinite(price.most) else 1.0
+            most = math.inf if price.sampler is None else price.sampler.most
+            own = spec.scale if spec.own_scale else spec.most if math.isfinite(most) else 1.0
             if not stated(own):
                 evaluated = _evaluated(flat, part)[spec.site]
                 own = evaluated.scale if spec.own_scale else evaluated.most
                 if np.ndim(own) != 1:
                     raise ValueError(_NO_NUMBER.format(spec.site))
             if not spec.own_scale:
-                multiplier = _multiplier(recipe.params.noise, spec.site)
+                noise = recipe.params.noise
+                multiplier = np.asarray(noise[group_of(spec.site, noise)], np.float64)
             shape = np.shape(recipe.rows) if np.ndim(own) else ()
-            yield spec.site, price.most, np.reshape(np.asarray(own, np.float64), shape) * multiplier
-
-
-def _multiplier(noise: Mapping[str, Any], site: str) -> np.ndarray:
-    """f64[...]: the multiplier of a site."""
-    return np.asarray(noise[group_of(site, noise)], np.float64)
+            yield spec.site, most, np.reshape(np.asarray(own, np.float64), shape) * multiplier
 
 
 @jax.enable_x64(False)
 def _evaluated(flat: Recipe, part: str) -> Mapping[str, DrawSpec]:
     """The draws of G settings, with numbers [G] where its program works them out."""
-    described = _described(flat.learner, part, flat.weight_update)
-    return jax.vmap(lambda one: described(one.params, one.public(), np.float32(0)))(flat)
+    static = flat.learner, part, flat.weight_update
+    return jax.vmap(lambda one: drawn(*static, one.params, one.public(), np.float32(0)))(flat)
 
 
-@functools.cache
-def _described(
-    learner: WeakLearner, part: str, weight_update: WeightUpdate
-) -> Callable[[Params, Public, Numbers], Mapping[str, DrawSpec]]:
-    """(budget, public, bound) -> the draws that a part asks for; compiled once."""
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def drawn(
+    learner: WeakLearner,
+    part: str,
+    weight_update: WeightUpdate,
+    params: Params,
+    public: Public,
+    bound: Numbers,
+) -> Mapping[str, DrawSpec]:
+    """The draws that a part of a run asks for on a table of one row, by site; compiled once.
 
-    def on_a_row(params: Params, public: Public, bound: Numbers) -> Mapping[str, DrawSpec]:
-        view = _row(learner, part, weight_update, params, public, bound)
-        return boundary.describe(program_of(learner, part), view)
-
-    return jax.jit(on_a_row)
+    Args:
+        learner: the weak learner.
+        part: "prologue", "rounds" or "epilogue".
+        weight_update: the weight update.
+        params: the learner's numbers, of one setting.
+        public: what is public.
+        bound: on the scores that the weights follow from.
+    """
+    view = _row(learner, part, weight_update, params, public, bound)
+    return boundary.describe(program_of(learner, part), view)
 
 
 def program_of(learner: WeakLearner, part: str) -> Program:
@@ -332,8 +327,8 @@ def _row(
     """What a part of a run reads of one row; `private` has what the row holds."""
     # What follows a prologue reads its release; zeros stand for it here.
     if learner.prologue is not None and part != "prologue":
-        specs = _described(learner, "prologue", weight_update)(params, public, np.float32(0))
-        zeros = {site: spec.zeros for site, spec in specs.items()}
+        specs = drawn(learner, "prologue", weight_update, params, public, np.float32(0))
+        zeros = {site: jnp.zeros_like(spec.output) for site, spec in specs.items()}
         public = public._replace(prologue=zeros)
 
     # Weights on the one row.
@@ -500,21 +495,36 @@ Stages = tuple[tuple[str, ...], ...]
 """The sites of draws from sums, in their order; a stage's sums follow from earlier stages alone."""
 
 
-def stages_of(found: list[Follows]) -> Stages:
-    """Which draws from sums one pass over a table in parts can serve, in their order.
+def _follows(traced: Any, inputs: list[set[str]]) -> list[set[str]]:
+    """The names that each output of a traced program may follow from, by those of its inputs.
+
+    Functions that are compiled on their own are looked into; of loops and branches each output may
+    follow from each input.
+    """
+    known = dict(zip(map(id, traced.invars), inputs, strict=True))
+    for step in traced.eqns:
+        read = [known.get(id(entry), set()) for entry in step.invars]
+        inner = step.params.get("jaxpr") if step.primitive.name in ("jit", "pjit") else None
+        each = [set().union(*read)] * len(step.outvars)
+        if inner is not None:
+            each = _follows(inner.jaxpr, read)
+        known |= dict(zip(map(id, step.outvars), each, strict=True))
+    return [known.get(id(entry), set()) for entry in traced.outvars]
+
+
+def stages(recipe: Recipe, part: str) -> Stages:
+    """Which draws from sums of a part of a run one pass over a table in parts can serve, in order.
 
     A sum may follow from draws of earlier stages. Draws are made in the order of the program,
     because what one asks for besides its sum may follow from all draws before it, and never from
     rows.
-
-    Args:
-        found: the draws of a program.
 
     Raises:
         ValueError: for a draw that reads rows and is of no `Total`, or by a mechanism of the user's
             own. Also for sums that are not int32, for a draw whose scale or `Total.told` follows
             from rows, and for public randomness that follows from what was drawn from them.
     """
+    found = _read(recipe, part)
     summed = {each.spec.site for each in found if each.spec.mechanism.price.reads_rows}
     order: list[list[str]] = []
     for spec in (each.spec for each in found if each.spec.site in summed):
@@ -542,32 +552,6 @@ def stages_of(found: list[Follows]) -> Stages:
             order.append([])
         order[-1].append(site)
     return tuple(map(tuple, order))
-
-
-def _follows(traced: Any, inputs: list[set[str]]) -> list[set[str]]:
-    """The names that each output of a traced program may follow from, by those of its inputs.
-
-    Functions that are compiled on their own are looked into; of loops and branches each output may
-    follow from each input.
-    """
-    known = dict(zip(map(id, traced.invars), inputs, strict=True))
-    for step in traced.eqns:
-        read = [known.get(id(entry), set()) for entry in step.invars]
-        inner = step.params.get("jaxpr") if step.primitive.name in ("jit", "pjit") else None
-        each = [set().union(*read)] * len(step.outvars)
-        if inner is not None:
-            each = _follows(inner.jaxpr, read)
-        known |= dict(zip(map(id, step.outvars), each, strict=True))
-    return [known.get(id(entry), set()) for entry in traced.outvars]
-
-
-def stages(recipe: Recipe, part: str) -> Stages:
-    """Which draws of a part of a run one pass over a table in parts can serve (`stages_of`).
-
-    Raises:
-        ValueError: for a part that reads all rows at once.
-    """
-    return stages_of(_read(recipe, part))
 
 
 def check_in_parts(recipe: Recipe) -> None:

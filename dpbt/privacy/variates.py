@@ -17,13 +17,12 @@ those of a slightly smaller and a slightly larger interval.
 JAX keeps its default of 32 bits. `double_precision` opens a scope, and no 64-bit array leaves it.
 """
 
+import functools
 import math
-from contextlib import AbstractContextManager
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpbt.common.types import Array, Numbers
 
@@ -39,14 +38,11 @@ REACH = 44.0
 _HALF_WORD = np.float64(2.0**-32)
 
 
-def double_precision() -> AbstractContextManager[None]:
-    """A scope in which arrays may be float64 under every global setting."""
-    return jax.enable_x64(True)
+double_precision = functools.partial(jax.enable_x64, True)
+"""() -> a scope in which arrays may be float64 under every global setting."""
 
-
-def double(array: ArrayLike) -> Array:
-    """The same numbers in float64; for use within `double_precision`."""
-    return jnp.asarray(array).astype(jnp.float64)
+double = jnp.float64
+"""(array) -> the same numbers in float64; for use within `double_precision`."""
 
 
 def positive(scale: Numbers) -> Array:
@@ -54,14 +50,17 @@ def positive(scale: Numbers) -> Array:
     return jnp.where(scale > 0, scale, 1)
 
 
-def log1p(x: Array) -> Array:
-    """log(1 + x) of f64 x > -1, for use within `double_precision`.
+def log1p(x: Array, or_log: Array | bool = False) -> Array:
+    """log(1 + x) of f64 x > -1, or where it is said log(-x); for use within `double_precision`.
 
-    It is x log(u) / (u - 1) with u = 1 + x, whose rounding cancels (Kahan). On CPUs `jnp.log1p` has
-    a relative error of up to 2^-45.
+    The former is x log(u) / (u - 1) with u = 1 + x, whose rounding cancels (Kahan). On CPUs
+    `jnp.log1p` has a relative error of up to 2^-45. A logarithm takes longest, so there is one for
+    both.
     """
-    shifted = _plus_one(x)
-    return _as_log1p(x, shifted, jnp.log(shifted))
+    shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
+    log, moved = jnp.log(jnp.where(or_log, -x, shifted)), shifted - 1
+    near = jnp.where(moved == 0, x, x * log / jnp.where(moved == 0, 1.0, moved))
+    return jnp.where(or_log, log, near)
 
 
 def small_expm1(x: Array) -> Array:
@@ -75,16 +74,6 @@ def small_expm1(x: Array) -> Array:
 def small_log1p(x: Array) -> Array:
     """-log(1 - x) of f64 x in 0..2^-12, as `small_expm1`; what is left out is below 2^-62 of it."""
     return x * (1 + x * (1 / 2 + x * (1 / 3 + x * (1 / 4 + x / 5))))
-
-
-def _plus_one(x: Array) -> Array:
-    return jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
-
-
-def _as_log1p(x: Array, shifted: Array, log_shifted: Array) -> Array:
-    """log(1 + x) from u = 1 + x as it was rounded, and from log(u)."""
-    moved = shifted - 1
-    return jnp.where(moved == 0, x, x * log_shifted / jnp.where(moved == 0, 1.0, moved))
 
 
 def unit_interval(*bits: Array) -> Array:
@@ -106,12 +95,8 @@ def exponential(bits: Array) -> Array:
     """
     distance = double(bits[0] & np.uint32(2**30 - 1))
     distance = (distance + unit_interval(bits[1], bits[2], bits[3])) * np.float64(2.0**-31)
-    from_one = bits[0] >> np.uint32(31) == 1
-
-    # log1p(-distance) or log(distance): a logarithm takes longest, so there is one for both.
-    shifted = _plus_one(-distance)
-    log = jnp.log(jnp.where(from_one, shifted, distance))
-    return -jnp.where(from_one, _as_log1p(-distance, shifted, log), log)
+    from_zero = bits[0] >> np.uint32(31) == 0
+    return -log1p(-distance, from_zero)
 
 
 def sign_bit(bits: Array) -> Array:

@@ -216,8 +216,8 @@ def build(
 
     Raises:
         ValueError: if a number of the budget does not fit float32, or finite bits cost too much
-            of the request. Also for a site without a fraction, and as `boundary.check_fractions`
-            and `Recipe`.
+            of the request. Also for a site without a fraction, for fractions of a budget that are
+            no numbers above 0, or more than all of it, and as `Recipe`.
     """
     # The recipe without the numbers of its learner.
     validate.warn_of_delta(request.delta, request.rows)
@@ -230,7 +230,11 @@ def build(
     if given is not None:
         return assemble(drafted, given(public), np.isfinite(request.epsilon))
     fractions = dict(learner.fractions if fractions is None else fractions)
-    boundary.check_fractions(fractions)
+    for site, fraction in fractions.items():
+        positive(f"the fraction of {site!r}", fraction)
+    total = sum(np.asarray(each, np.float64) for each in fractions.values())
+    if np.any(total > 1 + 1e-9):
+        raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")
     params = params or learner.params
 
     # The draws that share the budget, as one setting makes them with any noise.

@@ -220,7 +220,6 @@ def own_key(key: Array, recipe: Recipe) -> Array:
         recipe: one setting; its budget may be traced.
     """
     target = [] if recipe.target is None else [repr(recipe.target)]
-    tag = keys.text_words(" | ".join([*recipe.tags, *target]))
     numbers = jax.tree.leaves((recipe.params, recipe.weighting, recipe.rows))
     leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
     for leaf in leaves:
@@ -230,7 +229,7 @@ def own_key(key: Array, recipe: Recipe) -> Array:
         jax.lax.bitcast_convert_type(jnp.concatenate([*of_one_type]), jnp.uint32)
         for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
     ]
-    return keys.fold_words(key, jnp.concatenate([jnp.asarray(tag), *bits]))
+    return keys.fold_words(key, jnp.concatenate(bits), " | ".join([*recipe.tags, *target]))
 
 
 class Parts(NamedTuple):
@@ -370,7 +369,7 @@ def specs(
 def of_a_round(recipe: Recipe, table: Table) -> tuple[Context, dict[str, DrawSpec]]:
     """A round after a prologue of zeros, and what its draws ask for; traceable."""
     once = () if recipe.learner.prologue is None else pricing.sites(recipe, "prologue")
-    public, _ = opened(recipe, {spec.site: spec.zeros for spec in once})
+    public, _ = opened(recipe, {spec.site: jnp.zeros_like(spec.output) for spec in once})
     context = begun(recipe, public, jnp.float32(0), jnp.int32(0))
     return context, specs("rounds", recipe, table, context, {})
 

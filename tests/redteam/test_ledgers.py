@@ -173,8 +173,8 @@ def test_a_sensitivity_below_a_public_bound_is_priced_by_the_multiplier():
 
 FRACTIONS = {
     "too much": ({"leaf": 0.7, "more": 0.7}, "at most 1"),
-    "nothing": ({"leaf": 0.0}, "above 0"),
-    "no number": ({"leaf": math.nan}, "above 0"),
+    "nothing": ({"leaf": 0.0}, "fraction of 'leaf' must be in"),
+    "no number": ({"leaf": math.nan}, "fraction of 'leaf' must be in"),
     "no such site": ({"leaf": 0.5, "other": 0.5}, "draws nothing at"),
     "a site left out": ({"other": 1.0}, "no fraction"),
 }

@@ -262,7 +262,7 @@ def lane_bytes(table: Table, recipe: Recipe) -> int:
     def hypothesis(table: Table, setting: Recipe) -> Hypothesis:
         context, asked = step.of_a_round(setting, table)
         release = {site: jnp.zeros_like(spec.output) for site, spec in asked.items()}
-        return step.learned(setting, release, context.public)[0]
+        return step.learned(setting, release, context.public, None)[0]
 
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
     found = jax.eval_shape(hypothesis, table, setting)

@@ -11,7 +11,8 @@ from dpbt.common.public import Tree
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.kinds import response_of
-from dpbt.learners.hypotheses import Halfspace, ObliviousTree, Shapes, made
+from dpbt.learners.hypotheses import Halfspace, ObliviousTree, made
+from dpbt.learners.shapes import Shapes
 
 DOMAIN = {
     "age": Numeric(0, 100, cuts=(20, 25.5, 60), missing=True),

@@ -92,7 +92,7 @@ def leaf_shares(feature, right, mass):
 
 
 def leaf_values(sums, unit, rows, setting):
-    """clip(s G / (sigma + m h / 3), -v, v) in bits, where leaves near each other share.
+    """clip(s G / max(sigma + m h / 3, 10), -v, v) in bits, where leaves near each other share.
 
     A leaf that differs in b answers counts with weight smoothing^b.
     """
@@ -102,7 +102,7 @@ def leaf_values(sums, unit, rows, setting):
         signal = sum(n * g for n, g in zip(near, sums, strict=True)) * unit
         noise = setting["deviation"] * setting["sum_scale"] * unit * math.hypot(*near)
         mass = sum(n * m for n, m in zip(near, rows, strict=True))
-        steep = max(noise + mass * setting["curvature"] / 3, 1.0)
+        steep = max(noise + mass * setting["curvature"] / 3, 10.0)
         nats = setting["step"] * signal / steep
         values.append(min(max(nats, -setting["limit"]), setting["limit"]) / LN2)
     return values

@@ -9,7 +9,8 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import additive as learner
-from dpbt.learners.hypotheses import SHAPES, Shapes
+from dpbt.learners.hypotheses import SHAPES
+from dpbt.learners.shapes import Shapes
 from dpbt.privacy import pricing
 from dpbt.release import model as models
 

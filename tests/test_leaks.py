@@ -277,7 +277,8 @@ def means_over_the_exact_number_of_rows():
         unit = 1000 / jnp.maximum(jnp.sum(rows.present), 1).astype(jnp.float32)
 
         def divided(site, mechanism, value, sensitivity, **words):
-            means = jnp.round(value.value.astype(jnp.float32) * unit).astype(jnp.int32)
+            sums = value.after(value.parts).astype(jnp.float32)
+            means = jnp.round(sums * unit).astype(jnp.int32)
             own = {"sensitivity": sensitivity * unit, "at_most": sensitivity}
             return draw(site, mechanism, means, **own, **words)
 

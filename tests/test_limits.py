@@ -15,7 +15,7 @@ MAKERS = recipes.named()
 
 
 def options(name, **changes):
-    own = {"domain": DOMAIN} if name in ("auto", "oblivious_boost") else {}
+    own = {"domain": DOMAIN} if name in ("auto", "additive", "oblivious_boost") else {}
     return {"rows": 1000, **own, **changes}
 
 

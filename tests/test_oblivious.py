@@ -247,7 +247,8 @@ def test_both_answers_of_a_split_are_known_bins():
 @pytest.mark.parametrize(("depth", "attributes_per_tree"), [(4, (1, 2, 3)), (2, (5, 1))])
 def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     """A tree asks min(k, D) of them, and every F attributes in a row are a deck."""
-    asked, *_ = asked_of(FIVE, 15 * len(attributes_per_tree), depth, attributes_per_tree)
+    wide = tuple(map(Attribute, (7, 5, 9, 6, 20), (True, False, True, False, True)))
+    asked, *_ = asked_of(wide, 15 * len(attributes_per_tree), depth, attributes_per_tree)
     dealt = []
     for number, feature in enumerate(asked.feature):
         count = min(attributes_per_tree[number % len(attributes_per_tree)], depth)
@@ -256,6 +257,25 @@ def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     decks = np.array(dealt).reshape(-1, 5)
     np.testing.assert_array_equal(np.sort(decks, axis=1), np.tile(np.arange(5), (len(decks), 1)))
     assert len(np.unique(decks, axis=0)) > 1
+
+
+def test_an_attribute_is_asked_no_more_splits_than_it_has():
+    """What is left over goes to the attributes behind them."""
+    asked, *_ = asked_of(FIVE, 30, 5, (1, 2))
+    counts = np.array([np.bincount(tree, minlength=5) for tree in asked.feature])
+    assert np.all(counts <= [6, 3, 1, 0, 19])
+    assert np.all(counts.max(axis=0) == [5, 3, 1, 0, 5])
+    alone, *_ = asked_of(FIVE[2:4], 4, 3, (1, 2))  # one split for three levels
+    assert alone.feature.shape == (4, 3)
+
+
+def test_trees_of_one_structure_are_one_tree_of_the_model():
+    """The scores of a fit are those of its model."""
+    table = table_of()
+    boosted = BOOST(jax.random.key(0), table, recipe_of(structures=2))
+    assert boosted.hypotheses.leaf.shape == (2, 16)
+    scores = dpbt.decision_function(boosted.model(table, recipe_of(structures=2)), table)
+    np.testing.assert_allclose(scores, boosted.scores, atol=1e-5)
 
 
 def looked_up(tree, bins):
@@ -287,10 +307,10 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     """Two releases under one key must not share noise where their statistics may differ."""
     first = KIND.attributes[:3], 5, (1, 2), False, False, 0.10000001, REPLACE_ONE
     parts = [*first, mechanisms.discrete_laplace, NUMBER, (1, 0, 0)]
-    assert len(parts) + len(["target_bins"]) == len(KIND._fields)
+    assert len(parts) + len(["target_bins", "structures"]) == len(KIND._fields)
     changes = [{name: part} for name, part in zip(KIND._fields, parts, strict=False)]
     changes.append({"attributes": tuple(a._replace(ordered=False) for a in KIND.attributes)})
-    changes.append({"response": NUMBER, "target_bins": 16})
+    changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
     kinds = [KIND, *(KIND._replace(**change) for change in changes)]
     learners = [oblivious_tree.oblivious_tree(kind) for kind in kinds]
     assert len({learner.tag for learner in learners}) == len(kinds)

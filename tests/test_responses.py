@@ -191,7 +191,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
     bound = oblivious_tree.sum_sensitivity(kind)
     for given in (sensitivity.counted_weights(read, table, response), read):
-        added = np.asarray(oblivious_tree._residuals(kind, table, given)).reshape(-1, len(rows)).T
+        added = np.asarray(oblivious_tree.residuals(kind, table, given)).reshape(-1, len(rows)).T
         norms = np.linalg.norm(added, order, axis=1)
         gaps = np.linalg.norm(added[:, None] - added[None], order, axis=2)
         most = norms.max() if relation == "add_remove" else gaps.max()

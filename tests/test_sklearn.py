@@ -439,7 +439,10 @@ def test_weights_of_classes_are_those_of_their_rows(targets, one_noise):
 
 
 UNFIT = [
-    (several(recipe="bdpe"), "'bdpe' takes no target, as these do: .'auto', 'oblivious_boost'"),
+    (
+        several(recipe="bdpe"),
+        "'bdpe' takes no target, as these do: .'auto', 'additive', 'oblivious_boost'",
+    ),
     (
         PrivateForestClassifier(**(TARGETS | {"recipe": "rf_l", "classes": (0, 1, 2)})),
         "'rf_l' takes no target",

@@ -47,7 +47,7 @@ stump = boundary.weak_learner(program, hypothesis, fractions, trees.TREES, "add_
 # The same with momentum: the hypotheses of rounds are updates of optax, and add up to one stump.
 momentum = optax.masked(optax.trace(0.9), Tree(split=False, leaf=True))  # of leaves, not of splits
 one_stump = trees.TREES._replace(
-    merged=lambda rounds: Tree(rounds.split[:1], rounds.leaf.sum(axis=0, keepdims=True))
+    merged=lambda rounds, *_: Tree(rounds.split[:1], rounds.leaf.sum(axis=0, keepdims=True))
 )
 steady = boundary.weak_learner(
     program, hypothesis, fractions, one_stump, "add_remove", optimizer=lambda params: momentum

@@ -21,7 +21,8 @@ from dpbt.analysis.effects import attribute_effects, check_columns, partial_depe
 from dpbt.common.validate import shown, whole
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
-from dpbt.learners.hypotheses import SHAPES, curves
+from dpbt.learners.hypotheses import SHAPES
+from dpbt.learners.shapes import curves
 from dpbt.release.model import Model, domain_of
 
 if TYPE_CHECKING:

@@ -23,8 +23,9 @@ from dpbt.common.arithmetic import added, rounded
 from dpbt.common.types import GRID, NUMBER, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners import oblivious_tree as trees
-from dpbt.learners.hypotheses import SHAPES, Of, Shapes
+from dpbt.learners.hypotheses import SHAPES, Of
 from dpbt.learners.oblivious_splits import Rows
+from dpbt.learners.shapes import Shapes
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import types
-from dpbt.common.arithmetic import rounded
+from dpbt.common.arithmetic import added, rounded
 from dpbt.common.public import without_values
 from dpbt.common.types import Array
 from dpbt.data import splits
@@ -75,6 +75,8 @@ class Config(NamedTuple):
         monotone: for each attribute 1 if scores must not fall with its bins, -1 if they must not
             rise, and 0 otherwise; empty if there are no constraints.
         target_bins: how many bins the histogram of a number has.
+        structures: after how many trees the splits repeat; 0 for never. A model has one tree for
+            each, whose leaves add up those of all of its rounds.
     """
 
     attributes: tuple[Attribute, ...]
@@ -88,6 +90,7 @@ class Config(NamedTuple):
     response: types.Response = types.BINARY
     monotone: tuple[int, ...] = ()
     target_bins: int = 32
+    structures: int = 0
 
     @property
     def known(self) -> np.ndarray:
@@ -106,6 +109,8 @@ class Config(NamedTuple):
             more += f" in {self.target_bins} bins"
         if any(self.monotone):
             more += f", {self.monotone}"
+        if self.structures:
+            more += f", {self.structures} structures"
         return f"{bins}, {static}, {types.relation_name(self.relation)}, {self.noise.name}{more}"
 
 
@@ -131,18 +136,25 @@ def _ranks(words: Array) -> tuple[Array, Array]:
 
 
 def _attributes_of_tree(
-    features: int, attributes_per_tree: tuple[int, ...], key: Array, offsets_key: Array, tree: Array
+    config: Config,
+    attributes_per_tree: tuple[int, ...],
+    key: Array,
+    offsets_key: Array,
+    tree: Array,
 ) -> tuple[Array, Array, Array, Array]:
     """What a tree asks about: its part of the shuffled decks, and where offsets start.
 
     Returns:
-        k; i32[most] attributes; i32[most] decks; f32[F], uniform in [0, 1).
+        k; i32[most] attributes; i32[most] decks; f32[F], uniform in [0, 1). Behind the first k are
+        the next cards, for the levels that these leave over.
     """
-    sizes = np.asarray(attributes_per_tree)
+    sizes, features = np.asarray(attributes_per_tree), len(config.attributes)
+    least = min(attribute.n_bins for attribute in config.attributes) - 1
+    most = max(attributes_per_tree) + (config.depth if least < config.depth else 0)
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     cycle, place = tree // len(attributes_per_tree), tree % len(attributes_per_tree)
     first = cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[place]
-    cards = first + jnp.arange(max(attributes_per_tree), dtype=jnp.int32)
+    cards = first + jnp.arange(most, dtype=jnp.int32)
     decks = cards // features
 
     # All words at once, because each place that draws is compiled by itself.
@@ -160,6 +172,25 @@ def mixture(config: Config, mass: Array) -> Array:
     """f32[F, C]: the mass whose quantiles cut columns, from the share of rows in each bin."""
     shares = config.known / config.known.sum(axis=1, keepdims=True)
     return rounded((1 - _EVEN) * mass) + rounded(_EVEN * jnp.asarray(shares, jnp.float32))
+
+
+def _levels(count: Array, chosen: Array, most: Array, depth: int) -> tuple[Array, Array, Array]:
+    """i32[D] of each: the card that a level asks, the number of its split, and of how many.
+
+    The first `count` cards are asked in turn, but none more often than `most` says: an attribute of
+    C bins has C - 1 splits. The levels that they leave over go to the cards behind them.
+    """
+    place = jnp.arange(chosen.shape[0], dtype=jnp.int32)
+    same = chosen[:, None] == chosen[None]  # where two decks meet
+
+    def ask(used: Array, _: None) -> tuple[Array, tuple[Array, Array]]:
+        spent = jnp.sum(jnp.where(same, used[None], 0), axis=1) >= most
+        turn = jnp.where((place < count) | (used > 0), used, depth)
+        slot = jnp.argmin(jnp.where(spent, depth + 1, turn)).astype(jnp.int32)
+        return used + (place == slot).astype(jnp.int32), (slot, used[slot])
+
+    used, (slot, split) = jax.lax.scan(ask, jnp.zeros_like(place), None, length=depth)
+    return slot, split, used[slot]
 
 
 def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[ObliviousTree, Array]:
@@ -181,14 +212,12 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     base = jax.random.key(seed, impl="threefry2x32")
     kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
-    drawn = _attributes_of_tree(len(attributes), attributes_per_tree, decks_key, offsets_key, tree)
+    tree = tree % config.structures if config.structures else tree
+    drawn = _attributes_of_tree(config, attributes_per_tree, decks_key, offsets_key, tree)
     count, chosen, decks, starts = drawn
-
-    # Level l asks attribute l mod k of the tree; it is split l // k of so many.
-    level = jnp.arange(depth, dtype=jnp.int32)
-    slot, split = level % count, level // count
+    all_bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)
+    slot, split, asked = _levels(count, chosen, all_bins[chosen] - 1, depth)
     feature = chosen[slot]
-    asked = (depth - slot + count - 1) // count
 
     # The quantile of each level.
     start = starts[feature]
@@ -197,7 +226,7 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
 
     # The order of the bins, and how much of the mixture is up to each of them.
     spread = mixture(config, mass)
-    bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)[feature]
+    bins = all_bins[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     most = max((attribute.n_bins for attribute in attributes if not attribute.ordered), default=0)
     of_tree = jax.random.fold_in(orders_key, tree)
@@ -214,12 +243,11 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     known = jnp.arange(widest, dtype=jnp.int32)[None] < bins[:, None]
     right = known & (rank > cut[:, None])
 
-    # Where two decks meet, a tree may have an attribute twice, which counts as one.
-    first_slot = jnp.argmax(feature[:, None] == chosen[None], axis=1)
-    share = _shares(right, first_slot, mass[chosen], max(attributes_per_tree))
-    all_bins = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - widest)))
+    first_level = jnp.argmax(feature[:, None] == feature[None], axis=1)
+    share = _shares(right, first_level, mass[feature])
+    padded = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - widest)))
     leaves = jnp.zeros((*config.response.axes, 2**depth), jnp.float32)
-    return ObliviousTree(feature, all_bins, leaves), share
+    return ObliviousTree(feature, padded, leaves), share
 
 
 def _bin_orders(
@@ -245,26 +273,25 @@ def _bin_orders(
     return rank, order
 
 
-def _shares(right: Array, slot: Array, mass: Array, most: int) -> Array:
+def _shares(right: Array, first: Array, mass: Array) -> Array:
     """f32[2^D]: the product over attributes of the mass of the bins with the leaf's answers.
 
     Args:
         right: bool[D, C].
-        slot: i32[D], which attribute of the tree each level asks.
-        mass: f32[most, C], of the tree's attributes.
-        most: how many attributes a tree asks at most.
+        first: i32[D], the first level that asks the attribute of each level.
+        mass: f32[D, C], of the attribute of each level.
     """
     depth = right.shape[0]
     bit = jnp.left_shift(1, depth - 1 - jnp.arange(depth, dtype=jnp.int32))
     leaves = jnp.arange(2**depth, dtype=jnp.int32)
 
-    # All attributes at once: a loop here would be as many programs as a tree has attributes.
-    attribute = jnp.arange(most, dtype=jnp.int32)[:, None]
-    asks = slot[None, :] == attribute
+    # All levels at once, where those that are not the first have no split and a share of 1.
+    attribute = jnp.arange(depth, dtype=jnp.int32)[:, None]
+    asks = first[None, :] == attribute
     mask = jnp.sum(jnp.where(asks, bit[None, :], 0), axis=1, keepdims=True)
     answered = asks[:, :, None] & right[None, :, :]
     answers = jnp.sum(jnp.where(answered, bit[None, :, None], 0), axis=1)
-    of_leaf = jnp.zeros((most, 2**depth), jnp.float32).at[attribute, answers].add(mass)
+    of_leaf = jnp.zeros((depth, 2**depth), jnp.float32).at[attribute, answers].add(mass)
     shares = of_leaf.at[attribute, leaves[None, :] & mask].get(mode="promise_in_bounds")
     return functools.reduce(jnp.multiply, shares)
 
@@ -380,6 +407,16 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
             raise ValueError(f"{own}, and the splits of the table know {bins}")
 
 
+def _merged(structures: int, trees: ObliviousTree) -> ObliviousTree:
+    """One tree for each structure, in place of those of all rounds."""
+    rounds = trees.leaf.shape[0]
+    if rounds <= structures:
+        return trees
+    padding = ((0, -rounds % structures), *((0, 0),) * (trees.leaf.ndim - 1))
+    leaf = jnp.pad(trees.leaf, padding).reshape(-1, structures, *trees.leaf.shape[1:])
+    return ObliviousTree(trees.feature[:structures], trees.right[:structures], added(leaf))
+
+
 def hypothesis_class(
     config: Config,
     structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]] | None = None,
@@ -412,6 +449,7 @@ def hypothesis_class(
         predict=Of(OBLIVIOUS, predict),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
+        merged=functools.partial(_merged, config.structures) if config.structures else None,
         response=response,
         partition=structure and types.Partition(structure, place, lambda found: found[0].feature),
     )

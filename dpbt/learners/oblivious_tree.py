@@ -396,6 +396,10 @@ def epilogue(config: Config) -> types.Epilogue:
 # Rounds.
 
 
+LEAST_ROWS = 10.0
+"""The least denominator of a leaf, in rows: without noise, leaves of few rows would overfit."""
+
+
 def sum_sensitivity(config: Config) -> float:
     """How far one row moves the leaf sums of a tree, in grid units, in the mechanism's norm.
 
@@ -541,7 +545,7 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
     """f32[2^D], or f32[K, 2^D] with several classes: what each leaf adds to the score.
 
     Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
-    estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 1), -v, v). G, sigma and
+    estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 10), -v, v). G, sigma and
     m add up other leaves too, with the weights of `Config.smoothing`.
 
     - Two classes: the step is turned from nats into bits.
@@ -558,22 +562,17 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
         public: of the round.
     """
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
-    leaves = np.arange(2**config.depth)
-    bits = np.bitwise_count(leaves[:, None] ^ leaves[None, :])
-    near = jnp.asarray((float(config.smoothing) ** bits).astype(np.float32))
-    spread = jnp.sqrt(jnp.sum(near**2, axis=1))
-
-    signal = (near @ (sums.astype(jnp.float32) * unit).T).T
+    signal = _smooth(config, rounded(sums.astype(jnp.float32) * unit))
     of_sum = deviation(config, params, "sums", sum_sensitivity(config))
-    noise = rounded(rounded(of_sum * unit) * spread)
+    noise = rounded(of_sum * unit) * np.float32((1 + config.smoothing**2) ** (config.depth / 2))
     share, response = 1.0, config.response
     if response.axes:
         share = (response.classes - 1) / response.classes
         signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
         noise = rounded(noise * np.float32(math.sqrt(share)))
 
-    expected = rounded((near @ rows) * params.curvature / 3)
-    denominator = jnp.broadcast_to(jnp.maximum(noise + expected, 1.0), signal.shape)
+    expected = rounded(_smooth(config, rows) * params.curvature / 3)
+    denominator = jnp.broadcast_to(jnp.maximum(noise + expected, LEAST_ROWS), signal.shape)
     step = params.step
     if isinstance(step, tuple):
         step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
@@ -581,6 +580,23 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
     if response == NUMBER:
         return rounded((found * public.unit).astype(jnp.float32))
     return rounded((found / math.log(2.0) * np.float32(share)).astype(jnp.float32))
+
+
+def _smooth(config: Config, leaves: Array) -> Array:
+    """f32[..., 2^D]: each leaf with its neighbours, by the weights of `Config.smoothing`.
+
+    A leaf that differs in b bits has the weight of each of these bits, so the first half of the
+    bits and the second half are two small products.
+    """
+    half = config.depth // 2
+
+    def near(bits: int) -> Array:
+        places = np.arange(2**bits)
+        apart = np.bitwise_count(places[:, None] ^ places[None, :])
+        return jnp.asarray((float(config.smoothing) ** apart).astype(np.float32))
+
+    square = leaves.reshape(*leaves.shape[:-1], 2**half, 2 ** (config.depth - half))
+    return (near(half) @ (square @ near(config.depth - half))).reshape(leaves.shape)
 
 
 def monotone(leaf: Array, direction: Array) -> Array:

@@ -122,4 +122,4 @@ def additive(
 
     parts = "bins", learned, params
     described = "additive", f"{sizes.size} resolutions"
-    return assembled(request, domain, target, monotone, once, (1, (1,), 0.0), parts, described)
+    return assembled(request, domain, target, monotone, once, (1, (1,), 0.0, 0), parts, described)

@@ -57,6 +57,7 @@ def oblivious_boost(
     scores_fraction: ArrayLike = 0.0,
     curvature: ArrayLike | None = None,
     smoothing: float = 0.1,
+    structures: int = 0,
     target: Target | None = None,
     monotone: Mapping[str, int] | None = None,
     seed: ArrayLike = 0,
@@ -105,6 +106,8 @@ def oblivious_boost(
             step of a schedule), so that without noise a leaf moves half as far as the mean of its
             residuals.
         smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
+        structures: after how many trees their splits repeat; 0 for never. The model has one tree
+            for each, so fewer of them make it smaller and faster.
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
@@ -135,7 +138,8 @@ def oblivious_boost(
     smooth = within("smoothing", smoothing, "[0, 1)")
     if smooth.ndim:
         raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
-    trees = whole("depth", depth, MAX_DEPTH), tuple(map(int, counts.flat)), float(smooth)
+    repeat = int(within("structures", structures, f"[0, {types.MAX_ROWS}]", whole=True))
+    trees = whole("depth", depth, MAX_DEPTH), tuple(map(int, counts.flat)), float(smooth), repeat
     once = Once(marginals_fraction, target_fraction, target_bins, scores_fraction, clip)
 
     def params(noise: Mapping[str, Any], config: Config) -> Params:
@@ -172,7 +176,7 @@ def assembled(
     target: Target | None,
     monotone: Mapping[str, int] | None,
     once: Once,
-    trees: tuple[int, tuple[int, ...], float],
+    trees: tuple[int, tuple[int, ...], float, int],
     parts: tuple[str, Callable[[Config], types.WeakLearner], Callable[..., Any]],
     described: tuple[str, str],
 ) -> types.Recipe:
@@ -184,7 +188,7 @@ def assembled(
         target: as `oblivious_boost`.
         monotone: as `oblivious_boost`.
         once: what is drawn once.
-        trees: depth, attributes_per_tree and smoothing of `oblivious_splits.Config`.
+        trees: depth, attributes_per_tree, smoothing and structures of `oblivious_splits.Config`.
         parts: the site of the rounds, the learner of a config, and (noise, config) -> its numbers.
         described: name and setting.
 
@@ -212,10 +216,10 @@ def assembled(
         raise ValueError("monotone constraints need one score, and several classes have one each")
     bins = within("target_bins", once.target_bins, f"[2, {types.MAX_BINS}]", whole=True)
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    depth, counts, smooth = trees
+    depth, counts, smooth, structures = trees
     drawn = bool(np.any(marginals > 0)), bool(np.any(scores > 0)), smooth
     more = request.relation, noise, response, directions, int(bins)
-    config = Config(attributes_of(domain), depth, counts, *drawn, *more)
+    config = Config(attributes_of(domain), depth, counts, *drawn, *more, structures)
 
     # The weights.
     clip = within("clip", (0.5 if number else 0.3) if once.clip is None else once.clip, _POSITIVE)
@@ -261,6 +265,9 @@ def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int
 _MIXES = (2, 3, 4)
 """How many attributes the trees of `auto` ask, in turn."""
 
+_DEEP = 10
+"""How many splits the trees of `auto` have where noise is small; else they have 6."""
+
 _SCORES = 0.03
 """The share of the budget that `auto` spends on scores by class."""
 
@@ -274,6 +281,8 @@ class Rule(NamedTuple):
     rounds: int
     step: float
     limit: float
+    depth: int
+    structures: int
     attributes_per_tree: tuple[int, ...]
     marginals_fraction: float
     scores_fraction: float
@@ -301,6 +310,9 @@ def rule(
     - *Step.* The noise of a score has variance T step^2, so step falls with the root of T.
     - *Histograms.* They say where rows are, give scores a start and leaves a denominator. They pay
       where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
+    - *Depth.* Where rows are many for the noise, and histograms put splits at their quantiles,
+      trees of 10 splits see more than trees of 6: on twelve data sets AUROC is 0.003 to 0.006 higher
+      from epsilon = 0.5 on. Their 256 structures are used in turn, so that a model stays small.
     - *Scores by class.* Three hundredths of the budget make probabilities true. That costs about
       0.001 of AUROC.
     - *Several classes.* A row's residuals are shared by K scores, so steps are two thirds of those
@@ -322,7 +334,8 @@ def rule(
     number = response == types.NUMBER
     scores = 0.0 if number else _SCORES
     if np.isinf(epsilon):
-        return Rule(1024, 0.1, 0.2, _MIXES, 0.1, scores, _TARGET[0], 64)
+        mixes = (3, 4, 5, 6)
+        return Rule(1536, 0.1, 0.2, _DEEP, 0, mixes, 0.1, scores, _TARGET[0], 64)
 
     if delta > 0:
         signal = rows * float(conversions.gdp_mu(epsilon, delta)) / moved
@@ -337,6 +350,9 @@ def rule(
         step = (0.5 if number else 1.6 if response == types.BINARY else 0.9) / math.sqrt(rounds)
         histograms, power = attributes / signal < 0.008, 1
 
+    deep = histograms and signal >= (1200 if delta > 0 else 10_000)
+    sizes = (_DEEP, 256, _MIXES) if deep else (6, 0, _MIXES)
+
     # Rows of a number stand 60 times above the noise of a bin, within bounds. Bins are a power of 2
     # near three times the root of that ratio.
     target, bins = 0.1, 32
@@ -345,7 +361,7 @@ def rule(
         ratio = signal * math.sqrt(target) if delta > 0 else signal * target / math.sqrt(2)
         bins = int(np.clip(2 ** round(math.log2(3 * math.sqrt(ratio))), 8, 64))
     share = 0.1 if histograms else 0.0
-    return Rule(rounds, step, min(4 * step, 0.6), _MIXES, share, scores, target, bins)
+    return Rule(rounds, step, min(4 * step, 0.6), *sizes, share, scores, target, bins)
 
 
 def auto(
@@ -409,7 +425,7 @@ def rules(request: Request, domain: Domain, response: types.Response) -> dict[st
     chosen = [rule(float(e), float(m), len(domain), float(d), *common) for e, m, d in settings]
 
     # What is static is one for all settings; the rest has their axes.
-    static = {(each.marginals_fraction > 0, each.target_bins) for each in chosen}
+    static = {(each.marginals_fraction > 0, each.depth, each.target_bins) for each in chosen}
     if len(static) > 1:
         given = shown(request.epsilon)
         raise ValueError(f"no program serves all of these: make a recipe for each of {given}")

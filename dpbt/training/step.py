@@ -409,8 +409,11 @@ def learned(
 
 
 def at_rest(recipe: Recipe, public: Public) -> Any:
-    """The state of the optimizer before the first round."""
-    zeros = {spec.site: spec.zeros for spec in pricing.sites(recipe, "rounds")}
+    """The state of the optimizer before the first round; None without one."""
+    if recipe.learner.traits.optimizer is None:
+        return None
+    outputs = {spec.site: spec.output for spec in pricing.sites(recipe, "rounds")}
+    zeros = {site: jnp.zeros(output.shape, output.dtype) for site, output in outputs.items()}
     public = begun(recipe, public, jnp.float32(0), public.round).public
     state = jax.eval_shape(lambda: learned(recipe, zeros, public, None)[2])
     return jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), state)

@@ -189,7 +189,7 @@ def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) ->
 
 def _additive(name: str, slow: bool = True, **fixed) -> Row:
     delta, make = {"delta": _delta(name)}, functools.partial(recipes.additive, domain=THREE)
-    recipe = _recipe(make, "depth", resolutions=(2, 4), **fixed, **delta)
+    recipe = _recipe(make, "depth", **fixed, **delta)
     extreme, sites = tables.flipped_rule, ("bins",)
     return Row(name, recipe, True, slow, extreme=extreme, sites=sites, **delta)
 
@@ -211,7 +211,7 @@ ROWS = [
     _oblivious("oblivious-gdp", ("sums", "histogram"), **_MARGINALS),
     _oblivious("oblivious-scores", ("scores",), **_SCORES),
     _oblivious("oblivious-scores-gdp", ("scores",), **_SCORES),
-    _additive("additive", slow=False),
+    _additive("additive", slow=False, resolutions=(2, 4)),
     _additive("additive-gdp"),
     _rule("lazybb-rule", slow=False),
     _rule("lazybb-rule-zcdp"),

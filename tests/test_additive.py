@@ -132,6 +132,17 @@ def words_of(score, noise=0.25, domain=DOMAIN, **more):
     return SHAPES.explain(shapes, None, domain, *more.get("of", (None, None))).splitlines()
 
 
+def test_trees_of_one_column_are_its_curve():
+    """Under a pure guarantee; the scores of a fit are those of its model."""
+    table, recipe = table_of(), recipe_of(delta=0.0, resolutions=None)
+    boosted = BOOST(jax.random.key(0), table, recipe)
+    assert {line.site for line in dpbt.ledger(recipe).lines} == {"histogram", "sums", "scores"}
+    assert boosted.hypotheses.score.shape == (1, 3, 13)
+    scores = dpbt.decision_function(boosted.model(table, recipe), table)
+    np.testing.assert_allclose(scores, boosted.scores, atol=1e-5)
+    assert 0 < boosted.hypotheses.noise[0] < 3
+
+
 def test_a_person_reads_each_column_as_one_curve():
     """Bins that add the same are joined, values without an order fall, and short lines share one.
 

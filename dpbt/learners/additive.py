@@ -19,11 +19,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import types
-from dpbt.common.arithmetic import added, rounded
+from dpbt.common.arithmetic import added, fold, rounded
 from dpbt.common.types import GRID, NUMBER, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners import oblivious_tree as trees
-from dpbt.learners.hypotheses import SHAPES, Of
+from dpbt.learners.hypotheses import SHAPES, ObliviousTree, Of
 from dpbt.learners.oblivious_splits import Rows
 from dpbt.learners.shapes import Shapes
 from dpbt.privacy import boundary
@@ -271,10 +271,53 @@ def _predict(shapes: Shapes, rows: Rows) -> Array:
     return SHAPES.predict(shapes, rows.bins)
 
 
-def _merged(shapes: Shapes) -> Shapes:
+def _scaled(shapes: Shapes, slope: Array) -> Shapes:
+    return Shapes(shapes.score * slope, shapes.noise * jnp.abs(slope))
+
+
+def _merged(shapes: Shapes, *_: object) -> Shapes:
     """One hypothesis in place of those of all rounds: the sum of their curves."""
     noise = jnp.sqrt(jnp.sum(rounded(added(shapes.noise) ** 2)))
     return Shapes(added(shapes.score)[None], noise[None])
+
+
+def _curves(once: splits.Config, found: ObliviousTree, params: Any, rounds: Any) -> Shapes:
+    """The curves that trees of one attribute add up to, where noise moves a leaf by a step."""
+    bits = 2 ** np.arange(once.depth, dtype=np.int32)[::-1]
+    leaf = jnp.sum(jnp.where(found.right, bits[None, :, None], 0), axis=1)  # of each bin
+    axes = (1,) * len(once.response.axes)
+    added_to = jnp.take_along_axis(found.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
+
+    def add(curves: Array, tree: tuple[Array, Array]) -> Array:
+        feature, values = tree
+        return curves.at[..., feature, :].add(values)
+
+    zeros = jnp.zeros((*once.response.axes, len(once.attributes), types.MAX_BINS), jnp.float32)
+    curves = fold(add, zeros, (found.feature[:, 0], added_to))
+    moves = jnp.sqrt(jnp.asarray(rounds, jnp.float32) / len(once.attributes))
+    return Shapes(
+        curves[None, ..., : once.known.shape[1]], (params.step * moves / math.log(2.0))[None]
+    )
+
+
+@functools.cache
+def by_column(once: splits.Config) -> types.WeakLearner:
+    """An additive model of which a round releases one column: `oblivious_tree` of one attribute.
+
+    Guarantee: as `oblivious_tree`. Where noise is priced by the L1 norm, rounds of one column at a
+    time cost as much as rounds of all, and are many more.
+
+    Args:
+        once: the static parts, of one attribute a tree.
+    """
+    learner = trees.oblivious_tree(once)
+    shapes = learner.hypotheses._replace(
+        predict=Of(SHAPES, learner.hypotheses.predict.predict),
+        scaled=_scaled,
+        merged=functools.partial(_curves, once),
+    )
+    traits = learner.traits._replace(tag=f"curves of {learner.tag}")
+    return learner._replace(hypotheses=shapes, traits=traits)
 
 
 @functools.cache
@@ -293,7 +336,7 @@ def additive(config: Config) -> types.WeakLearner:
     shapes = splits.hypothesis_class(once)._replace(
         predict=Of(SHAPES, _predict),
         bound=lambda shapes: jnp.max(jnp.sum(jnp.max(jnp.abs(shapes.score), axis=-1), axis=-1)),
-        scaled=lambda shapes, slope: Shapes(*(array * slope for array in shapes)),
+        scaled=_scaled,
         merged=_merged,
     )
     return boundary.weak_learner(

@@ -149,8 +149,9 @@ def _attributes_of_tree(
         the next cards, for the levels that these leave over.
     """
     sizes, features = np.asarray(attributes_per_tree), len(config.attributes)
-    least = min(attribute.n_bins for attribute in config.attributes) - 1
-    most = max(attributes_per_tree) + (config.depth if least < config.depth else 0)
+    least, most = min(each.n_bins for each in config.attributes) - 1, max(attributes_per_tree)
+    if least < config.depth and most > 1:  # a tree of one attribute stays one
+        most += config.depth
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     cycle, place = tree // len(attributes_per_tree), tree % len(attributes_per_tree)
     first = cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[place]
@@ -407,7 +408,7 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
             raise ValueError(f"{own}, and the splits of the table know {bins}")
 
 
-def _merged(structures: int, trees: ObliviousTree) -> ObliviousTree:
+def _merged(structures: int, trees: ObliviousTree, *_: object) -> ObliviousTree:
     """One tree for each structure, in place of those of all rounds."""
     rounds = trees.leaf.shape[0]
     if rounds <= structures:

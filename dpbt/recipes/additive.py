@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -17,9 +18,14 @@ from dpbt.data.kinds import Target
 from dpbt.learners import additive as learner
 from dpbt.learners.oblivious_splits import Config
 from dpbt.recipes.building import checked_request
-from dpbt.recipes.oblivious import Once, assembled, rules
+from dpbt.recipes.oblivious import Once, assembled, oblivious_boost, rules
 
 _MOMENTUM = 0.9
+
+_RESOLUTIONS = (2, 4, 8, 16)
+
+_DEPTH = 4
+"""Of the trees of one column under a pure guarantee, which cut it into 16 groups."""
 
 _MAX_ROUNDS = 4096
 
@@ -43,9 +49,11 @@ def additive(
 ) -> types.Recipe:
     """A generalized additive model: the score of a row is the sum of one curve a column.
 
-    Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. A round releases the signed
-    sums of clipped weights of all groups of bins of all columns as one vector, whose sensitivity is
-    that of `learners.additive.sensitivity`. Histograms before the first round and scores by class
+    Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. With a delta, a round
+    releases the signed sums of clipped weights of all groups of bins of all columns as one vector,
+    whose sensitivity is that of `learners.additive.sensitivity`. Under a pure guarantee, where such
+    a vector costs as much as its columns one by one, a round releases one column, as a tree of
+    `oblivious_boost` that asks one attribute. Histograms before the first round and scores by class
     after the last are drawn as `auto` draws them.
 
     The curves are the model: `dpbt.explain` and `dpbt.plot.shape` show all of it, with the
@@ -65,13 +73,14 @@ def additive(
             number in a declared range, None for two classes. Give `dpbt.table` the same.
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
             must not rise. It costs nothing.
-        rounds: T; by default 128, and 8 for a pure guarantee.
+        rounds: T; by default 128, and for a pure guarantee as `rule` says for `auto`.
         step: the deviation, in nats, of the noise that all rounds together add to the score of a
             row, where noise sets the step. By default 1.6 for two classes.
-        learning_rate: the largest learning rate, for features of length 1. By default 50 for
-            classes and 12 for a number.
+        learning_rate: the largest learning rate of a vector, for features of length 1. By default
+            50 for classes and 12 for a number.
         resolutions: the numbers of groups, at quantiles of the rows, that the bins of a column are
-            joined to. By default (2, 4, 8, 16), and (16,) for a pure guarantee.
+            joined to in a vector; by default (2, 4, 8, 16). Where they are given, rounds release
+            vectors under a pure guarantee, too.
         marginals_fraction: the share of the budget for class histograms before the first round; by
             default as `rule` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
@@ -83,35 +92,46 @@ def additive(
         ValueError: for a value outside these ranges, named with what was given. Also for settings
             whose programs would differ.
     """
-    count = whole(
-        "rounds", (128 if np.any(delta) else 8) if rounds is None else rounds, _MAX_ROUNDS
-    )
+    count = whole("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
     given = epsilon, delta, rows, count, "tight", relation, max_rows_per_user
     request = checked_request(*given, max_rows=types.MAX_ROWS_IN_BLOCKS)
     response = kinds.response_of(target)
     number = response == types.NUMBER
+    if step is None:
+        step = 0.5 if number else 1.6 if response == types.BINARY else 1.1
+    total = within("step", step, "[1e-30, 1e30]")
 
-    # What follows from public quantities, as for `auto`.
+    # What is drawn once follows from public quantities, as for `auto`.
     ruled = rules(request, domain, response)
     if marginals_fraction is None:
         marginals_fraction = ruled["marginals_fraction"]
     if scores_fraction is None:
         scores_fraction = ruled["scores_fraction"]
-    bins = ruled["target_fraction"], ruled["target_bins"]
-    once = Once(marginals_fraction, *bins, scores_fraction, None)
+    once = {name: ruled[name] for name in ("target_fraction", "target_bins")}
+    once |= {"marginals_fraction": marginals_fraction, "scores_fraction": scores_fraction}
+    if resolutions is None and not request.approximate:
+        per_round = total / np.sqrt(ruled["rounds"] if rounds is None else count)
+        common = {"domain": domain, "target": target, "monotone": monotone, **once}
+        common |= {name: getattr(request, name) for name in ("epsilon", "rows", "relation")}
+        found = oblivious_boost(
+            **common,
+            max_rows_per_user=max_rows_per_user,
+            rounds=ruled["rounds"] if rounds is None else count,
+            depth=_DEPTH,
+            attributes_per_tree=(1,),
+            step=per_round,
+            limit=np.minimum(4 * per_round, 0.6),
+        )
+        by_column = learner.by_column(found.learner.program.args[0])  # type: ignore[attr-defined]
+        words = {"name": "additive", "setting": "one column a round"}
+        return dataclasses.replace(found, learner=by_column, **words)
 
     # The numbers of the rounds; the noise of a row is that of one bin of each column.
-    if step is None:
-        step = 0.5 if number else 1.6 if response == types.BINARY else 1.1
     if learning_rate is None:
         learning_rate = 12.0 if number else 50.0
-    total = within("step", step, "[1e-30, 1e30]")
     per_round = total / (learner.growth(count, _MOMENTUM) * math.sqrt(len(domain)))
     numbers = per_round, within("learning_rate", learning_rate, "[1e-30, 1e30]"), _MOMENTUM, count
-
-    groups = (
-        ((2, 4, 8, 16) if request.approximate else (16,)) if resolutions is None else resolutions
-    )
+    groups = _RESOLUTIONS if resolutions is None else resolutions
     sizes = within("resolutions", groups, f"[1, {types.MAX_BINS}]", whole=True)
 
     def learned(config: Config) -> types.WeakLearner:
@@ -120,6 +140,6 @@ def additive(
     def params(noise: Mapping[str, Any], _: Config) -> learner.Params:
         return learner.Params(dict(noise), *numbers)
 
-    parts = "bins", learned, params
-    described = "additive", f"{sizes.size} resolutions"
-    return assembled(request, domain, target, monotone, once, (1, (1,), 0.0, 0), parts, described)
+    drawn = Once(**once, clip=None)
+    parts, described = ("bins", learned, params), ("additive", f"{sizes.size} resolutions")
+    return assembled(request, domain, target, monotone, drawn, (1, (1,), 0.0, 0), parts, described)

@@ -423,7 +423,7 @@ def finished(recipe: Recipe, hypotheses: types.Hypotheses, slope: Array) -> type
     """The hypotheses of the model, from those of all rounds."""
     kind = recipe.learner.hypotheses
     if kind.merged is not None:
-        hypotheses = kind.merged(hypotheses)
+        hypotheses = kind.merged(hypotheses, recipe.params, recipe.rounds)
     if recipe.learner.epilogue is not None:
         assert kind.scaled is not None  # as `boundary.weak_learner` says
         hypotheses = kind.scaled(hypotheses, slope)

@@ -66,14 +66,14 @@ def random_model(recipe, depth, domain, exact=False):
             low, bin = rng.integers(1, ends)[..., None], np.arange(256)
             right = (low <= bin) & (bin < ends[..., None])
             found = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
+        case "shapes":
+            bins = max(column.n_bins for column in domain.values())
+            score = rng.normal(0, 0.5, (1, *axes, len(domain), bins))
+            found = Shapes(score, rng.random(1))
         case "tree_groups":
             attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)
             found = made(attribute, threshold, rng.random((rounds, 1, leaves)))
-        case "shapes":
-            most = max(column.n_bins for column in domain.values())
-            score = rng.normal(0, 0.5, (1, *axes, len(domain), most))
-            found = Shapes(score, np.array([0.25]))
         case _:
             found = Halfspace(rng.normal(0, 1, (rounds, len(asked.attribute))))
     singles = (each.astype(np.float32) if each.dtype == float else each for each in found)

@@ -107,16 +107,17 @@ def test_an_additive_model_shows_its_own_curves_with_their_noise(target, class_,
     """A band of two deviations and one of one, in the units of what is predicted."""
     model = additive(target)
     score = np.asarray(model.hypotheses.score)[0] * scale
+    noise = float(model.hypotheses.noise[0]) * scale
     curve = (score if target is None or class_ is None else score[1])[0, :5]
     ax = plot.shape(model, DOMAIN, "age", class_=class_)
     *bands, line = [patch.get_data() for patch in ax.patches]
     np.testing.assert_allclose(line.values, curve[:4], rtol=1e-6)
     for band, count in zip(bands, (2, 1), strict=True):
-        np.testing.assert_allclose(band.values, curve[:4] + count * 0.25 * scale, rtol=1e-6)
-        np.testing.assert_allclose(band.baseline, curve[:4] - count * 0.25 * scale, rtol=1e-6)
+        np.testing.assert_allclose(band.values, curve[:4] + count * noise, rtol=1e-6)
+        np.testing.assert_allclose(band.baseline, curve[:4] - count * noise, rtol=1e-6)
     assert ax.lines[-1].get_ydata() == pytest.approx(curve[4:])  # of missing cells
     missing = ax.collections[0].get_paths()[0].get_extents()
-    assert missing.height == pytest.approx(4 * 0.25 * scale)
+    assert missing.height == pytest.approx(4 * noise)
     with pytest.raises(ValueError, match="no column 'height'"):
         plot.shape(model, DOMAIN, "height", class_=class_)
 

@@ -71,6 +71,10 @@ class _Kind(
         for name, value in fields.items():
             msgspec.structs.force_setattr(self, name, value)
 
+    def held(self, bins: list[int]) -> str:
+        """What some bins hold."""
+        return " or ".join(self.words[bin] for bin in bins)  # type: ignore[attr-defined]
+
     @property
     def steps(self) -> int:
         """How many of the first splits are thresholds of one attribute."""
@@ -177,6 +181,22 @@ class Numeric(_Kind, frozen=True):
             return np.geomspace(low + shift, high + shift, self.bins + 1)[1:-1] - shift
         return low + (high - low) * np.arange(1, self.bins) / self.bins
 
+    @property
+    def words(self) -> list[str]:
+        """What each bin holds: numbers up to a threshold or above the last, or nothing."""
+        digits = 4 if self.cuts is None else 15
+        ends = [f"{float(f'{end:.{digits}g}'):.15g}" for end in self.thresholds]
+        return [*(f"<= {end}" for end in ends), f"> {ends[-1]}"] + ["missing"] * self.missing
+
+    def held(self, bins: list[int]) -> str:
+        """What bins next to each other hold, where cells of the bins before them are not meant."""
+        words, last = self.words, bins[-1]
+        if last == self.bins:
+            return " or ".join([*([self.held(bins[:-1])] if bins[1:] else []), words[last]])
+        if last + 1 < self.bins:
+            return words[last]
+        return words[bins[0] - 1].replace("<=", ">") if bins[0] else "any number"
+
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
         digits = 6 if self.cuts is None else 15
@@ -258,6 +278,11 @@ class Nominal(_Kind, frozen=True):
     def _unread(self) -> int:
         return len(self.values) if self.other is None else self.values.index(self.other)
 
+    @property
+    def words(self) -> list[str]:
+        """What each bin holds: a listed value, or any other."""
+        return [*map(str, self.values)] + ["not listed"] * (self.other is None)
+
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
         last = len(self.values) - 1
@@ -312,6 +337,11 @@ class Boolean(_Kind, frozen=True):
     def n_bins(self) -> int:
         """How many bins the column has."""
         return 2 + self.missing
+
+    @property
+    def words(self) -> list[str]:
+        """What each bin holds: the words for false and true, or nothing."""
+        return [str(self.false), str(self.true)] + ["missing"] * self.missing
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from dpbt.common.arithmetic import Array, fold, namespace
 from dpbt.common.public import MAX_BINS, Splits
-from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
 
 Nodes = tuple[Value, Value | None]
@@ -74,40 +73,16 @@ def curves(shapes: Shapes) -> tuple[np.ndarray, float]:
     return score.sum(axis=0), float(np.sqrt(np.sum(noise**2)))
 
 
-def _curve_words(column: Column, values: list[str]) -> list[str]:
-    """What each bin adds, equal ones joined; values without an order are sorted by it."""
-    if isinstance(column, Numeric):
-        runs = [[*run] for _, run in itertools.groupby(range(column.bins), key=values.__getitem__)]
-        digits = 4 if column.cuts is None else 15
-        ends = [f"{float(f'{end:.{digits}g}'):.15g}" for end in column.thresholds]
-        words = [f"<= {ends[run[-1]]}" for run in runs[:-1]]
-        words.append(f"> {ends[runs[-1][0] - 1]}" if words else "any number")
-        runs += [[column.bins]] * column.missing
-        said = [
-            ([word], values[run[0]]) for word, run in zip([*words, "missing"], runs, strict=False)
-        ]
-    else:
-        boolean = isinstance(column, Boolean)
-        named = (
-            [column.false, column.true, "missing"] if boolean else [*column.values, "not listed"]
-        )
-        pairs = list(zip(map(str, named), values, strict=False))
-        if not (boolean or column.ordered):
-            pairs.sort(key=lambda pair: -float(pair[1]))
-        by_value = itertools.groupby(pairs, key=lambda pair: pair[1])
-        said = [([word for word, _ in group], value) for value, group in by_value]
-    return [f"{' or '.join(words)}: {value}" for words, value in said]
-
-
 def explain_shapes(
-    shapes: Shapes, _: Splits, domain: Mapping[str, Column], target: Any, classes: Sequence | None
+    shapes: Shapes, _: Splits, domain: Mapping[str, Any], target: Any, classes: Sequence | None
 ) -> str:
-    """The curve of each column, from the one that moves scores most."""
-    head, factor = SCORES.replace("trees add", "columns add"), 1.0
-    if isinstance(target, Nominal):
+    """The curve of each column, from the one that moves scores most; equal bins are joined."""
+    head, names, factor = SCORES.replace("trees add", "columns add"), [""], 1.0
+    if shapes.score.ndim == 4:
         head = "scores of a row: for each class the sum of what the columns add; the class of the "
         head += "largest is predicted"
-    if isinstance(target, Numeric):
+        names = [f" [{word}]" for word in classes or target.values]
+    elif target is not None:
         head = "number of a row: the sum of what the columns add, clipped to "
         head += f"{target.low:g}..{target.high:g}"
         factor = target.high - target.low
@@ -116,36 +91,40 @@ def explain_shapes(
     # Two digits of the noise, or without noise three of the numbers.
     unit = noise or float(np.ptp(score)) / 10 or 1.0
     digits = min(max(1 - math.floor(math.log10(unit)), 0), 9)
-    said = f"the noise of privacy moves it by about {noise:.{digits}f}"
-    lines = [head, f"of each column the first entry that holds counts; {said}"]
+    words = f"the noise of privacy moves it by about {noise:.{digits}f}"
+    lines = [head, f"of each column the first entry that holds counts; {words}"]
 
-    columns, names = list(domain.items()), [""]
-    if isinstance(target, Nominal):
-        names = [f" [{word}]" for word in classes or target.values]
-    indent = min(max(len(name) for name, _ in columns) + max(map(len, names)), 24) + 2
+    columns, half = list(domain.items()), False
+    indent = min(max(len(name) for name in domain) + max(map(len, names)), 24) + 2
     spread = [np.ptp(score[:, k, : column.n_bins]) for k, (_, column) in enumerate(columns)]
-    half = False  # whether the last line has room for one more
     for number in np.argsort(spread, kind="stable")[::-1]:
         name, column = columns[number]
         for of_class, curve in zip(names, score[:, number], strict=True):
-            values = [f"{round(v, digits) + 0.0:+.{digits}f}" for v in curve[: column.n_bins]]
-            said = [words.replace(" ", "\0") for words in _curve_words(column, values)]
-            first = f"{name}{of_class}".ljust(indent - 2) + "  "
             block = textwrap.wrap(
-                ", ".join(said),
+                ", ".join(_entries(column, curve, digits)),
                 98,
-                initial_indent=first,
+                initial_indent=f"{name}{of_class}".ljust(indent - 2) + "  ",
                 subsequent_indent=" " * indent,
                 break_long_words=False,
                 break_on_hyphens=False,
             )
             short = len(block) == 1 and len(block[0]) < 49
-            if short and half:
+            if short and half:  # the last line has room for it
                 lines[-1] = lines[-1].ljust(50) + block[0]
             else:
                 lines += block
             half = short and not half
     return "\n".join(lines).replace("\0", " ")
+
+
+def _entries(column: Any, curve: np.ndarray, digits: int) -> list[str]:
+    """What the bins of a column add; values without an order fall, and no entry has a space."""
+    values = [f"{round(value, digits) + 0.0:+.{digits}f}" for value in curve[: column.n_bins]]
+    bins = range(column.n_bins)
+    if not getattr(column, "ordered", True):
+        bins = sorted(bins, key=lambda bin: -float(values[bin]))
+    runs = itertools.groupby(bins, key=values.__getitem__)
+    return [f"{column.held([*run])}: {value}".replace(" ", "\0") for value, run in runs]
 
 
 def nodes_of_shapes(graph: Graph, shapes: Shapes, rows: Value, *_: Any) -> Nodes:

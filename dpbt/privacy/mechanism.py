@@ -93,7 +93,7 @@ def gdp_of_pure(epsilon: Numbers) -> Numbers:
     it lies below both lines. The ratio mu / epsilon falls with epsilon, from sqrt(pi / 2). That
     limit is used for tiny epsilon, where the difference from 1 / 2 would be lost.
     """
-    values, each = np.asarray(epsilon, np.float64), []
+    values, each = np.asarray(epsilon, np.float64), list[float]()
     for value in values.ravel().tolist():
         below = math.exp(-value) / (1 + math.exp(-value))
         mu = -2 * NormalDist().inv_cdf(below) if below > 0 else math.inf

@@ -92,8 +92,8 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon):
 def test_sums_move_by_their_sensitivity_and_no_further(delta, relation):
     """A row whose label is replaced moves all its groups twice; rows are those of joined bins."""
     common = {"delta": delta, "relation": relation, "rounds": 1, "marginals_fraction": 0}
-    table, drawn = table_of(), pricing.drawn(recipe_of(**common), "rounds")
-    most = float(drawn["bins"].most)
+    table, (drawn,) = table_of(), pricing.sites(recipe_of(**common), "rounds")
+    most = float(drawn.most)
 
     def draw(table):
         transcript = BOOST(jax.random.key(0), table, recipe_of(np.inf, **common)).transcript

@@ -11,8 +11,8 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import additive as learner
 from dpbt.learners.hypotheses import SHAPES
 from dpbt.learners.shapes import Shapes
-from dpbt.privacy import pricing
 from dpbt.release import model as models
+from tests.noise import drawn
 
 DOMAIN = {
     "size": Numeric(0, 1, bins=12, missing=True),
@@ -92,8 +92,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon):
 def test_sums_move_by_their_sensitivity_and_no_further(delta, relation):
     """A row whose label is replaced moves all its groups twice; rows are those of joined bins."""
     common = {"delta": delta, "relation": relation, "rounds": 1, "marginals_fraction": 0}
-    table, (drawn,) = table_of(), pricing.sites(recipe_of(**common), "rounds")
-    most = float(drawn.most)
+    table, most = table_of(), float(drawn(recipe_of(**common), "rounds")["bins"].most)
 
     def draw(table):
         transcript = BOOST(jax.random.key(0), table, recipe_of(np.inf, **common)).transcript

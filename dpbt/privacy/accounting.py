@@ -28,7 +28,7 @@ from msgspec import Meta
 
 from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
 from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
-from dpbt.common.validate import one_of, positive, within
+from dpbt.common.validate import one_of, within
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import Choice, Cost
 
@@ -337,7 +337,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         Raises:
             ValueError: for a delta outside (0, 1), or another accountant.
         """
-        delta = float(positive("delta", delta, below=1))
+        delta = float(within("delta", delta, "(0, 1)"))
         known = ["gdp", "pure", "zcdp"] if self.choice else ["advanced", "gdp", "pure", "zcdp"]
         one_of("accountant", accountant, known)
 

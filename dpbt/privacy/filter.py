@@ -45,7 +45,7 @@ from dpbt.common import storage
 from dpbt.common.storage import Digits, decode
 from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
 from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import as_path, one_of, positive, warn_of_delta, whole, within
+from dpbt.common.validate import as_path, one_of, warn_of_delta, whole, within
 from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger
 
@@ -302,7 +302,7 @@ class Filter:
         measure: str | None = None,
         path: str | Path | None = None,
     ):
-        epsilon = float(positive("epsilon", epsilon, finite=True))
+        epsilon = float(within("epsilon", epsilon, "(0, inf)"))
         delta = float(within("delta", delta, "[0, 1)"))
         bound = whole("rows", rows, MAX_ROWS_IN_BLOCKS)
         people = whole("max_rows_per_user", max_rows_per_user)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from dpbt.common import types, validate
 from dpbt.common.types import MAX_ROWS, Params, Recipe, WeakLearner
 from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import floats, one_of, positive, shown, whole, wholes, within
+from dpbt.common.validate import floats, one_of, shown, whole, wholes, within
 from dpbt.losses import as_family, check_loss
 from dpbt.privacy import boundary, conversions, pricing
 from dpbt.privacy.mechanism import ROUNDING, Allowance
@@ -45,7 +45,7 @@ def epsilons(epsilon: ArrayLike) -> np.ndarray:
     Raises:
         ValueError: unless each is above 0, and infinite or at most `MAX_EPSILON`.
     """
-    numbers = positive("epsilon", epsilon)
+    numbers = within("epsilon", epsilon, "(0, inf]")
     if np.any(np.isfinite(numbers) & (numbers > MAX_EPSILON)):
         most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
         raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
@@ -231,7 +231,7 @@ def build(
         return assemble(drafted, given(public), np.isfinite(request.epsilon))
     fractions = dict(learner.fractions if fractions is None else fractions)
     for site, fraction in fractions.items():
-        positive(f"the fraction of {site!r}", fraction)
+        within(f"the fraction of {site!r}", fraction, "(0, inf]")
     total = sum(np.asarray(each, np.float64) for each in fractions.values())
     if np.any(total > 1 + 1e-9):
         raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")

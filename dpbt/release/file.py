@@ -218,8 +218,19 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
             "model could give no probabilities; give its recipe a loss by name, such as 'gini'"
         )
     arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
-    domain = _read_by(model, about.domain if domain is None else domain)
-    asked = None if domain is not None else model.splits
+    domain, asked = about.domain if domain is None else domain, model.splits
+    if domain is not None:
+        domains.check(domain)
+        for name in domain:
+            if not isinstance(name, str):
+                raise ValueError(f"names of columns must be text to be kept, got {shown(name)}")
+        splits = domains.splits(domain)
+        fits = len(splits.attribute) == model.features
+        if asked is not None:
+            fits = len(domain) == model.features and same_splits(asked, splits)
+        if not fits:
+            raise ValueError("the model was trained with other splits than the domain asks")
+        asked = None  # the domain asks them
     content = _File(
         **{name: getattr(about, name) for name in _TOLD},
         privacy=accounting.to_json(about.privacy),
@@ -307,27 +318,6 @@ def _classes(classes: Any, target: Target | None) -> Any:
         if read != names and sorted(read) == sorted(names):
             raise ValueError(f"classes must be in the order of the target, {shown(names)}")
     return tuple(words)
-
-
-def _read_by(model: Any, domain: Domain | None) -> Domain | None:
-    """The columns that the model reads, if they are known.
-
-    Raises:
-        ValueError: for a domain that the model was not trained with.
-    """
-    if domain is None:
-        return None
-    domains.check(domain)
-    for name in domain:
-        if not isinstance(name, str):
-            raise ValueError(f"names of columns must be text to be kept, got {shown(name)}")
-    asked = domains.splits(domain)
-    fits = len(asked.attribute) == model.features
-    if model.splits is not None:
-        fits = len(domain) == model.features and same_splits(model.splits, asked)
-    if not fits:
-        raise ValueError("the model was trained with other splits than the domain asks")
-    return domain
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -11,7 +11,6 @@ themselves, as cells of such a column are. None is an error.
 """
 
 import hashlib
-import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
@@ -71,6 +70,10 @@ class _Kind(
         """Set attributes of a column in the making."""
         for name, value in fields.items():
             msgspec.structs.force_setattr(self, name, value)
+
+    def held(self, bins: list[int]) -> str:
+        """What some bins hold."""
+        return " or ".join(self.words[bin] for bin in bins)  # type: ignore[attr-defined]
 
     @property
     def steps(self) -> int:
@@ -173,10 +176,19 @@ class Numeric(_Kind, frozen=True):
 
     @property
     def words(self) -> list[str]:
-        """What each bin holds: an interval of numbers, or nothing."""
-        ends = [f"{end:.4g}" for end in (self.low, *self.thresholds, self.high)]
-        words = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
-        return words + ["missing"] * self.missing
+        """What each bin holds: numbers up to a threshold or above the last, or nothing."""
+        digits = 4 if self.cuts is None else 15
+        ends = [f"{float(f'{end:.{digits}g}'):.15g}" for end in self.thresholds]
+        return [*(f"<= {end}" for end in ends), f"> {ends[-1]}"] + ["missing"] * self.missing
+
+    def held(self, bins: list[int]) -> str:
+        """What bins next to each other hold, where cells of the bins before them are not meant."""
+        words, last = self.words, bins[-1]
+        if last == self.bins:
+            return " or ".join([*([self.held(bins[:-1])] if bins[1:] else []), words[last]])
+        if last + 1 < self.bins:
+            return words[last]
+        return words[bins[0] - 1].replace("<=", ">") if bins[0] else "any number"
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
@@ -526,8 +538,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 target = np.where(present, bin, np.uint8(0))
             case _:
                 words: Any = self.positive, self.negative
-                bin, missing = Boolean(*words).read(cells)
-                target, present = bin == 1, ~missing
+                found = read_truths(cells, *words)
+                target, present = found == 1, found >= 0
         if sample_weight is None and of_class is None:
             return target, present, None
         weight = np.ones(rows)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
+from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation
 from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.common.validate import one_of, within
 from dpbt.privacy import conversions
@@ -428,7 +428,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             words = words.replace("rows is", f"rows = {self.rows} is")
         below = [
             *([] if self.choice is None else _choice_words(self.choice, one)),
-            f"{total} under {relation_name(self.relation)}",
+            f"{total} under {self.relation.value}",
             *(_part_words(number, part) for number, part in enumerate(self.parts, 1)),
             *([PARTS_WORDS] if self.parts else []),
             f"neighbours: {words}",

@@ -134,19 +134,6 @@ def test_releases_depend_on_no_order_of_rows_and_on_no_absent_rows(small_table):
         chex.assert_trees_all_equal(found, expected)
 
 
-def test_replay_ignores_absent_rows(small_table):
-    recipe = recipes.bdpe(epsilon=4, rows=90, rounds=5, depth=2)
-    model = dpbt.fit(jax.random.key(7), small_table, recipe)
-    gone = ~small_table.present
-    other = small_table._replace(
-        target=small_table.target ^ gone,
-        bins=small_table.bins ^ gone[:, None].astype(np.uint8),
-    )
-    found, again = (REPLAY(model.transcript, table, recipe) for table in (small_table, other))
-    np.testing.assert_array_equal(found.hypotheses.split, model.hypotheses.split)
-    chex.assert_trees_all_equal(found, again)
-
-
 def test_bad_tables_are_refused(small_table):
     bins, target, splits = small_table.bins, small_table.target, small_table.splits
     numbers = bins.astype(jnp.float32)

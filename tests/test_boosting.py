@@ -74,24 +74,20 @@ CASES = {
 }
 
 
-def agree(table, recipe, alpha, seed):
-    key = jax.random.key(seed)
-    model = dpbt.fit(key, table, recipe)
-    arrays = [np.asarray(array) for array in (splits_of(table), table.target, table.present)]
-    expected = reference.boost(*arrays, plain(recipe, alpha), library_noise(key, recipe))
-    np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
-    np.testing.assert_allclose(
-        model.hypotheses.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3
-    )
-
-
 SLOW = {"tight-square": [pytest.mark.slow]}
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=SLOW.get(case, [])) for case in CASES])
 def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
     recipe = recipes.bdpe(epsilon=30, rows=100, rounds=4, depth=2, clip=3.0, **CASES[case])
-    agree(small_table, recipe, CASES[case]["alpha"], seed=3)
+    key, settings = jax.random.key(3), plain(recipe, CASES[case]["alpha"])
+    model = dpbt.fit(key, small_table, recipe)
+    read = splits_of(small_table), small_table.target, small_table.present
+    expected = reference.boost(*map(np.asarray, read), settings, library_noise(key, recipe))
+    np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
+    np.testing.assert_allclose(
+        model.hypotheses.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3
+    )
 
 
 def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents():

@@ -2,8 +2,6 @@
 
 import inspect
 
-import chex
-import jax
 import numpy as np
 import optax
 import pytest
@@ -53,16 +51,6 @@ def test_shares_of_the_budget():
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
     found = [1 / multiplier(published, f"split_{k}") for k in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-def test_settings_broadcast_and_index():
-    recipe = recipes.bdpe(epsilon=np.array([[1.0], [2.0]]), rows=50, clip=[1.0, 5.0, 9.0], depth=2)
-    assert all(leaf.shape[:2] == (2, 3) for leaf in jax.tree.leaves(recipe))
-    one = recipes.setting(recipe, (1, 2))
-    last = recipes.setting(SEVERAL, -1)
-    chex.assert_trees_all_equal(last, recipes.setting(SEVERAL, np.int64(1)))
-    alone = recipes.bdpe(epsilon=2.0, rows=50, clip=9.0, depth=2)
-    chex.assert_trees_all_equal(one, alone)
 
 
 def test_schedules_give_alpha_by_depth():

@@ -313,7 +313,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
     kinds = [KIND, *(KIND._replace(**change) for change in changes)]
     learners = [oblivious_tree.oblivious_tree(kind) for kind in kinds]
-    assert len({learner.tag for learner in learners}) == len(kinds)
+    assert len({learner.traits.tag for learner in learners}) == len(kinds)
 
     key, own_key = jax.random.key(0), jax.jit(step.own_key)
     keys = {

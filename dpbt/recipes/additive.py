@@ -5,7 +5,6 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,16 +129,14 @@ def additive(
     if learning_rate is None:
         learning_rate = 12.0 if number else 50.0
     per_round = total / (learner.growth(count, _MOMENTUM) * math.sqrt(len(domain)))
-    numbers = per_round, within("learning_rate", learning_rate, "[1e-30, 1e30]"), _MOMENTUM, count
+    rate = within("learning_rate", learning_rate, "[1e-30, 1e30]")
+    numbers = learner.Params({}, per_round, rate, _MOMENTUM, count)
     groups = _RESOLUTIONS if resolutions is None else resolutions
     sizes = within("resolutions", groups, f"[1, {types.MAX_BINS}]", whole=True)
 
     def learned(config: Config) -> types.WeakLearner:
         return learner.additive(learner.Config(config, tuple(map(int, sizes.flat)), count))
 
-    def params(noise: Mapping[str, Any], _: Config) -> learner.Params:
-        return learner.Params(dict(noise), *numbers)
-
     drawn = Once(**once, clip=None)
-    parts, described = ("bins", learned, params), ("additive", f"{sizes.size} resolutions")
+    parts, described = ("bins", learned, numbers), ("additive", f"{sizes.size} resolutions")
     return assembled(request, domain, target, monotone, drawn, (1, (1,), 0.0, 0), parts, described)

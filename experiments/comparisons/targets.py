@@ -66,7 +66,7 @@ def _setting(study: Study, epsilon: float, delta: float) -> str:
     numbers = {
         jax.tree_util.keystr(path).strip("."): float(f"{float(leaf):.6g}") for path, leaf in leaves
     }
-    learner = hashlib.sha256(recipe.learner.tag.encode()).hexdigest()[:8]
+    learner = hashlib.sha256(recipe.learner.traits.tag.encode()).hexdigest()[:8]
     return json.dumps({"setting": recipe.setting, "learner": learner, **numbers})
 
 

@@ -39,19 +39,6 @@ For epsilon up to 10 they cost below 1e-15.
 # The arguments that recipes share.
 
 
-def epsilons(epsilon: ArrayLike) -> np.ndarray:
-    """`epsilon` as float64.
-
-    Raises:
-        ValueError: unless each is above 0, and infinite or at most `MAX_EPSILON`.
-    """
-    numbers = positive("epsilon", epsilon)
-    if np.any(np.isfinite(numbers) & (numbers > MAX_EPSILON)):
-        most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
-        raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
-    return numbers
-
-
 def zeros_or_shares(name: str, value: ArrayLike) -> np.ndarray:
     """A delta, or a share of the budget, as float64.
 
@@ -120,7 +107,10 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
     if np.any(numbers != held):
         above = np.nextafter(held, np.float32(np.inf)).astype(int)
         raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
-    budget = epsilons(epsilon), zeros_or_shares("delta", delta)
+    budget = positive("epsilon", epsilon), zeros_or_shares("delta", delta)
+    if np.any(np.isfinite(budget[0]) & (budget[0] > MAX_EPSILON)):
+        most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
+        raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
     request = Request(
         *budget,
         numbers,

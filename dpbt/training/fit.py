@@ -224,7 +224,7 @@ def learn(
             sooner = len(pricing.stages(room, "rounds")) == 1
     run = _compiled_sooner if sooner else _compiled
     learned = run(key, tables.padded(table), room, public_key, batch=batch)
-    return Model.of(learned.first(recipe.capacity), recipe, table, keys.kind(key))
+    return Model.of(learned, recipe, table, keys.kind(key))
 
 
 def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None, batch: int) -> Learned:

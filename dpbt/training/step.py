@@ -18,7 +18,6 @@ from dpbt.common.types import Array, Prepared, Public, Recipe, Release, Table, T
 from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
-from dpbt.data.tables import first_of
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.sensitivity import counted_weights
@@ -325,9 +324,8 @@ def weigh(
     if part == "epilogue":
         return scores, context.public.cap
     if part == "prologue":
-        nothing = jnp.zeros(rows.present.shape, jnp.float32)
-        weighted = types.uniform.weigh(nothing, context.bound, rows, context.public)
-        return counted_weights(weighted.weight, rows), weighted.cap
+        full = jnp.full(rows.present.shape, float(types.GRID), jnp.float32)
+        return counted_weights(full, rows), jnp.float32(1)
     public = context.public._replace(round=np.int32(0), structure=None)
     weighted = recipe.weight_update.weigh(scores, context.bound, rows, public)
     response = recipe.learner.hypotheses.response
@@ -469,11 +467,6 @@ class Learned(NamedTuple):
     transcript: Transcript
     hypotheses: types.Hypotheses
     intercept: Array
-
-    def first(self, rounds: int) -> "Learned":
-        """That of the first rounds alone."""
-        transcript = self.transcript._replace(rounds=first_of(self.transcript.rounds, rounds))
-        return Learned(transcript, first_of(self.hypotheses, rounds), self.intercept)
 
 
 def learned_of(

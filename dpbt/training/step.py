@@ -324,8 +324,9 @@ def weigh(
     if part == "epilogue":
         return scores, context.public.cap
     if part == "prologue":
-        full = jnp.full(rows.present.shape, float(types.GRID), jnp.float32)
-        return counted_weights(full, rows), jnp.float32(1)
+        nothing = jnp.zeros(rows.present.shape, jnp.float32)
+        weighted = types.uniform.weigh(nothing, context.bound, rows, context.public)
+        return counted_weights(weighted.weight, rows), weighted.cap
     public = context.public._replace(round=np.int32(0), structure=None)
     weighted = recipe.weight_update.weigh(scores, context.bound, rows, public)
     response = recipe.learner.hypotheses.response

@@ -26,17 +26,9 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status; bad input ends in one line and status 2."""
     given = sys.argv[1:] if arguments is None else arguments
-    return status_of(lambda: _run(given))
-
-
-def _run(given: list[str]) -> int:
     parser = Parser(prog="dpbt", description=__doc__)
     add_commands(parser, COMMANDS)
-    if not given:
-        parser.print_help()
-        return 0
-    options = parser.parse_args(given)
-    return options.program(options) or 0
+    return status_of(parser, given)
 
 
 def program() -> None:

@@ -25,7 +25,7 @@ from jax.scipy.special import xlogy
 
 from dpbt.common.arithmetic import log_probability, matsushita_probability, square_probability
 from dpbt.common.types import Array, LossFamily, Numbers, ProperLoss
-from dpbt.common.validate import positive, shown
+from dpbt.common.validate import shown, within
 
 
 def m_alpha(alpha: Numbers) -> ProperLoss:
@@ -277,7 +277,7 @@ def _of_link(loss: ProperLoss) -> Properties:
     L is concave and F is convex, so a slope over a step lies between the slopes at its ends; kinks
     are no errors.
     """
-    smoothness = positive(f"smoothness of {loss.name}", loss.smoothness)
+    smoothness = within(f"smoothness of {loss.name}", loss.smoothness, "(0, inf]")
     if not np.isfinite(smoothness).all():
         return {}
     risk, inside = _on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]

@@ -42,7 +42,7 @@ import dpbt
 from dpbt.common.public import without_values
 from dpbt.common.storage import held, naming, remove_all_left, write_whole
 from dpbt.common.types import BINARY, Array, Hypothesis, Recipe, Table
-from dpbt.common.validate import as_path, positive, shown, whole, within
+from dpbt.common.validate import as_path, shown, whole, within
 from dpbt.privacy.keys import pair
 from dpbt.training import step
 from dpbt.training.fit import OLDER_EMITTER, boost, may_choose
@@ -494,7 +494,7 @@ def run(
         raise ValueError(f"folder must be a folder for the results, and {folder} is a file")
     if not hasattr(measure, "__qualname__"):
         raise ValueError(f"measure must be a function, got {shown(measure)}")
-    positive("memory_mb", memory_mb)
+    within("memory_mb", memory_mb, "(0, inf]")
     about = provenance() if about is None else about
     content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
     groups_of = [groups(sweep, task) for task in tasks]

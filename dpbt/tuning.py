@@ -24,7 +24,7 @@ from msgspec import structs
 
 from dpbt.common import types
 from dpbt.common.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
-from dpbt.common.validate import positive, within
+from dpbt.common.validate import within
 from dpbt.data import tables
 from dpbt.privacy import boundary, conversions, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line
@@ -232,8 +232,8 @@ def selection(
         ValueError: for a value outside these ranges, named with what was given.
     """
     if held_out is not None:
-        held_out = float(positive("held_out", held_out, below=1))
-    fraction = float(positive("score_fraction", score_fraction, below=1))
+        held_out = float(within("held_out", held_out, "(0, 1)"))
+    fraction = float(within("score_fraction", score_fraction, "(0, 1)"))
     seed = int(within("seed", seed, f"[0, {2**32 - 1}]", whole=True))
     return Selection(LOG_LOSS.name, conversions.run_count(mean, eta), held_out, fraction, seed)
 
@@ -363,7 +363,10 @@ def candidates(
     Raises:
         ValueError: for a value outside these ranges, and as `build` and `plan`.
     """
-    epsilon, delta = float(positive("epsilon", epsilon)), float(zeros_or_shares("delta", delta))
+    epsilon, delta = (
+        float(within("epsilon", epsilon, "(0, inf]")),
+        float(zeros_or_shares("delta", delta)),
+    )
     relation = types.relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")

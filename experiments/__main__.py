@@ -31,20 +31,10 @@ COMMANDS = {
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status; bad input ends in one line and status 2."""
     given = sys.argv[1:] if arguments is None else arguments
-    return status_of(lambda: _run(given))
-
-
-def _run(given: list[str]) -> int:
     parser = Parser(prog="python -m experiments", description=__doc__)
     add_commands(parser, COMMANDS)
-    if not given:
-        parser.print_help()
-        return 0
-
     use_compilation_cache()
-    options = parser.parse_args(given)
-    options.program(options)
-    return 0
+    return status_of(parser, given)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.analysis import audit as audits
 from dpbt.cli.shared import of_input
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Recipe, relation, relation_name
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Recipe, relation
 from experiments.common import commands, data, results, tables
 from experiments.common.criteria import CRITERIA
 from experiments.common.progress import progress
@@ -110,7 +110,7 @@ def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, step
     return {
         "algorithm": recipe.name,
         "calibration": recipe.calibration,
-        "relation": relation_name(recipe.relation),
+        "relation": recipe.relation.value,
         "claimed_epsilon": found.claimed_epsilon,
         "largest_loss": found.largest_loss,
         "neighbours": found.neighbours,

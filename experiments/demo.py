@@ -27,7 +27,7 @@ import dpbt
 from dpbt import recipes, sweeps
 from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table, relation_name
+from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table
 from dpbt.data.domains import Domain
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
@@ -286,7 +286,7 @@ def _line(sample: Sample, recipe: Recipe, seconds: float, models: int) -> result
         "auroc_mean": sample.auroc if known else None,
         "auroc_sd": sample.auroc_sd if known else None,
         "claimed_epsilon": ledger.epsilon,
-        "relation": relation_name(ledger.relation),
+        "relation": ledger.relation.value,
         "seconds": seconds,
         "models": models,
         "unprotected": "; ".join(ledger.unprotected),
@@ -462,7 +462,7 @@ def run(options: argparse.Namespace) -> None:
     title = (
         f"{dataset.name}, {size}, {dataset.splits.shape[1]} splits; auto, and trees of "
         f"T = {settings['rounds']}, D = {settings['depth']}; {settings['folds']} folds x "
-        f"{settings['keys']} keys; {relation_name(relation)}"
+        f"{settings['keys']} keys; {relation.value}"
     )
     title = f"{PRIVATE}\n{title}" if options.data else title
     _draw(out / "demo.png", title, found, majority)

@@ -7,6 +7,7 @@ Exit status: 0 if all figures were drawn; 1 if some were left out; 2 for a bad o
 named figure without results.
 """
 
+import argparse
 import importlib
 import sys
 from collections.abc import Callable
@@ -42,10 +43,6 @@ LEFT_OUT = 1
 
 def main(arguments: list[str] | None = None) -> int:
     """Draw the named figures, or all whose results have been saved, and return the exit status."""
-    return status_of(lambda: _run(arguments))
-
-
-def _run(arguments: list[str] | None) -> int:
     names = "".join(f"\n  {name}" for name in NAMES)
     parser = Parser(prog="python -m paper_figures", description=f"{__doc__}\nFigures:{names}")
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures or folders (all)")
@@ -54,7 +51,11 @@ def _run(arguments: list[str] | None) -> int:
     words = "also write small pictures of the papers' figures below this folder, and gallery.md; "
     words += "figures that are not named keep theirs"
     parser.add_argument("--gallery", metavar="FOLDER", help=words)
-    options = parser.parse_args(arguments)
+    parser.set_defaults(program=_run)
+    return status_of(parser, arguments)
+
+
+def _run(options: argparse.Namespace) -> int:
     chosen = [name for given in options.names for name in _figures_of(given)]
 
     use_compilation_cache()

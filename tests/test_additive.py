@@ -9,8 +9,10 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import additive as learner
-from dpbt.privacy import pricing
+from dpbt.learners.hypotheses import SHAPES
+from dpbt.learners.shapes import Shapes
 from dpbt.release import model as models
+from tests.noise import drawn
 
 DOMAIN = {
     "size": Numeric(0, 1, bins=12, missing=True),
@@ -90,8 +92,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon):
 def test_sums_move_by_their_sensitivity_and_no_further(delta, relation):
     """A row whose label is replaced moves all its groups twice; rows are those of joined bins."""
     common = {"delta": delta, "relation": relation, "rounds": 1, "marginals_fraction": 0}
-    table, drawn = table_of(), pricing.drawn(recipe_of(**common), "rounds")
-    most = float(drawn["bins"].most)
+    table, most = table_of(), float(drawn(recipe_of(**common), "rounds")["bins"].most)
 
     def draw(table):
         transcript = BOOST(jax.random.key(0), table, recipe_of(np.inf, **common)).transcript
@@ -125,6 +126,11 @@ def test_curves_are_monotone_where_they_must_be():
     assert np.all(np.diff(np.asarray(fitted)[0, 0]) <= 1e-6)
 
 
+def words_of(score, noise=0.25, domain=DOMAIN, **more):
+    shapes = Shapes(np.asarray(score, np.float32)[None], np.array([noise], np.float32))
+    return SHAPES.explain(shapes, None, domain, *more.get("of", (None, None))).splitlines()
+
+
 def test_trees_of_one_column_are_its_curve():
     """Under a pure guarantee; the scores of a fit are those of its model."""
     table, recipe = table_of(), recipe_of(delta=0.0, resolutions=None)
@@ -137,10 +143,39 @@ def test_trees_of_one_column_are_its_curve():
 
 
 def test_a_person_reads_each_column_as_one_curve():
+    """Bins that add the same are joined, values without an order fall, and short lines share one.
+
+    Numbers have the decimals of two digits of the noise.
+    """
+    size = [-0.501, -0.499, *[0.2] * 10, 1.0]
+    _, noise, *lines = words_of([size, [0.3, -0.3, *[0] * 11], [-0.1, 0.2, *[0] * 11]])
+    assert noise.endswith("moves it by about 0.25")
+    assert lines == [
+        "size  <= 0.1667: -0.50, > 0.1667: +0.20, missing: +1.00",
+        "on    0: +0.30, 1: -0.30                          kind  b: +0.20, a: -0.10",
+    ]
+    _, noise, first, *_ = words_of(np.array([size, [0] * 13, [0] * 13]) * 100, noise=12.5)
+    assert noise.endswith("about 12")
+    assert first == "size  <= 0.1667: -50, > 0.1667: +20, missing: +100"
+
+
+def test_long_curves_are_wrapped_and_numbers_are_in_their_units():
+    domain = {"size": Numeric(0, 64e4, bins=64), "kind": Nominal(("a b", "c"), ordered=True)}
+    score = np.stack([np.arange(64.0), [1.0, 1.0, -1.0, *[0] * 61]])
+    head, noise, *lines = words_of(score, 0.002, domain, of=(Numeric(0, 10), None))
+    assert (head[-17:], noise[-5:]) == (" clipped to 0..10", "0.020")
+    assert lines[0].startswith("size  <= 10000: +0.000, <= 20000: +10.000,")
+    assert lines[-1] == "kind  a b or c: +10.000, not listed: -10.000"
+    assert all(line.startswith("      <= ") or "> 630000" in line for line in lines[1:-1])
+    assert max(map(len, lines)) <= 98
+    of = Nominal(("x", "y")), None
+    words = words_of(np.stack([score, -score]), 0.0, domain, of=of)
+    assert sum("kind [" in line for line in words) == 1  # both in one line
+
+
+def test_a_saved_model_says_the_same_of_a_bin_that_no_row_has():
     model = dpbt.fit(dpbt.fresh_key(), table_of(), recipe_of(np.inf))
-    words = dpbt.explain(model, DOMAIN)
-    assert "moves each number by about 0.00" in words
-    assert {"size", "on", "kind"} <= set(words.splitlines())
+    assert "; +1 doubles the odds\n" in dpbt.explain(model, DOMAIN)
     beyond = models.decision_function(model, np.full((2, 3), 255, np.uint8))
     assert np.all(np.isfinite(beyond))  # a damaged bin is no error
 

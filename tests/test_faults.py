@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbt.cli.shared import BAD_INPUT, keep, status_of
+from dpbt.cli.shared import BAD_INPUT, Parser, keep, status_of
 from dpbt.common import storage
 from tests import worker
 from tests.test_sweeps import digests
@@ -79,11 +79,9 @@ def test_a_full_disk_is_one_line_and_leaves_the_former_file(tmp_path, capsys):
         with open(FULL, "w") as full:
             full.write("more than there is room for")
 
-    def program():
-        storage.write_whole(path, write)
-        return 0
-
-    assert status_of(program) == BAD_INPUT
+    parser = Parser()
+    parser.set_defaults(program=lambda _: storage.write_whole(path, write))
+    assert status_of(parser, []) == BAD_INPUT
     assert capsys.readouterr().err == f"error: {path}: {os.strerror(errno.ENOSPC)}\n"
     assert path.read_text() == "former"
     assert os.listdir(tmp_path) == ["result.csv"]

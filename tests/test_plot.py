@@ -94,6 +94,53 @@ def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
     plot.attributes(model, domain)
 
 
+def additive(target=None):
+    recipe = dpbt.recipes.additive(epsilon=20.0, rows=60, domain=DOMAIN, target=target)
+    return random_model(recipe, 0, DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("target", "class_", "scale"),
+    [(None, None, 1), (Nominal(("x", "y", "z")), "y", 1), (Numeric(-5, 15), None, 20)],
+)
+def test_an_additive_model_shows_its_own_curves_with_their_noise(target, class_, scale):
+    """A band of two deviations and one of one, in the units of what is predicted."""
+    model = additive(target)
+    score = np.asarray(model.hypotheses.score)[0] * scale
+    noise = float(model.hypotheses.noise[0]) * scale
+    curve = (score if target is None or class_ is None else score[1])[0, :5]
+    ax = plot.shape(model, DOMAIN, "age", class_=class_)
+    *bands, line = [patch.get_data() for patch in ax.patches]
+    np.testing.assert_allclose(line.values, curve[:4], rtol=1e-6)
+    for band, count in zip(bands, (2, 1), strict=True):
+        np.testing.assert_allclose(band.values, curve[:4] + count * noise, rtol=1e-6)
+        np.testing.assert_allclose(band.baseline, curve[:4] - count * noise, rtol=1e-6)
+    assert ax.lines[-1].get_ydata() == pytest.approx(curve[4:])  # of missing cells
+    missing = ax.collections[0].get_paths()[0].get_extents()
+    assert missing.height == pytest.approx(4 * noise)
+    with pytest.raises(ValueError, match="no column 'height'"):
+        plot.shape(model, DOMAIN, "height", class_=class_)
+
+
+def test_all_shapes_are_drawn_from_the_one_of_the_largest_range():
+    """Alike where a model has no curves of its own, but for the noise, which is not known there."""
+    for model in (additive(), MODELS["bdpe"]):
+        panels = plot.shapes(model, DOMAIN)
+        ranges = []
+        for ax in panels:
+            alone = plot.shape(model, DOMAIN, ax.get_title())
+            drawn = np.concatenate([*(line.get_ydata() for line in alone.lines[1:])])
+            if alone.patches:
+                drawn = np.append(drawn, alone.patches[-1].get_data().values)
+            ranges.append(np.ptp(drawn))
+        assert {ax.get_title() for ax in panels} == set(DOMAIN)
+        assert ranges == sorted(ranges, reverse=True)
+        assert ("bands" in panels[0].figure.get_suptitle()) == (model is not MODELS["bdpe"])
+        assert panels[0].get_shared_y_axes().joined(panels[0], panels[-1])
+    (first,) = plot.shapes(model, DOMAIN, most=1)
+    assert "(3 columns that move it less are left out)" in first.figure.get_suptitle()
+
+
 # What is refused, and what is not needed.
 
 
@@ -129,10 +176,11 @@ def test_drawing_without_matplotlib_names_the_extra(monkeypatch):
 def test_the_command_draws_the_attributes_or_a_shape(tmp_path, capsys):
     saved, picture = tmp_path / "model.json", tmp_path / "age.png"
     dpbt.save(MODELS["bdpe"], saved, domain=DOMAIN)
-    for words in (["--shape", "age"], ["--force"]):
+    for words in (["--shape", "age"], ["--force"], ["--shapes", "--force"]):
         assert main(["plot", str(saved), "--out", str(picture), *words]) == 0
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert capsys.readouterr().out == f"wrote {picture}\n"
-    for out, words in (("a.png", ["--shape", "height"]), ("a.word", [])):
+    both = ["--shape", "age", "--shapes"]
+    for out, words in (("a.png", ["--shape", "height"]), ("a.word", []), ("a.png", both)):
         assert main(["plot", str(saved), "--out", str(tmp_path / out), *words]) == 2
     assert {path.name for path in tmp_path.iterdir()} == {"model.json", "age.png"}

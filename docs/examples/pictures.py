@@ -64,5 +64,12 @@ for name, ax in zip(("age", "income", "hours", "job"), panels, strict=True):
     dpbt.plot.shape(model, domain, name, ax=ax)
 save("picture_shapes.png")
 
+# An additive model is its curves.
+recipe = dpbt.recipes.additive(epsilon=1.0, delta=1e-6, rows=ROWS, domain=domain)
+curves = dpbt.fit(key, table, recipe)
+dpbt.plot.shapes(curves, domain)
+save("picture_additive.png")
+print(dpbt.explain(curves, domain))
+
 for effect in dpbt.effects.attribute_effects(model, domain):
     print(f"{effect.attribute:10}{effect.deviation:6.2f}")

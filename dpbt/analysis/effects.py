@@ -130,9 +130,7 @@ def partial_dependence(
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
         raise ValueError(f"expected the names of one column, or of two, got {shown(names)}")
-    for name in names:
-        if name not in known:
-            raise ValueError(f"the domain has no column {shown(name)}, it has {list(known)}")
+    check_columns(names, known)
     one_of("of", of, ("score", "probability"))
 
     scores, exact = _scored(model, known, [list(known).index(name) for name in names], of, draws)
@@ -140,6 +138,17 @@ def partial_dependence(
     rows_first = np.moveaxis(scores, 1, 0)
     means, errors = scores.mean(axis=1), _error(rows_first, exact)
     return PartialDependence(names, means.reshape(shape), errors.reshape(shape))
+
+
+def check_columns(names: Sequence[str], domain: Domain) -> None:
+    """Refuse names that are not columns of a domain.
+
+    Raises:
+        ValueError: naming one, and the columns.
+    """
+    for name in names:
+        if name not in domain:
+            raise ValueError(f"the domain has no column {shown(name)}, it has {list(domain)}")
 
 
 def _scored(

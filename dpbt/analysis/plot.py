@@ -1,31 +1,34 @@
 """Pictures of models. All of it is post-processing, and costs no privacy.
 
 Every function draws what was released and what is public, and takes no private row. What is drawn
-is computed apart, by `attribute_effects` and `partial_dependence` of `dpbt.effects`. A model of
-noise alone has effects and shapes as well, so a picture shows what the model says and not what is
-true of the data.
+is computed apart, by `attribute_effects` and `partial_dependence` of `dpbt.effects`; the curves of
+an additive model are drawn as they are. A model of noise alone has effects and shapes as well, so a
+picture shows what the model says and not what is true of the data.
 
 Models are from `dpbt.fit` or from `dpbt.load`. A domain may be left out where a saved model has its
-own. All functions return the panel that they drew in, an `Axes` of matplotlib. That library is the
-extra `figures`, and is imported only where something is drawn.
+own. All functions return the panel that they drew in, an `Axes` of matplotlib, or several. That
+library is the extra `figures`, and is imported only where something is drawn.
 """
 
 from __future__ import annotations  # the types of matplotlib are only named
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpbt.analysis.effects import attribute_effects, partial_dependence
+from dpbt.analysis.effects import attribute_effects, check_columns, partial_dependence
 from dpbt.common.validate import shown, whole
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
+from dpbt.learners.hypotheses import SHAPES
+from dpbt.learners.shapes import curves
 from dpbt.release.model import Model, domain_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["attributes", "shape"]
+__all__ = ["attributes", "shape", "shapes"]
 
 BLUE, ORANGE = "#0072B2", "#D55E00"
 """Colours that colour-blind readers tell apart."""
@@ -91,7 +94,7 @@ def shape(
     class_: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the mean score for each bin of one attribute.
+    """Draw the mean score for each bin of one attribute, or its own curve in an additive model.
 
     The mean is over the bins of all other attributes, by the uniform law of `dpbt.effects`. All
     bins are equally wide, as they count the same. A numeric attribute is drawn as steps between
@@ -99,11 +102,18 @@ def shape(
     bin of missing or unlisted values lies apart, at the end. `dpbt.effects.partial_dependence`
     gives the numbers, also of a pair of attributes.
 
+    Of an additive model the score that each bin adds is drawn, which needs no mean; the dashed line
+    is 0. A band of one and one of two deviations show the noise that privacy added, a public number
+    (`Shapes.noise`). This is the noise of privacy alone. That the rows are a sample is not in it,
+    and neither is where noisy histograms put the steps of a curve. Bins next to each other share a
+    part of their noise.
+
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
         attribute: the name of a column.
-        of: "score", or "probability" of the positive class. A predicted number is in its units.
+        of: "score", or "probability" of the positive class, which is a mean for every model. A
+            predicted number is in its units.
         class_: the class whose score or probability is drawn, for a model of several classes.
         ax: the panel; a new figure by default.
 
@@ -115,33 +125,143 @@ def shape(
     known = domain_of(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {shown(attribute)}")
-    found = partial_dependence(model, attribute, known, of=of)
-    values, words = _drawn(model, found.values, of, class_)
-    inside, ticks = _ticks(known[attribute])
-    edges, end = np.arange(inside + 1), float(inside)
+    curve = _curve(model, known, attribute, of, class_)
     ax = _panel(ax, (6.0, 3.6))
-    ax.axhline(float(values.mean()), color="0.6", linestyle="--", linewidth=0.9, zorder=1)
-    if isinstance(known[attribute], Numeric):
+    _draw(ax, known[attribute], curve)
+    ax.set(xlabel=attribute, ylabel=curve.label)
+    return ax
+
+
+def shapes(
+    model: Model,
+    domain: Domain | None = None,
+    *,
+    of: str = "score",
+    class_: Any = None,
+    most: int = 12,
+) -> list[Axes]:
+    """Draw the shapes of all attributes in one figure, from the one of the largest range.
+
+    Each panel is as `shape` draws it, and all have one vertical axis. Of an additive model this is
+    all of the model but the score that every row starts with.
+
+    Args:
+        model: from `fit`, trained on bins; or from `dpbt.load`.
+        domain: the domain that encoded the table it was fitted on. A saved model may have its own.
+        of: as `shape`.
+        class_: as `shape`.
+        most: how many attributes are shown. The title says how many are left out.
+
+    Returns:
+        The panels in their order; `panels[0].figure` is the figure.
+
+    Raises:
+        ValueError: as `shape`, and for `most` below 1.
+        ImportError: without matplotlib.
+    """
+    whole("most", most)
+    known = domain_of(model, domain)
+    found = {name: _curve(model, known, name, of, class_) for name in known}
+    order = sorted(found, key=lambda name: -float(np.ptp(found[name].values)))[:most]
+    down = math.ceil(len(order) / 4)
+    across = math.ceil(len(order) / down)
+    panels = _figure((3.2 * across, 2.4 * down + 0.4), down, across).ravel()
+    for name, ax in zip(order, panels, strict=False):
+        _draw(ax, known[name], found[name], small=True)
+        ax.set_title(name, fontsize=10)
+        ax.tick_params(labelsize=7)
+    for ax in panels[len(order) :]:
+        ax.set_visible(False)
+    first, left = found[order[0]], len(known) - len(order)
+    title = f"{model.about.name}: {first.label}"
+    if left:
+        title += f" ({left} columns that move it less are left out)"
+    if first.noise > 0:
+        title += "\nbands: one and two deviations of the noise of privacy"
+    panels[0].figure.suptitle(title, fontsize=11)
+    return list(panels[: len(order)])
+
+
+class _Curve(NamedTuple):
+    """What is drawn of an attribute.
+
+    Attributes:
+        values: f64[bins].
+        label: what they are.
+        noise: the deviation of the noise of each, where it is known; else 0.
+        base: where the dashed line is.
+    """
+
+    values: np.ndarray
+    label: str
+    noise: float
+    base: float
+
+
+def _curve(model: Model, domain: Domain, attribute: str, of: str, class_: Any) -> _Curve:
+    """The own curve of an attribute in an additive model, and else its partial dependence.
+
+    Raises:
+        ValueError: as `shape`.
+    """
+    if model.about.kind is SHAPES and of == "score":
+        check_columns([attribute], domain)
+        score, noise = curves(model.on_host())
+        place = list(domain).index(attribute)
+        own = np.moveaxis(score, (-2, -1), (0, 1))[place, : domain[attribute].n_bins]
+        values, words, scale = _drawn(model, own, of, class_)
+        return _Curve(values * scale, f"what a column adds to the {words}", noise * scale, 0.0)
+    found = partial_dependence(model, attribute, domain, of=of)
+    values, words, scale = _drawn(model, found.values, of, class_)
+    if isinstance(model.about.target, Numeric):
+        values = float(model.about.target.low) + scale * values
+    return _Curve(values, f"mean {words}", 0.0, float(values.mean()))
+
+
+def _draw(ax: Axes, column: Column, curve: _Curve, small: bool = False) -> None:
+    """Draw a curve and its noise, in a panel of its own or in a small one of many."""
+    inside, ticks = _ticks(column, *((4, 16, 18) if small else (8, 256, 256)))
+    values, edges, end = curve.values, np.arange(inside + 1), float(inside)
+    ax.axhline(curve.base, color="0.6", linestyle="--", linewidth=0.9, zorder=1)
+    apart = [end + _GAP + 0.5] if len(values) > inside else []
+    numeric = isinstance(column, Numeric)
+    places = np.concatenate([[] if numeric else edges[:-1] + 0.5, apart])
+    for count in (2, 1) if curve.noise > 0 else ():
+        low, high = values - count * curve.noise, values + count * curve.noise
+        band: Any = {"color": BLUE, "alpha": 0.18, "linewidth": 0}
+        if numeric:
+            ax.stairs(high[:inside], edges, baseline=low[:inside], fill=True, **band)
+        for place, bottom, top in zip(
+            places, low[-len(places) :], high[-len(places) :], strict=False
+        ):
+            ax.fill_between([place - 0.3, place + 0.3], bottom, top, **band)
+    if numeric:
         ax.stairs(values[:inside], edges, baseline=None, color=BLUE, linewidth=1.8)
     else:
-        ax.plot(edges[:-1] + 0.5, values[:inside], "o", color=BLUE, markersize=7)
-    if len(values) > inside:
-        hollow = {"color": ORANGE, "marker": "D", "markersize": 6, "fillstyle": "none"}
-        ax.plot([end + _GAP + 0.5], values[inside:], linestyle="", **hollow)
+        ax.plot(edges[:-1] + 0.5, values[:inside], "o", color=BLUE, markersize=4 if small else 7)
+    if apart:
+        hollow: Any = {"color": ORANGE, "markersize": 4 if small else 6, "fillstyle": "none"}
+        ax.plot(apart, values[inside:], "D", **hollow)
         end += _GAP + 1
     ax.set_xlim(-0.3, end + 0.3)
+    ax.use_sticky_edges = False
     ax.margins(y=0.08)
-    long = sum(len(word) + 2 for word in ticks.values()) > 60
+    long = sum(len(word) + 2 for word in ticks.values()) > (40 if small else 60)
     ax.set_xticks(list(ticks), list(ticks.values()), rotation=90 if long else 0)
-    ax.set(xlabel=attribute, ylabel=f"mean {words}")
     ax.spines[["top", "right"]].set_visible(False)
-    return ax
 
 
 def _panel(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """The panel to draw in: what was given, or that of a new figure of a size in inches."""
-    if ax is not None:
-        return ax
+    return _figure(size, 1, 1)[0, 0] if ax is None else ax
+
+
+def _figure(size: tuple[float, float], down: int, across: int) -> np.ndarray:
+    """The panels of a new figure of a size in inches.
+
+    Raises:
+        ImportError: without matplotlib.
+    """
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -149,11 +269,12 @@ def _panel(ax: Axes | None, size: tuple[float, float]) -> Axes:
             "pictures need matplotlib, which the extra `figures` installs: "
             "pip install 'dpbt[figures]'"
         ) from error
-    return plt.subplots(figsize=size, layout="constrained")[1]
+    shared: Any = {"sharey": True, "squeeze": False, "layout": "constrained"}
+    return plt.subplots(down, across, figsize=size, **shared)[1]
 
 
-def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.ndarray, str]:
-    """(one number of each mean, its name).
+def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.ndarray, str, float]:
+    """(one number of each bin, their name, the width of a predicted number's range or 1).
 
     Raises:
         ValueError: for a class that the model does not have, and for none where there are several.
@@ -163,29 +284,39 @@ def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.nd
         names = list(model.about.classes or target.values)
         if class_ not in names:
             raise ValueError(f"class_ must be one of {shown(names)}, got {shown(class_)}")
-        return means[..., names.index(class_)], f"{of} of {class_}"
+        return means[..., names.index(class_)], f"{of} of {class_}", 1.0
     if class_ is not None:
         raise ValueError("class_ is for models of several classes")
     if isinstance(target, Numeric):
-        low, high = float(target.low), float(target.high)
-        return low + (high - low) * means, "prediction"
-    return means, of
+        return means, "prediction", float(target.high) - float(target.low)
+    return means, of, 1.0
 
 
-def _ticks(column: Column) -> tuple[int, dict[float, str]]:
-    """How many bins touch each other, and place -> words: some thresholds of numbers, or all words.
+def _ticks(column: Column, numbers: int, names: int, length: int) -> tuple[int, dict[float, str]]:
+    """How many bins touch each other, and place -> words: some thresholds, or most values.
 
     Bin k is from k to k + 1. The bin of missing or unlisted values lies apart, behind a gap.
+
+    Args:
+        column: whose bins they are.
+        numbers: about how many thresholds are named.
+        names: the most values that are named.
+        length: of the longest word, beyond which it is cut.
     """
     match column:
         case Numeric():
             ends = [float(column.low), *column.thresholds, float(column.high)]
-            named = range(0, len(ends) - column.missing, -(-column.bins // 8))  # about so many
+            named = range(0, len(ends) - column.missing, -(-column.bins // numbers))
             words = {float(at): f"{float(f'{ends[at]:.3g}'):,g}" for at in named}
             inside, apart = column.bins, "missing"
         case Nominal():
-            words = {number + 0.5: str(value) for number, value in enumerate(column.values)}
-            inside, apart = len(words), "not listed"
+            inside, apart = len(column.values), "not listed"
+            named = range(0, inside, -(-inside // names))
+            words = {number + 0.5: str(column.values[number]) for number in named}
         case Boolean():
             words, inside, apart = {0.5: column.false, 1.5: column.true}, 2, "missing"
+    words = {
+        place: word if len(word) <= length else f"{word[: length - 1]}\N{HORIZONTAL ELLIPSIS}"
+        for place, word in words.items()
+    }
     return inside, words if column.n_bins == inside else {**words, inside + _GAP + 0.5: apart}

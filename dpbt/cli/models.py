@@ -53,19 +53,24 @@ def statement(options: argparse.Namespace) -> None:
 
 @command(
     MODEL,
-    option("--shape NAME", "draw the mean score by this column"),
-    option("--class NAME", "with --shape: which of several classes is drawn", dest="class_"),
+    option("--shape NAME", "draw the mean score by this column, or its own curve"),
+    option("--shapes", "draw the shapes of the 12 columns that move the score most"),
+    option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),
     *out("the picture, such as age.png", required=True),
 )
 def plot(options: argparse.Namespace) -> None:
     """Draw how much a saved model depends on each column, or with --shape on the bins of one.
 
-    A picture follows from what was released and what is public, so it costs no privacy. It needs
-    the extra `figures`.
+    With --shapes it draws those of all columns in one picture. A picture follows from what was
+    released and what is public, so it costs no privacy. It needs the extra `figures`.
     """
     path, model, name = free(options), _saved(options.model), options.shape
     with of_input():
-        if name is None:
+        if options.shapes and name is not None:
+            raise ValueError("give either --shape or --shapes")
+        if options.shapes:
+            ax = dpbt.plot.shapes(model, class_=options.class_)[0]
+        elif name is None:
             ax = dpbt.plot.attributes(model)
         else:
             ax = dpbt.plot.shape(model, attribute=name, class_=options.class_)

@@ -62,8 +62,13 @@ def of_input(path: str | Path | None = None) -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
-def status_of(program: Callable[[], int]) -> int:
-    """Run a program; errors of input and Ctrl-C become one line on standard error.
+def status_of(parser: "Parser", given: list[str] | None = None) -> int:
+    """Run a command line; errors of input and Ctrl-C become one line on standard error.
+
+    Args:
+        parser: of the options, which hold the `program` to run.
+        given: the words of the command line; None for those of this process. Without any, a parser
+            of commands shows its help.
 
     Returns:
         The program's own exit status, `BAD_INPUT`, `INTERRUPTED` or `NO_READER`.
@@ -76,7 +81,11 @@ def status_of(program: Callable[[], int]) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.showwarning = show  # without the place in the code
-            status = program()
+            if given == [] and parser._commands:
+                parser.print_help()
+                return 0
+            options = parser.parse_args(given)
+            status = options.program(options) or 0
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # as of `... | head`
@@ -122,7 +131,10 @@ class Parser(argparse.ArgumentParser):
                 more = isinstance(names, Mapping)
                 add_commands(self, names if more else {one: f"{below}.{one}" for one in names})
             else:
-                command.arguments(self)
+                for name, more in getattr(command, "options", ()):
+                    self.add_argument(name, **more)
+                if hasattr(command, "arguments"):
+                    command.arguments(self)
                 self.set_defaults(program=command.run)
         return super().parse_known_args(*given)
 
@@ -247,11 +259,7 @@ def command(*options: Option) -> Callable[[Callable], Any]:
     """Make a function of the parsed options a command, whose help is its docstring."""
 
     def declared(run: Any) -> Any:
-        def arguments(parser: argparse.ArgumentParser) -> None:
-            for name, more in options:
-                parser.add_argument(name, **more)
-
-        run.arguments, run.run = arguments, run
+        run.options, run.run = options, run
         return run
 
     return declared

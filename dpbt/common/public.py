@@ -191,12 +191,3 @@ def relation(name: str | Relation) -> Relation:
     except ValueError:
         known = [member.value for member in Relation]
         raise ValueError(f"relation must be one of {known}, got {name!r}") from None
-
-
-def relation_name(value: Relation) -> str:
-    """The short name of a relation, as `relation` takes it.
-
-    Raises:
-        ValueError: as `relation`.
-    """
-    return relation(value).value

@@ -36,7 +36,6 @@ from dpbt.common.public import Response as Response
 from dpbt.common.public import Splits as Splits
 from dpbt.common.public import Tree as Tree
 from dpbt.common.public import relation as relation
-from dpbt.common.public import relation_name as relation_name
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -484,8 +483,8 @@ class Recipe(Terms, HoldsFunctions):
         under = learner.traits.relation
         if under not in (None, self.relation):
             raise ValueError(
-                f"the learner's sensitivities are under {relation_name(under)}, "
-                f"the recipe says {relation_name(self.relation)}"
+                f"the learner's sensitivities are under {relation(under).value}, "
+                f"the recipe says {relation(self.relation).value}"
             )
         response = learner.hypotheses.response
         declared = BINARY if self.target is None else self.target.response

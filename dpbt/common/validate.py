@@ -83,18 +83,6 @@ def is_traced(*values: object) -> bool:
     return jax is not None and any(isinstance(value, jax.core.Tracer) for value in values)
 
 
-def positive(
-    name: str, value: object, *, below: float | None = None, finite: bool = False
-) -> np.ndarray:
-    """`value` as float64, if every entry is above 0, below `below`, and finite where asked.
-
-    Raises:
-        ValueError: naming the parameter, what was expected and what was given.
-    """
-    end = f"{below})" if below is not None else "inf)" if finite else "inf]"
-    return within(name, value, f"(0, {end}")
-
-
 def within(name: str, value: object, interval: str, *, whole: bool = False) -> np.ndarray:
     """`value` as float64, if every entry is in an interval.
 

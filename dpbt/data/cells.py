@@ -35,6 +35,7 @@ MISSING_WORDS are missing, in any mixture of capitals, unless the public domain 
 """
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set, Sized
@@ -216,6 +217,8 @@ def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
         if array.ndim != 1:
             raise ValueError(f"{name}a column must have one dimension, got {array.ndim}")
         return array.tolist() if isinstance(array, np.ma.MaskedArray) else array
+    if type(values) is list:  # which no reading changes
+        return values
     if not is_sequence(values):
         given = type(values).__name__
         raise ValueError(f"{name}a column must be a sequence of cells, got {given}")
@@ -305,12 +308,8 @@ def read_truths(cells: ColumnCells, true: str, false: str) -> np.ndarray:
     """i8[N]: `truth` of each cell of a column that `cells_of` gave: 1, 0, or -1 for missing."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
         return cells.astype(np.int8)
-
-    def code(cell: Cell) -> int:
-        value = truth(cell, true, false)
-        return -1 if value is None else int(value)
-
-    return _each(cells, code, np.int8)
+    found = _each(cells, functools.partial(truth, true=true, false=false), np.float64)
+    return np.nan_to_num(found, nan=-1).astype(np.int8)
 
 
 def _each(cells: ColumnCells, read: Callable[[Cell], Any], dtype: type) -> np.ndarray:

@@ -189,40 +189,32 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
     path = as_path("path", path)
     text = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
-        return _declaration(storage.parse(text, "the domain"))
+        content = storage.parse(text, "the domain")
+        given = content if isinstance(content, dict) else {}
+        columns, entry, weight = (given.get(name) for name in ("columns", "label", "weight"))
+        known = {"columns", "label"} if weight is None else {"columns", "label", "weight"}
+        if not isinstance(columns, dict) or not isinstance(entry, dict) or set(given) != known:
+            raise ValueError('expected an object with "columns" and "label", and perhaps "weight"')
+
+        place, domain = "", {}
+        try:
+            for name, column in columns.items():
+                place = f"column {name!r}"
+                domain[name] = msgspec.convert(column, Column)  # type: ignore[arg-type]
+            check(domain)
+            if "type" in entry:
+                target = {name: value for name, value in entry.items() if name != "column"}
+                entry = {"column": entry.get("column"), "target": target}
+            place = "label"
+            label = msgspec.convert({**entry, "weight": weight}, Label)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{place}: {error}") from error
+        for what, column in zip(("label", "weight"), label.columns, strict=False):
+            if column in domain:
+                raise ValueError(f"the {what} {column!r} is among the columns")
+        return domain, label
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-
-
-def _declaration(content: Any) -> tuple[Domain, Label]:
-    """The domain and the label of the JSON object that `read_domain` describes.
-
-    Raises:
-        ValueError: saying what is wrong.
-    """
-    given = content if isinstance(content, dict) else {}
-    columns, entry, weight = (given.get(name) for name in ("columns", "label", "weight"))
-    known = {"columns", "label"} if weight is None else {"columns", "label", "weight"}
-    if not isinstance(columns, dict) or not isinstance(entry, dict) or set(given) != known:
-        raise ValueError('expected an object with "columns" and "label", and perhaps "weight"')
-    domain: dict[str, Column] = {}
-    for name, column in columns.items():
-        try:
-            domain[name] = msgspec.convert(column, Column)  # type: ignore[arg-type]
-        except msgspec.ValidationError as error:
-            raise ValueError(f"column {name!r}: {error}") from error
-    check(domain)
-    if "type" in entry:
-        target = {name: value for name, value in entry.items() if name != "column"}
-        entry = {"column": entry.get("column"), "target": target}
-    try:
-        label = msgspec.convert({**entry, "weight": weight}, Label)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"label: {error}") from error
-    for what, column in zip(("label", "weight"), label.columns, strict=False):
-        if column in domain:
-            raise ValueError(f"the {what} {column!r} is among the columns")
-    return domain, label
 
 
 _OPEN = "numeric, nominal or boolean?"

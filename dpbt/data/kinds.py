@@ -11,7 +11,6 @@ themselves, as cells of such a column are. None is an error.
 """
 
 import hashlib
-import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
@@ -72,24 +71,26 @@ class _Kind(
         for name, value in fields.items():
             msgspec.structs.force_setattr(self, name, value)
 
+    def held(self, bins: list[int]) -> str:
+        """What some bins hold."""
+        return " or ".join(self.words[bin] for bin in bins)  # type: ignore[attr-defined]
+
     @property
     def steps(self) -> int:
         """How many of the first splits are thresholds of one attribute."""
-        return 0
+        if isinstance(self, Numeric):
+            return self.bins - 1
+        return len(self.values) - 1 if isinstance(self, Nominal) and self.ordered else 0
 
     def read(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         """(u8[N], bool[N]): the bin of each value, and whether it is missing.
 
-        `_codes` of a kind has the bins, with negative numbers where a value is missing.
+        `_codes` of a kind has the bins, with negative numbers where a value is missing, and the bin
+        of what is missing.
         """
-        code = self._codes(values)  # type: ignore[attr-defined]
+        code, unread = self._codes(values)  # type: ignore[attr-defined]
         missing = code < 0
-        return np.where(missing, self._unread, code).astype(np.uint8), missing
-
-    @property
-    def _unread(self) -> int:
-        """The bin of values that are missing: the last one, if it is told from others."""
-        return self.n_bins - 1 if self.missing else 0  # type: ignore[attr-defined]
+        return np.where(missing, unread, code).astype(np.uint8), missing
 
 
 class Numeric(_Kind, frozen=True):
@@ -163,11 +164,6 @@ class Numeric(_Kind, frozen=True):
         return self.bins + self.missing
 
     @property
-    def steps(self) -> int:
-        """How many of the first splits are thresholds of one attribute."""
-        return self.bins - 1
-
-    @property
     def thresholds(self) -> np.ndarray:
         """float64[bins - 1], ascending: the declared cuts, or the interior points of the grid."""
         if self.cuts is not None:
@@ -180,10 +176,19 @@ class Numeric(_Kind, frozen=True):
 
     @property
     def words(self) -> list[str]:
-        """What each bin holds: an interval of numbers, or nothing."""
-        ends = [f"{end:.4g}" for end in (self.low, *self.thresholds, self.high)]
-        words = [f"{low} to {high}" for low, high in itertools.pairwise(ends)]
-        return words + ["missing"] * self.missing
+        """What each bin holds: numbers up to a threshold or above the last, or nothing."""
+        digits = 4 if self.cuts is None else 15
+        ends = [f"{float(f'{end:.{digits}g}'):.15g}" for end in self.thresholds]
+        return [*(f"<= {end}" for end in ends), f"> {ends[-1]}"] + ["missing"] * self.missing
+
+    def held(self, bins: list[int]) -> str:
+        """What bins next to each other hold, where cells of the bins before them are not meant."""
+        words, last = self.words, bins[-1]
+        if last == self.bins:
+            return " or ".join([*([self.held(bins[:-1])] if bins[1:] else []), words[last]])
+        if last + 1 < self.bins:
+            return words[last]
+        return words[bins[0] - 1].replace("<=", ">") if bins[0] else "any number"
 
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
@@ -193,12 +198,13 @@ class Numeric(_Kind, frozen=True):
             Split(bin, self.bins - 1, name, f"{name} > {at}", f"{name} <= {at}")
             for bin, at in enumerate(places, 1)
         ]
-        return above + [_missing(name, self.bins)] * self.missing
+        return [*above, _missing(name, self.bins)] if self.missing else above
 
-    def _codes(self, values: ColumnCells) -> np.ndarray:
+    def _codes(self, values: ColumnCells) -> tuple[np.ndarray, int]:
         number = read_numbers(values)
         exceeded = np.searchsorted(self.thresholds, number, side="left")
-        return np.where(np.isnan(number), np.int16(-1), exceeded.astype(np.int16))
+        code = np.where(np.isnan(number), np.int16(-1), exceeded.astype(np.int16))
+        return code, self.bins if self.missing else 0
 
     def position(self, values: ColumnCells) -> tuple[np.ndarray, np.ndarray]:
         """(f32[N], bool[N]): numbers in the range as parts of it, and which are missing, at 0."""
@@ -258,15 +264,6 @@ class Nominal(_Kind, frozen=True):
         return len(self.values) + (self.other is None)
 
     @property
-    def steps(self) -> int:
-        """How many of the first splits are thresholds of one attribute."""
-        return len(self.values) - 1 if self.ordered else 0
-
-    @property
-    def _unread(self) -> int:
-        return len(self.values) if self.other is None else self.values.index(self.other)
-
-    @property
     def words(self) -> list[str]:
         """What each bin holds: a listed value, or any other."""
         return [*map(str, self.values)] + ["not listed"] * (self.other is None)
@@ -284,10 +281,13 @@ class Nominal(_Kind, frozen=True):
             for bin, value in enumerate(self.values)
         ]
 
-    def _codes(self, values: ColumnCells) -> np.ndarray:
+    def _codes(self, values: ColumnCells) -> tuple[np.ndarray, int]:
         """Without `other` a value that is not listed is missing, too."""
         code = read_codes(values, self.values)
-        return code if self.other is None else np.where(code == -1, self._unread, code)
+        if self.other is None:
+            return code, len(self.values)
+        other = self.values.index(self.other)
+        return np.where(code == -1, other, code), other
 
 
 class Boolean(_Kind, frozen=True):
@@ -334,10 +334,10 @@ class Boolean(_Kind, frozen=True):
     def splits(self, name: str) -> list[Split]:
         """The public splits, with the column called `name`."""
         itself = Split(1, 1, name, name, f"not {name}")
-        return [itself] + [_missing(name, 2)] * self.missing
+        return [itself, _missing(name, 2)] if self.missing else [itself]
 
-    def _codes(self, values: ColumnCells) -> np.ndarray:
-        return read_truths(values, self.true, self.false)
+    def _codes(self, values: ColumnCells) -> tuple[np.ndarray, int]:
+        return read_truths(values, self.true, self.false), 2 if self.missing else 0
 
 
 Column = Numeric | Nominal | Boolean
@@ -538,8 +538,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 target = np.where(present, bin, np.uint8(0))
             case _:
                 words: Any = self.positive, self.negative
-                bin, missing = Boolean(*words).read(cells)
-                target, present = bin == 1, ~missing
+                found = read_truths(cells, *words)
+                target, present = found == 1, found >= 0
         if sample_weight is None and of_class is None:
             return target, present, None
         weight = np.ones(rows)

@@ -128,5 +128,5 @@ def greedy_tree(config: Config) -> types.WeakLearner:
         config.relation,
         params=functools.partial(params, usual),
         work=functools.partial(trees.work, nodes=2 ** (config.depth - 1)),
-        tag=f"greedy_tree({config.tag_under(types.relation_name(config.relation))})",
+        tag=f"greedy_tree({config.tag_under(types.relation(config.relation).value)})",
     )

@@ -241,5 +241,5 @@ def halfspace(config: Config) -> types.WeakLearner:
         relation,
         params=functools.partial(params, config),
         coupled=True,
-        tag=f"halfspace({types.relation_name(relation)}, {static})",
+        tag=f"halfspace({types.relation(relation).value}, {static})",
     )

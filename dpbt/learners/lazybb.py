@@ -104,7 +104,7 @@ def one_rule(relation: types.Relation, calibration: str = "tight") -> types.Weak
         relation,
         coupled=True,
         work=functools.partial(trees.work, nodes=1),
-        tag=f"one_rule({types.relation_name(relation)}, {calibration}, exponential)",
+        tag=f"one_rule({types.relation(relation).value}, {calibration}, exponential)",
     )
 
 
@@ -305,7 +305,7 @@ def top_down_tree(config: Config) -> types.WeakLearner:
     splits, depth, criterion, relation, calibration = config
     family = fixed(criterion)
     check_criterion(family)
-    static = f"{splits}, {depth}, {family_name(family)}, {types.relation_name(relation)}"
+    static = f"{splits}, {depth}, {family_name(family)}, {types.relation(relation).value}"
     return boundary.weak_learner(
         functools.partial(_tree_program, config),
         functools.partial(tree_hypothesis, config),

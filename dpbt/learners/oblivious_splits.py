@@ -111,7 +111,7 @@ class Config(NamedTuple):
             more += f", {self.monotone}"
         if self.structures:
             more += f", {self.structures} structures"
-        return f"{bins}, {static}, {types.relation_name(self.relation)}, {self.noise.name}{more}"
+        return f"{bins}, {static}, {types.relation(self.relation).value}, {self.noise.name}{more}"
 
 
 # The splits of a tree.

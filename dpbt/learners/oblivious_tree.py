@@ -368,7 +368,7 @@ def epilogue(config: Config) -> types.Epilogue:
         return line(release[SCORES_SITE], deviation(config, params, SCORES_SITE), start)
 
     more = f", {response.words}" if response.axes else ""
-    tag = f"score_line({types.relation_name(config.relation)}, {config.noise.name}{more})"
+    tag = f"score_line({types.relation(config.relation).value}, {config.noise.name}{more})"
     return types.Epilogue(program, of_release, tag)
 
 

@@ -230,7 +230,7 @@ def random_tree(config: Config) -> types.WeakLearner:
     budget evenly among leaves. The noise is that of `budget` either way.
     """
     depth, relation, noise, *more = config
-    static = f"{depth}, {types.relation_name(relation)}, {noise.name}, {', '.join(map(str, more))}"
+    static = f"{depth}, {types.relation(relation).value}, {noise.name}, {', '.join(map(str, more))}"
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),

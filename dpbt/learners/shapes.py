@@ -3,6 +3,8 @@
 Functions take arrays of NumPy or of JAX alike, as in `learners.hypotheses`.
 """
 
+import itertools
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -65,48 +67,64 @@ def check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple)
         raise ValueError(f"score must be of at most {MAX_BINS} bins")
 
 
+def curves(shapes: Shapes) -> tuple[np.ndarray, float]:
+    """The curves of all rounds together, f64[F, C] or f64[K, F, C], and the noise of a bin."""
+    score, noise = (np.asarray(array, np.float64) for array in shapes)
+    return score.sum(axis=0), float(np.sqrt(np.sum(noise**2)))
+
+
 def explain_shapes(
     shapes: Shapes, _: Splits, domain: Mapping[str, Any], target: Any, classes: Sequence | None
 ) -> str:
     """The curve of each column, from the one that moves scores most; equal bins are joined."""
-    head, factor, style = SCORES.replace("trees add", "columns add"), 1.0, "+.2f"
-    several = shapes.score.ndim == 4
-    if several:
+    head, names, factor = SCORES.replace("trees add", "columns add"), [""], 1.0
+    if shapes.score.ndim == 4:
         head = "scores of a row: for each class the sum of what the columns add; the class of the "
         head += "largest is predicted"
+        names = [f" [{word}]" for word in classes or target.values]
     elif target is not None:
         head = "number of a row: the sum of what the columns add, clipped to "
         head += f"{target.low:g}..{target.high:g}"
-        factor, style = target.high - target.low, "+.3g"
-    score = np.sum(np.asarray(shapes.score, np.float64), axis=0) * factor
-    noise = float(np.sqrt(np.sum(np.asarray(shapes.noise, np.float64) ** 2))) * factor
-    names, curves = [""], score[None]
-    if several:
-        names, curves = [f" [{word}]" for word in classes or target.values], score
-    lines = [head, f"the noise of privacy moves each number by about {noise:{style[1:]}}"]
+        factor = target.high - target.low
+    score, noise = curves(shapes)
+    score, noise = score.reshape(-1, *score.shape[-2:]) * factor, noise * factor
+    # Two digits of the noise, or without noise three of the numbers.
+    unit = noise or float(np.ptp(score)) / 10 or 1.0
+    digits = min(max(1 - math.floor(math.log10(unit)), 0), 9)
+    words = f"the noise of privacy moves it by about {noise:.{digits}f}"
+    lines = [head, f"of each column the first entry that holds counts; {words}"]
 
-    columns = list(domain.items())
-    spread = [np.ptp(curves[:, k, : column.n_bins]) for k, (_, column) in enumerate(columns)]
+    columns, half = list(domain.items()), False
+    indent = min(max(len(name) for name in domain) + max(map(len, names)), 24) + 2
+    spread = [np.ptp(score[:, k, : column.n_bins]) for k, (_, column) in enumerate(columns)]
     for number in np.argsort(spread, kind="stable")[::-1]:
         name, column = columns[number]
-        words = column.words
-        for of_class, curve in zip(names, curves[:, number], strict=True):
-            values = [f"{value:{style}}" for value in curve[: len(words)]]
-            said, first = [], 0
-            for last in range(len(words)):
-                if last + 1 == len(words) or values[last + 1] != values[first]:
-                    said.append(f"{_run(words[first : last + 1])} {values[first]}")
-                    first = last + 1
-            wrapped = textwrap.wrap(", ".join(said), 96)
-            lines += [f"{name}{of_class}", *indented(wrapped)]
-    return "\n".join(lines)
+        for of_class, curve in zip(names, score[:, number], strict=True):
+            block = textwrap.wrap(
+                ", ".join(_entries(column, curve, digits)),
+                98,
+                initial_indent=f"{name}{of_class}".ljust(indent - 2) + "  ",
+                subsequent_indent=" " * indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            short = len(block) == 1 and len(block[0]) < 49
+            if short and half:  # the last line has room for it
+                lines[-1] = lines[-1].ljust(50) + block[0]
+            else:
+                lines += block
+            half = short and not half
+    return "\n".join(lines).replace("\0", " ")
 
 
-def _run(words: list[str]) -> str:
-    """What bins of one value hold: one interval of numbers, or several values."""
-    if len(words) > 1 and all(" to " in word for word in words):
-        return f"{words[0].split(' to ')[0]} to {words[-1].split(' to ')[1]}:"
-    return f"{' or '.join(words)}:"
+def _entries(column: Any, curve: np.ndarray, digits: int) -> list[str]:
+    """What the bins of a column add; values without an order fall, and no entry has a space."""
+    values = [f"{round(value, digits) + 0.0:+.{digits}f}" for value in curve[: column.n_bins]]
+    bins = range(column.n_bins)
+    if not getattr(column, "ordered", True):
+        bins = sorted(bins, key=lambda bin: -float(values[bin]))
+    runs = itertools.groupby(bins, key=values.__getitem__)
+    return [f"{column.held([*run])}: {value}".replace(" ", "\0") for value, run in runs]
 
 
 def nodes_of_shapes(graph: Graph, shapes: Shapes, rows: Value, *_: Any) -> Nodes:

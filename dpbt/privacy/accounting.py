@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation, relation_name
+from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation
 from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
-from dpbt.common.validate import one_of, positive, within
+from dpbt.common.validate import one_of, within
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import Choice, Cost
 
@@ -337,7 +337,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         Raises:
             ValueError: for a delta outside (0, 1), or another accountant.
         """
-        delta = float(positive("delta", delta, below=1))
+        delta = float(within("delta", delta, "(0, 1)"))
         known = ["gdp", "pure", "zcdp"] if self.choice else ["advanced", "gdp", "pure", "zcdp"]
         one_of("accountant", accountant, known)
 
@@ -428,7 +428,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             words = words.replace("rows is", f"rows = {self.rows} is")
         below = [
             *([] if self.choice is None else _choice_words(self.choice, one)),
-            f"{total} under {relation_name(self.relation)}",
+            f"{total} under {self.relation.value}",
             *(_part_words(number, part) for number, part in enumerate(self.parts, 1)),
             *([PARTS_WORDS] if self.parts else []),
             f"neighbours: {words}",

@@ -19,7 +19,7 @@ from msgspec import Meta
 from numpy.typing import ArrayLike
 
 from dpbt.common.storage import Count
-from dpbt.common.validate import positive, within
+from dpbt.common.validate import within
 
 Cost = Annotated[float, Meta(ge=0)]
 """A number of at least 0, which may be infinite; files then have the word "inf"."""
@@ -85,7 +85,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         ValueError: naming the number that is out of its range.
     """
     within("rho", rho, "[0, inf]")
-    positive("delta", delta, below=1)
+    within("delta", delta, "(0, 1)")
     if rho == 0 or math.isinf(rho):
         return rho
 
@@ -168,8 +168,8 @@ def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     Raises:
         ValueError: naming the number that is out of its range.
     """
-    positive("epsilon", epsilon)
-    positive("delta", delta, below=1)
+    within("epsilon", epsilon, "(0, inf]")
+    within("delta", delta, "(0, 1)")
     epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
     finite, target = np.where(np.isfinite(epsilon), epsilon, 1.0), delta * (1 - _GDP_SLACK)
 
@@ -204,7 +204,7 @@ def best_order(epsilon: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.nda
     be exact, and the last factor is for rounding alone.
     """
     epsilon, delta = np.broadcast_arrays(
-        positive("epsilon", epsilon), positive("delta", delta, below=1)
+        within("epsilon", epsilon, "(0, inf]"), within("delta", delta, "(0, 1)")
     )
     finite, below = np.where(np.isfinite(epsilon), epsilon, 1.0), -np.log(delta)
 
@@ -232,7 +232,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
         ValueError: naming the number that is out of its range.
     """
     within("mu", mu, "[0, inf]")
-    positive("delta", delta, below=1)
+    within("delta", delta, "(0, 1)")
     if mu == 0 or math.isinf(mu):
         return mu
     target = delta * (1 - _GDP_SLACK / 2)

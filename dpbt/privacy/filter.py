@@ -43,9 +43,9 @@ from msgspec import structs
 
 from dpbt.common import storage
 from dpbt.common.storage import Digits, decode
-from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation, relation_name
+from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation
 from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import as_path, one_of, positive, warn_of_delta, whole, within
+from dpbt.common.validate import as_path, one_of, warn_of_delta, whole, within
 from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger
 
@@ -115,7 +115,7 @@ class Terms(msgspec.Struct, frozen=True):
         """
         for name in ("relation", "rows", "max_rows_per_user"):
             own, value = getattr(self, name), getattr(ledger, name)
-            value = relation_name(value) if name == "relation" else value
+            value = to_relation(value).value if name == "relation" else value
             if value != own:
                 raise ValueError(
                     f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
@@ -302,11 +302,11 @@ class Filter:
         measure: str | None = None,
         path: str | Path | None = None,
     ):
-        epsilon = float(positive("epsilon", epsilon, finite=True))
+        epsilon = float(within("epsilon", epsilon, "(0, inf)"))
         delta = float(within("delta", delta, "[0, 1)"))
         bound = whole("rows", rows, MAX_ROWS_IN_BLOCKS)
         people = whole("max_rows_per_user", max_rows_per_user)
-        near: Any = relation_name(to_relation(relation))
+        near: Any = to_relation(relation).value
         chosen: Any = measure or ("rho" if delta else "epsilon")
         terms = Terms(epsilon, delta, bound, near, people, chosen)
         _ = terms.limits  # for a measure that does not go with the delta

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from dpbt.common import types, validate
 from dpbt.common.types import MAX_ROWS, Params, Recipe, WeakLearner
 from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import floats, one_of, positive, shown, whole, wholes, within
+from dpbt.common.validate import floats, one_of, shown, whole, wholes, within
 from dpbt.losses import as_family, check_loss
 from dpbt.privacy import boundary, conversions, pricing
 from dpbt.privacy.mechanism import ROUNDING, Allowance
@@ -107,7 +107,7 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
     if np.any(numbers != held):
         above = np.nextafter(held, np.float32(np.inf)).astype(int)
         raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
-    budget = positive("epsilon", epsilon), zeros_or_shares("delta", delta)
+    budget = within("epsilon", epsilon, "(0, inf]"), zeros_or_shares("delta", delta)
     if np.any(np.isfinite(budget[0]) & (budget[0] > MAX_EPSILON)):
         most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
         raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
@@ -219,7 +219,7 @@ def build(
         return assemble(drafted, given(public), np.isfinite(request.epsilon))
     fractions = dict(learner.fractions if fractions is None else fractions)
     for site, fraction in fractions.items():
-        positive(f"the fraction of {site!r}", fraction)
+        within(f"the fraction of {site!r}", fraction, "(0, inf]")
     total = sum(np.asarray(each, np.float64) for each in fractions.values())
     if np.any(total > 1 + 1e-9):
         raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")

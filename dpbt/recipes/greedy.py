@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses
 from dpbt.common import types
-from dpbt.common.validate import floats, positive, shown, whole, within
+from dpbt.common.validate import floats, shown, whole, within
 from dpbt.learners import greedy_tree, trees
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
@@ -121,8 +121,8 @@ def bdpe(
     alpha, scored, link, setting = _families(alpha, criterion, loss)
     objective = isinstance(alpha, str)
     settings = _settings(request, link, alpha, depth, clip, zeta, pi, smoothing)
-    structure = positive("beta_tree", beta_tree, below=1)
-    errors = positive("error_fraction", error_fraction, below=1)
+    structure = within("beta_tree", beta_tree, "(0, 1)")
+    errors = within("error_fraction", error_fraction, "(0, 1)")
 
     # Put the parts together, and share the budget.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace

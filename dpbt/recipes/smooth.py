@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses
 from dpbt.common.types import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
-from dpbt.common.validate import flag, floats, positive, shown, whole
+from dpbt.common.validate import flag, floats, shown, whole, within
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
@@ -138,7 +138,7 @@ def lazybb_trees(
     loss = family(1.0)
 
     # The shares of a round.
-    labels = positive("leaf_fraction", leaf_fraction, below=1)
+    labels = within("leaf_fraction", leaf_fraction, "(0, 1)")
     if not request.tight and (loss is not losses.square or np.any(labels != 0.5)):
         raise ValueError("the published calibration needs the Gini criterion and leaf_fraction=0.5")
     by_splits = functools.partial(_by_splits, split_fraction=(1 - labels) / splits)
@@ -161,8 +161,8 @@ def _vote(
     Raises:
         ValueError: for a density or a learning rate outside its range.
     """
-    kappa = positive("density", density, below=1)
-    numbers = LazyNumbers(rounded_down(kappa), positive("learning_rate", rate, finite=True))
+    kappa = within("density", density, "(0, 1)")
+    numbers = LazyNumbers(rounded_down(kappa), within("learning_rate", rate, "(0, inf)"))
     mass = kappa * request.rows
     if np.any(mass < 1):
         raise ValueError(f"density times rows must be at least 1, got {shown(mass)}")
@@ -274,12 +274,12 @@ def halfspace_boost(
     flag("normalized", normalized)
     more = bool(normalized), whole("features", features)
     config = halfspace.Config(request.relation, calibration, *more)
-    rate = positive("learning_rate", learning_rate, finite=True) / 2  # on margins
+    rate = within("learning_rate", learning_rate, "(0, inf)") / 2  # on margins
     words = {"name": "halfspace_boost", "setting": "normalized" if normalized else "gaussian"}
 
     # Set the noise by the budget, or take the given one.
     more = {}
     if noise_scale is not None:
-        sigma = positive("noise_scale", noise_scale, finite=True).astype(np.float32)
+        sigma = within("noise_scale", noise_scale, "(0, inf)").astype(np.float32)
         more["given"] = functools.partial(halfspace.for_noise, config, sigma)
     return _vote(request, halfspace.halfspace(config), density, rate, **words, **more)

@@ -446,9 +446,10 @@ def explain(model: Model, domain: Domain | None = None) -> str:
     """The model in words; post-processing of what was released.
 
     Trees are shown as rules, with the branches that a row can reach. Branches that say the same are
-    shown as one leaf. Trees that say the same of every row are counted in one line. Halfspaces are
-    shown as the weight of each attribute. With several classes there is a line for each class. Of a
-    number, values are in its units.
+    shown as one leaf. Trees that say the same of every row are counted in one line. Of an additive
+    model all curves are shown, from that of the column that moves scores most, with the noise of a
+    bin. Halfspaces are shown as the weight of each attribute. With several classes there is a line
+    for each class. Of a number, values are in its units.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
@@ -464,7 +465,8 @@ def explain(model: Model, domain: Domain | None = None) -> str:
     assert asked is not None  # as `domain_of` says
     words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
-        return f"every row starts with {_start(model)}\n{words}"
+        odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
+        return f"every row starts with {_start(model)}{odds}\n{words}"
     return words
 
 

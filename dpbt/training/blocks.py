@@ -33,7 +33,7 @@ import numpy as np
 
 from dpbt.common.public import Splits, without_values
 from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
-from dpbt.common.validate import as_path, positive, whole
+from dpbt.common.validate import as_path, whole, within
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
@@ -402,7 +402,7 @@ def learn(
     """
     capacity, first, public_key = check(key, table, recipe, public_key)
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
-    plan = plan_for(table, recipe, float(positive("memory", memory, finite=True)), workers)
+    plan = plan_for(table, recipe, float(within("memory", memory, "(0, inf)")), workers)
     report = progress or (lambda state: None)
 
     with contextlib.ExitStack() as stack:

@@ -30,7 +30,7 @@ import numpy as np
 
 import dpbt
 from dpbt.common.storage import database_errors, in_use, remove_left, write_whole
-from dpbt.common.types import Array, Recipe, relation_name
+from dpbt.common.types import Array, Recipe, relation
 from dpbt.privacy import keys
 
 TABLES = (
@@ -57,7 +57,7 @@ Releases = dict[str, np.ndarray]
 
 def recipe_words(recipe: Recipe) -> str:
     """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
-    parts = [*recipe.tags, recipe.name, relation_name(recipe.relation)]
+    parts = [*recipe.tags, recipe.name, relation(recipe.relation).value]
     parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
     digest = hashlib.sha256(json.dumps(parts).encode())
     for leaf in jax.tree.leaves(recipe):

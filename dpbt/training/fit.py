@@ -19,7 +19,7 @@ import numpy as np
 
 from dpbt.common.public import without_values
 from dpbt.common.types import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
-from dpbt.common.validate import is_traced, positive
+from dpbt.common.validate import is_traced, within
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing
@@ -200,7 +200,7 @@ def learn(
     table = step.on_device(table)
     step.check_fit(key, table, recipe, public_key)
     step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
-    limit = float(positive("memory", memory))
+    limit = float(within("memory", memory, "(0, inf]"))
     if pay is not None:
         pay(None)
 

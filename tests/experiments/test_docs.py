@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import dpbt
-from dpbt.common.types import relation_name
 from dpbt.privacy import accounting, boundary
 from dpbt.privacy.keys import ResearchKeyWarning
 from tests import names, pages
@@ -156,7 +155,7 @@ def test_readme_ledger_and_pages_name_one_relation_one_rows_one_sampler_and_one_
         assert accounting.EXACT_WORDS in printed
         assert "against adversaries of bounded computation" in printed
         for page in (*pages, readme):
-            assert f"{relation_name(relation)}: {words}" in page
+            assert f"{relation.value}: {words}" in page
             assert "against adversaries" in page
         for page in pages:
             assert accounting.EXACT_WORDS in page

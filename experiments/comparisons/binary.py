@@ -1,4 +1,4 @@
-"""Methods for two classes: recipes of dpbt, other libraries, parts of `auto`, and tuned models.
+"""Methods for two classes: recipes of dpbt, other libraries, and tuned models.
 
 Numbers of `auto` follow from public quantities, so its setting has them as JSON.
 """
@@ -22,7 +22,7 @@ from dpbt.privacy import keys
 from dpbt.recipes.oblivious import rule
 from dpbt.release.file import about, probability_of
 from experiments.common import peers
-from experiments.comparisons import ablation
+from experiments.comparisons import challengers
 from experiments.comparisons.measures import log_loss_of_two
 from experiments.comparisons.methods import (
     Fit,
@@ -32,6 +32,7 @@ from experiments.comparisons.methods import (
     classifiers,
     pure,
     rival,
+    setting_of,
     words,
 )
 from experiments.comparisons.study import Study
@@ -94,38 +95,18 @@ def _auto(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
     return recipes.auto(epsilon=epsilon, delta=delta, rows=study.rows, domain=domain, seed=split)
 
 
-def _changed(change: ablation.Change) -> Method:
-    """`auto` with one of its numbers changed; nothing to measure where that changes nothing."""
-
-    def make(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
-        domain = study.data.domain
-        numbers = ablation.numbers(study.rows, len(domain), epsilon, delta)
-        other = {"epsilon": epsilon, **ablation.changed(numbers, change, epsilon, delta)}
-        return recipes.oblivious_boost(
-            rows=study.rows, domain=domain, delta=delta, seed=split, **other
-        )
-
-    def setting(study: Study, epsilon: float, delta: float) -> str | None:
-        numbers = ablation.numbers(study.rows, len(study.data.domain), epsilon, delta)
-        other = ablation.changed(numbers, change, epsilon, delta)
-        same = ablation.counting(other) == ablation.counting(numbers)
-        return None if same else _json(other)
-
-    return Method(_boosted(make), setting)
-
-
 def _setting_of_auto(study: Study, epsilon: float, delta: float) -> str:
-    return _json(ablation.numbers(study.rows, len(study.data.domain), epsilon, delta))
+    return setting_of(_auto(study, 0, epsilon, delta))
 
 
-def _json(numbers: ablation.Numbers) -> str:
-    """The numbers that count, each with six digits."""
-    return json.dumps(
-        {
-            name: float(f"{value:.6g}") if isinstance(value, float) else value
-            for name, value in ablation.counting(numbers).items()
-        }
-    )
+def _additive(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+    del split
+    common = {"epsilon": epsilon, "delta": delta, "rows": study.rows}
+    return recipes.additive(domain=study.data.domain, **common)
+
+
+def _setting_of_additive(study: Study, epsilon: float, delta: float) -> str:
+    return setting_of(_additive(study, 0, epsilon, delta))
 
 
 def _greedy(calibration: str) -> Method:
@@ -180,6 +161,8 @@ _THEIRS = classifiers(_positive)
 METHODS: dict[str, Method] = {
     "auto": Method(_boosted(_auto), _setting_of_auto),
     "auto-without-noise": Method(_boosted(_auto), _setting_of_auto, private=False),
+    "additive": Method(_boosted(_additive), _setting_of_additive),
+    **challengers.METHODS,
     "bdpe-published": _greedy("published"),
     "bdpe-tight": _greedy("tight"),
     "lazybb": Method(_boosted(_rules), words("lazybb_rules: 9 rules")),
@@ -281,7 +264,6 @@ def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
     return min((_fitted(study, split, recipe, room) for recipe in made), key=loss)
 
 
-ABLATION = {f"auto:{name}": _changed(change) for name, change in ablation.CHANGES.items()}
 TUNED: dict[str, Method] = {
     "tuned": _tuned(_near, AROUND, 5.0, -0.5),
     "tuned-logarithmic": _tuned(_near, AROUND, 10.0, 0.0),
@@ -290,4 +272,4 @@ TUNED: dict[str, Method] = {
     "tuned-wide-logarithmic": _tuned(_wide, WIDE, 10.0, 0.0),
     "hindsight": Method(_hindsight, words("the best of all candidates by test rows; not private")),
 }
-EVERY = {**METHODS, **ABLATION, **TUNED}
+EVERY = {**METHODS, **TUNED}

@@ -11,7 +11,6 @@ from experiments.common import pages, ranks
 from experiments.common.pages import budgets, named
 from experiments.common.results import Line, distinct
 from experiments.common.tables import markdown as table
-from experiments.comparisons.ablation import CHANGES
 from experiments.comparisons.task import FRONTIER, TUNING, Task
 
 WITHOUT_FIT = ("larger-class", "mean", "median")
@@ -42,7 +41,7 @@ def pages_of(task: Task) -> pages.Pages:
     else:
         made |= {name: functools.partial(make, task) for name, make in _TABLES.items()}
     if task is FRONTIER:
-        made |= {"price": _price, "ablation": _ablation}
+        made |= {"price": _price}
     made_by = ("splits", "bins", "rows", "library", "commit", "jax", "device")
     order = pages.order_of(list(task.usual["dataset"]), list(task.methods))
     return pages.Pages(task.name, made, (*task.keys, *made_by), f"{task.name}.csv", order)
@@ -173,40 +172,6 @@ def _points(value: float | None, from_value: float | None) -> str:
     if value is None or from_value is None:
         return ""
     return f"{round(100 * (value - from_value), 1) + 0.0:+.1f}"  # + 0.0 turns -0.0 into 0.0
-
-
-def _ablation(lines: Sequence[Line]) -> str:
-    """Differences to `auto`, in points of AUROC and of accuracy, means over data sets."""
-    changed = [line for line in lines if line["method"].startswith("auto:")]
-    if not changed:
-        return NOTHING
-    deltas, epsilons = budgets(changed)
-    own, rows = _at(lines), []
-    for part in CHANGES:
-        cells = []
-        for delta in deltas:
-            for epsilon in epsilons:
-                here = (f"auto:{part}", epsilon, delta)
-                pairs = [
-                    (line, own.get((line["dataset"], "auto", epsilon, delta)))
-                    for line in changed
-                    if (line["method"], line["epsilon"], line["delta"]) == here
-                ]
-                cells.append(_mean_differences(pairs))
-        rows.append((part.replace("-", " "), *cells))
-    return table(("changed", *_heads(deltas, epsilons)), rows)
-
-
-def _mean_differences(pairs: list[tuple[Line, Line | None]]) -> str:
-    """Of lines to those of `auto` with as many splits, and the number of data sets."""
-    fair = [(a, b) for a, b in pairs if b is not None and a["splits"] == b["splits"]]
-    if not fair:
-        return ""
-    means = [
-        statistics.fmean(100 * (a[measure] - b[measure]) for a, b in fair)
-        for measure in ("auroc_mean", "accuracy_mean")
-    ]
-    return f"{means[0]:+.1f} / {means[1]:+.1f} ({len(fair)})"
 
 
 # Tuning.

@@ -4,19 +4,16 @@ import json
 import math
 from pathlib import Path
 
-import chex
-import jax
 import numpy as np
 import pytest
 
-from dpbt import recipes
 from dpbt.cli.shared import InputError
 from dpbt.data.domains import Nominal, Numeric
 from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import targets
-from experiments.comparisons import ablation, measures, study
+from experiments.comparisons import measures, study
 from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
@@ -104,16 +101,6 @@ def test_the_larger_class_states_the_shares_of_the_training_rows(task):
     assert found["auroc_mean"] == 0.5
     assert found["log_loss_mean"] == pytest.approx(np.mean(losses))
     assert found["accuracy_sd"] == pytest.approx(np.std(accuracies, ddof=1))
-
-
-@pytest.mark.parametrize("budget", [(0.1, 0.0), (5.0, 0.0), (1.0, 5e-8), (math.inf, 0.0)])
-def test_the_setting_of_auto_is_what_auto_runs(budget):
-    epsilon, delta = budget
-    common = {"epsilon": epsilon, "delta": delta, "rows": 5000, "domain": DOMAIN, "seed": 3}
-    numbers = ablation.numbers(5000, len(DOMAIN), epsilon, delta)
-    expected, found = recipes.auto(**common), recipes.oblivious_boost(**common, **numbers)
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    chex.assert_trees_all_equal(found, expected)
 
 
 def test_measures_of_predictions():

@@ -1,5 +1,6 @@
 """Saved models: what a file holds, who reads it, and what is refused."""
 
+import base64
 import dataclasses
 import functools
 import json
@@ -366,13 +367,21 @@ def _array(content, name):
     return content["arrays"][name]
 
 
+def _first(content, name, number):
+    array = _array(content, name)
+    kept = bytearray(base64.b64decode(array["values"]))
+    kept[: number.nbytes] = number.tobytes()
+    array["values"] = base64.b64encode(kept).decode()
+
+
 CRAFTED = {
-    "a split that no split has": lambda c: _array(c, "split")["values"].__setitem__(0, 10**6),
-    "a leaf beyond float32": lambda c: _array(c, "leaf")["values"].__setitem__(0, 1e300),
+    "a split that no split has": lambda c: _first(c, "split", np.int32(10**6)),
+    "a leaf that is infinite": lambda c: _first(c, "leaf", np.float32(np.inf)),
+    "a leaf of two bytes": lambda c: _array(c, "leaf").update(values="AAAA"),
     "trees that are not complete": lambda c: _array(c, "leaf").update(shape=[4, 3]),
     "a shape without end": lambda c: _array(c, "leaf").update(shape=[2**40, 2**40, 0]),
     "no trees": lambda c: [
-        _array(c, name).update(shape=[0, k], values=[]) for name, k in (("split", 3), ("leaf", 4))
+        _array(c, name).update(shape=[0, k], values="") for name, k in (("split", 3), ("leaf", 4))
     ],
     "a missing array": lambda c: c["arrays"].pop("leaf"),
     "another kind": lambda c: c.update(kind="pickle"),

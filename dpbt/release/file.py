@@ -138,7 +138,7 @@ def probability_of(about: Any, scores: Array) -> Array:
 # Files.
 
 
-FORMAT, VERSION = "dpbt model", 5
+FORMAT, VERSION = "dpbt model", 6
 """Files of any other version are refused."""
 
 _SPLITS = {
@@ -152,10 +152,13 @@ _SPLITS = {
 
 
 class _Array(msgspec.Struct):
-    """An array, its last axis fastest; eight Booleans are one number, the first the highest bit."""
+    """An array, as its bytes in base64: of little-endian numbers of 32 bits, the last axis fastest.
+
+    Eight Booleans are one byte, the first the highest bit; bins are bytes.
+    """
 
     shape: Annotated[list[Annotated[int, Meta(ge=0, le=2**40)]], Meta(max_length=4)]
-    values: list[float]
+    values: bytes
 
 
 _Arrays = dict[str, _Array]
@@ -253,15 +256,15 @@ def _packed(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
         ValueError: naming one that holds an infinite number or NaN.
     """
     packed = {}
-    for name in dtypes:
+    for name, dtype in dtypes.items():
         values = np.asarray(arrays[name])
         shape = list(values.shape)
         if values.dtype == bool:
             values = np.packbits(values, axis=-1)
         if not np.isfinite(values).all():
             raise ValueError(f"{name} holds a number that is infinite or NaN, which no file keeps")
-        numbers: Any = values.ravel().tolist()
-        packed[name] = _Array(shape, numbers)
+        stored = "uint8" if dtype == "bool" else dtype
+        packed[name] = _Array(shape, values.astype(np.dtype(stored).newbyteorder("<")).tobytes())
     return packed
 
 
@@ -279,13 +282,12 @@ def _unpacked(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.ndarra
         shape, kept = list(arrays[name].shape), "uint8" if dtype == "bool" else dtype
         if dtype == "bool":
             shape[-1:] = [size // 8 for size in shape[-1:]]
-        values = np.array(arrays[name].values, np.float64)
-        with np.errstate(all="ignore"):
-            array = values.astype(kept)
-        same = np.isfinite(array).all() if kept == "float32" else np.array_equal(array, values)
-        if math.prod(shape) != len(values) or not same:
+        stored, values = np.dtype(kept).newbyteorder("<"), arrays[name].values
+        if math.prod(shape) * stored.itemsize != len(values):
             raise ValueError(f"{name} must be {dtype} numbers that fill its shape")
-        array = array.reshape(shape)
+        array = np.frombuffer(values, stored).astype(kept).reshape(shape)
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite {dtype} numbers")
         found[name] = np.unpackbits(array, axis=-1).astype(bool) if dtype == "bool" else array
     return found
 

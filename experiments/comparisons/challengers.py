@@ -67,7 +67,7 @@ def features(study: Study) -> Features:
 
 def histograms(rows: Features, present: jax.Array) -> jax.Array:
     """f32[2, B]: how many rows of each class are in each bin; a row moves F of them by 1."""
-    return jnp.stack([1 - rows.positive, rows.positive]) * present @ rows.bins
+    return jnp.stack([1 - rows.positive, rows.positive]) * present[None] @ rows.bins
 
 
 def naive_bayes(key: Any, rows: Features, present: Any, budget: Any) -> Any:
@@ -126,7 +126,7 @@ def _through(rows: Features, net: Any) -> tuple[jax.Array, jax.Array]:
 def net_gradient(rows: Features, present: jax.Array, net: Any) -> Any:
     """The sum over rows of their gradients of the log likelihood, each clipped to length 1."""
     units, score = _through(rows, net)
-    error, slopes = rows.positive - jax.nn.sigmoid(score), net[1] * (1 - units**2)
+    error, slopes = rows.positive - jax.nn.sigmoid(score), net[1][None] * (1 - units**2)
     within = jnp.sum(rows.narrow**2, axis=1) * jnp.sum(slopes**2, axis=1)
     length = jnp.abs(error) * jnp.sqrt(within + jnp.sum(units**2, axis=1) + 1)
     scaled = present * error / jnp.maximum(length, 1)

@@ -84,11 +84,8 @@ def _read(column: Column, cells: np.ndarray) -> np.ndarray:
 def _positive(given: dict[str, Any], cells: dict[str, np.ndarray]) -> np.ndarray:
     """bool[N]: the label of each row."""
     target = cells[given.get("target", "target")].astype(np.float64)
-    match given:
-        case {"odd": True}:
-            return target % 2 == 1
-        case {"half_of": all}:
-            return target > cells[all].astype(np.float64) / 2
-        case {"is": value}:
-            return target == value
+    if "of" in given:
+        target = target / cells[given["of"]].astype(np.float64)
+    if "modulo" in given:
+        target = target % given["modulo"]
     return target > given["above"]

@@ -265,8 +265,6 @@ def test_an_attribute_is_asked_no_more_splits_than_it_has():
     counts = np.array([np.bincount(tree, minlength=5) for tree in asked.feature])
     assert np.all(counts <= [6, 3, 1, 0, 19])
     assert np.all(counts.max(axis=0) == [5, 3, 1, 0, 5])
-    alone, *_ = asked_of(FIVE[2:4], 4, 3, (1, 2))  # one split for three levels
-    assert alone.feature.shape == (4, 3)
 
 
 def test_trees_of_one_structure_are_one_tree_of_the_model():

@@ -97,13 +97,16 @@ class Model(HoldsFunctions):
         """The model of a run.
 
         Args:
-            learned: its transcript, hypotheses and intercept.
+            learned: its transcript, hypotheses and intercept, perhaps with room for more rounds.
             recipe: of the run.
             table: that was learned from, or one absent row of its kind.
             key: the kind of its key.
         """
+        from dpbt.data.tables import first_of  # which brings JAX
+
         transcript, hypotheses, intercept = learned
-        rows = table.bins
+        transcript = transcript._replace(rounds=first_of(transcript.rounds, recipe.capacity))
+        hypotheses, rows = first_of(hypotheses, recipe.capacity), table.bins
         kind = rows.shape[1], str(rows.dtype)
         return cls(hypotheses, intercept, transcript, recipe, table.splits, *kind, key=key)
 

@@ -28,7 +28,7 @@ def modules() -> list[str]:
 def name_aliases() -> None:
     """Show types of other libraries by their names, and not by what they are made of."""
     arrays = type("ArrayLike", (), {"__module__": "numpy.typing"})
-    for module in map(importlib.import_module, modules()):
+    for module in [importlib.import_module(name) for name in modules()]:
         for name, value in list(vars(module).items()):
             if value is ArrayLike:
                 setattr(module, name, arrays)

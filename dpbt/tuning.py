@@ -31,7 +31,7 @@ from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
-from dpbt.recipes.building import epsilons, for_people, setting, zeros_or_shares
+from dpbt.recipes.building import for_people, setting, zeros_or_shares
 from dpbt.release import file
 from dpbt.release.model import Model
 from dpbt.training import boosting, step
@@ -363,7 +363,10 @@ def candidates(
     Raises:
         ValueError: for a value outside these ranges, and as `build` and `plan`.
     """
-    epsilon, delta = float(epsilons(epsilon)), float(zeros_or_shares("delta", delta))
+    epsilon, delta = (
+        float(within("epsilon", epsilon, "(0, inf]")),
+        float(zeros_or_shares("delta", delta)),
+    )
     relation = types.relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")
@@ -458,7 +461,7 @@ def tune(
     parts = _parts(table, selection)
     value, candidate, fit = _best_of_all(root, parts, roomy, made, public_key)
     learned, recipe = jax.tree.map(jnp.asarray, fit), single[candidate]
-    model = Model.of(learned.first(recipe.capacity), recipe, table, keys.kind(key))
+    model = Model.of(learned, recipe, table, keys.kind(key))
     keys.warn_of_research(key)
     return Tuned(dataclasses.replace(model, choice=(made.choice, made.line)), candidate, value)
 

@@ -21,7 +21,6 @@ COMMANDS = {
     "tuning": "experiments.comparisons.tuning",
     "sampling": "experiments.comparisons.sampling",
     "bench": "experiments.bench",
-    "splits": "experiments.comparisons.splits",
     "data": "experiments.common.data.command",
     "reproduction": "experiments.reproduction",
     **{name: f"experiments.papers.{name}" for name in PAPERS},

@@ -17,11 +17,17 @@ from matplotlib.ticker import NullLocator
 from experiments.common import ranks as standings
 from experiments.common import results
 from experiments.common.results import Line
+from experiments.comparisons.task import FRESH
 from paper_figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, finish
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 STYLES: dict[str, dict[str, Any]] = {
     "auto": {"color": ORANGE, "marker": "o", "linewidth": 2.6, "markersize": 6, "zorder": 5},
+    "additive": {"color": ORANGE, "marker": "d", "linestyle": ":"},
+    "dp-logistic": {"color": "black", "marker": "<"},
+    "naive-bayes": {"color": "black", "marker": ">", "linestyle": "--"},
+    "adassp": {"color": "0.4", "marker": "1"},
+    "dp-net": {"color": "0.4", "marker": "2"},
     "bdpe-tight": {"color": BLUE, "marker": "s"},
     "bdpe-published": {"color": SKY, "marker": "D", "linestyle": "--"},
     "lazybb": {"color": GREEN, "marker": "^"},
@@ -179,6 +185,7 @@ def ranks(folder: Path | None = None) -> Figure:
         InputError: if nothing has been saved.
     """
     lines = [line for line in lines_of("frontier", folder) if line["method"] in STYLES]
+    lines = [line for line in lines if line["dataset"] not in FRESH]
     deltas, epsilons = (sorted({line[name] for line in lines}) for name in ("delta", "epsilon"))
     drawn, panels = _panels(len(RANKS), len(deltas), sharey=True)
     datasets = set()

@@ -212,7 +212,7 @@ ROWS = [
     _oblivious("oblivious-scores", ("scores",), **_SCORES),
     _oblivious("oblivious-scores-gdp", ("scores",), **_SCORES),
     _additive("additive", slow=False, resolutions=(2, 4)),
-    _additive("additive-gdp"),
+    _additive("additive-gdp", resolutions=(2, 4)),
     _rule("lazybb-rule", slow=False),
     _rule("lazybb-rule-zcdp"),
     _rule("lazybb-rule-published"),

@@ -12,7 +12,7 @@ from dpbt.data.domains import Boolean, Numeric
 from dpbt.privacy import accounting, mechanisms, pricing
 
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
-RECIPES = recipes.named()
+RECIPES = recipes.NAMED
 ROWS = 1000
 
 

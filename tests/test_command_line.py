@@ -343,7 +343,7 @@ def test_monotone_columns_reach_the_recipe(here, capsys, monkeypatch):
     fits = stopped(monkeypatch)
     for direction in ("age=+1", "age=1", "age=-1"):
         assert run(capsys, *of("rings", "--monotone", direction))[0] == 130
-    tags = [recipe.learner.tag for _, _, recipe, _ in fits]
+    tags = [recipe.learner.traits.tag for _, _, recipe, _ in fits]
     assert "(1, 0, 0)" in tags[0]
     assert tags[0] == tags[1]
     assert "(-1, 0, 0)" in tags[2]

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import dpbt
 from tests import counts
 
@@ -63,6 +65,13 @@ def test_importing_what_a_fit_needs_imports_no_accountant():
         "sys.exit(bool({'dp_accounting', 'scipy', 'optax', 'chex'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", words], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_fit_of_a_csv_file_passes_through_few_functions():
+    command = [sys.executable, "-m", "tests.walk"]
+    found = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert int(found.splitlines()[-1].split()[0]) <= 323
 
 
 def test_every_public_name_is_there():

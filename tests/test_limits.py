@@ -11,7 +11,7 @@ from dpbt.data.domains import Boolean, Numeric
 from dpbt.sklearn import PrivateBoostingClassifier
 
 DOMAIN = {"a": Numeric(0, 1), "b": Boolean()}
-MAKERS = recipes.named()
+MAKERS = recipes.NAMED
 
 
 def options(name, **changes):

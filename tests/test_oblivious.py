@@ -265,8 +265,6 @@ def test_an_attribute_is_asked_no_more_splits_than_it_has():
     counts = np.array([np.bincount(tree, minlength=5) for tree in asked.feature])
     assert np.all(counts <= [6, 3, 1, 0, 19])
     assert np.all(counts.max(axis=0) == [5, 3, 1, 0, 5])
-    alone, *_ = asked_of(FIVE[2:4], 4, 3, (1, 2))  # one split for three levels
-    assert alone.feature.shape == (4, 3)
 
 
 def test_trees_of_one_structure_are_one_tree_of_the_model():
@@ -313,7 +311,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
     kinds = [KIND, *(KIND._replace(**change) for change in changes)]
     learners = [oblivious_tree.oblivious_tree(kind) for kind in kinds]
-    assert len({learner.tag for learner in learners}) == len(kinds)
+    assert len({learner.traits.tag for learner in learners}) == len(kinds)
 
     key, own_key = jax.random.key(0), jax.jit(step.own_key)
     keys = {

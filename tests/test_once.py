@@ -119,7 +119,7 @@ def test_learners_that_differ_in_what_they_do_once_do_not_share_noise():
     )
     prologues = [None, *(Prologue(*part, "counts") for part in parts)]
     made = counting, lambda *read: None, {}, trees.TREES, ADD_REMOVE
-    tags = {boundary.weak_learner(*made, prologue=prologue).tag for prologue in prologues}
+    tags = {boundary.weak_learner(*made, prologue=prologue).traits.tag for prologue in prologues}
     assert len(tags) == 4
 
 
@@ -134,7 +134,7 @@ def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
             bound=lambda tree: tree,
         )
         made = counting, lambda *read: None, {"scores": 1.0}, kind, ADD_REMOVE
-        tags.add(boundary.weak_learner(*made).tag)
+        tags.add(boundary.weak_learner(*made).traits.tag)
     assert len(tags) == 2
 
 

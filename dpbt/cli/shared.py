@@ -395,7 +395,7 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
     given |= {"domain": domain, "target": label.target}
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
     with of_input():
-        return dpbt.recipes.build(options.recipe, given, dpbt.recipes.named())
+        return dpbt.recipes.build(options.recipe, given, dpbt.recipes.NAMED)
 
 
 def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:

@@ -21,7 +21,7 @@ BOOSTED = (
     "lazybb_trees",
     "halfspace_boost",
 )
-"""The recipes that estimators and the command line know by name; `recipes.named` has them."""
+"""The recipes that estimators and the command line know by name; `recipes.NAMED` has them."""
 
 FORESTS = ("random_forest", "rf_l", "rf_e")
 """Those of random trees."""

@@ -373,11 +373,6 @@ class WeakLearner(NamedTuple):
     epilogue: Epilogue | None = None
 
     @property
-    def tag(self) -> str:
-        """Names the learner and every static part of it."""
-        return self.traits.tag
-
-    @property
     def parts(self) -> tuple[str, ...]:
         """The parts of a run that have a program, in their order."""
         once = {"prologue": self.prologue, "rounds": self, "epilogue": self.epilogue}
@@ -499,16 +494,16 @@ class Recipe(Terms, HoldsFunctions):
         ):
             if other != response:
                 raise ValueError(
-                    f"{learner.tag} predicts {response.words}, and {what} {other.words}"
+                    f"{learner.traits.tag} predicts {response.words}, and {what} {other.words}"
                 )
         if update.coupled and not learner.traits.coupled:
             raise ValueError(
                 f"{update.tag} moves the weights of all rows at once, but the sensitivities "
-                f"of {learner.tag} assume that each weight depends on its own row alone"
+                f"of {learner.traits.tag} assume that each weight depends on its own row alone"
             )
         if learner.traits.total and not update.coupled:
             raise ValueError(
-                f"the sensitivities of {learner.tag} assume a total weight of kappa rows, "
+                f"the sensitivities of {learner.traits.tag} assume a total weight of kappa rows, "
                 f"which {update.tag} does not keep"
             )
 
@@ -528,7 +523,11 @@ class Recipe(Terms, HoldsFunctions):
     def tags(self) -> list[str]:
         """What its learner, its weight update, its prologue and its epilogue are."""
         once = (self.learner.prologue, self.learner.epilogue)
-        return [part.tag for part in (self.learner, self.weight_update, *once) if part is not None]
+        return [
+            part.tag
+            for part in (self.learner.traits, self.weight_update, *once)
+            if part is not None
+        ]
 
     @property
     def independent(self) -> bool:

@@ -168,5 +168,5 @@ def padded(table: Table) -> Table:
 def first_of(tree: Arrays, count: int) -> Arrays:
     """The first `count` entries on the leading axis of every array; it compiles no program."""
     return jax.tree.map(
-        lambda a: a if a.shape[0] == count else jax.device_put(np.asarray(a)[:count]), tree
+        lambda a: a if a.shape[0] <= count else jax.device_put(np.asarray(a)[:count]), tree
     )

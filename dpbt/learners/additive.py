@@ -155,9 +155,8 @@ def program(
         once.noise,
         Total(of_bins, _grouped(int(config.sizes.sum())), (groups(config, params, public),)),
         sensitivity=sensitivity(config),
-        moves=config.partitions * trees.moved_residuals(once),
         theorem="docs/privacy.md O4",
-        releases=f"{trees.residual_words(once)}, all bins of all columns",
+        **trees.moved_residuals(once, config.partitions, "all bins of all columns"),
     )
 
 
@@ -168,7 +167,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     the root of Q, so that its noise has the deviation sigma of one sum. A bin moves by
     step S / max(sigma, step m sqrt(Q) F / limit), with m the public bound on the rows: where noise
     dominates as far as its sum stands above the noise, and else by a gradient step of the log loss
-    with the learning rate `limit`. `oblivious_tree.leaf_values` says in which unit that is for
+    with the learning rate `limit`. `oblivious_tree.hypothesis` says in which unit that is for
     several classes and for a number.
     """
     once, response, count = config.once, config.once.response, len(config.resolutions)
@@ -316,7 +315,7 @@ def by_column(once: splits.Config) -> types.WeakLearner:
         scaled=_scaled,
         merged=functools.partial(_curves, once),
     )
-    traits = learner.traits._replace(tag=f"curves of {learner.tag}")
+    traits = learner.traits._replace(tag=f"curves of {learner.traits.tag}")
     return learner._replace(hypotheses=shapes, traits=traits)
 
 

@@ -135,63 +135,55 @@ def _ranks(words: Array) -> tuple[Array, Array]:
     return ranks, none.at[ranks].set(place, unique_indices=True)
 
 
-def _attributes_of_tree(
-    config: Config,
-    attributes_per_tree: tuple[int, ...],
-    key: Array,
-    offsets_key: Array,
-    tree: Array,
-) -> tuple[Array, Array, Array, Array]:
-    """What a tree asks about: its part of the shuffled decks, and where offsets start.
+def _asked(
+    config: Config, decks_key: Array, offsets_key: Array, tree: Array, bins: Array
+) -> tuple[Array, Array]:
+    """(i32[D] attributes, f32[D] quantiles): what the levels of a tree ask.
 
-    Returns:
-        k; i32[most] attributes; i32[most] decks; f32[F], uniform in [0, 1). Behind the first k are
-        the next cards, for the levels that these leave over.
+    They ask the next k attributes of the shuffled decks in turn, but none more often than it has
+    splits. The levels that these leave over go to the cards behind them.
     """
-    sizes, features = np.asarray(attributes_per_tree), len(config.attributes)
-    least, most = min(each.n_bins for each in config.attributes) - 1, max(attributes_per_tree)
-    if least < config.depth and most > 1:  # a tree of one attribute stays one
-        most += config.depth
+    sizes = np.minimum(config.attributes_per_tree, config.depth)
+    depth, features, most = config.depth, len(config.attributes), int(sizes.max())
+    if min(each.n_bins for each in config.attributes) <= depth and most > 1:
+        most += depth  # a tree of one attribute stays one
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    cycle, place = tree // len(attributes_per_tree), tree % len(attributes_per_tree)
-    first = cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[place]
-    cards = first + jnp.arange(most, dtype=jnp.int32)
+    cycle, turn = tree // len(sizes), tree % len(sizes)
+    first = cycle * int(sizes.sum()) + jnp.asarray(before, jnp.int32)[turn]
+    place = jnp.arange(most, dtype=jnp.int32)
+    cards = first + place
     decks = cards // features
 
     # All words at once, because each place that draws is compiled by itself.
-    folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, decks)
+    folded = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(decks_key, decks)
     drawing = jnp.concatenate([folded, offsets_key[None]])
     words = jax.vmap(lambda key: jax.random.bits(key, (features,), jnp.uint32))(drawing)
 
     _, shuffled = jax.vmap(_ranks)(words[:-1])
-    attributes = jnp.take_along_axis(shuffled, (cards % features)[:, None], axis=1)[:, 0]
-    starts = (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)
-    return jnp.asarray(sizes, jnp.int32)[place], attributes, decks, starts
+    chosen = jnp.take_along_axis(shuffled, (cards % features)[:, None], axis=1)[:, 0]
+    starts = (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)  # in [0, 1)
+
+    # The card that each level asks, the number of its split, and of how many.
+    splits_of, count = bins[chosen] - 1, jnp.asarray(sizes, jnp.int32)[turn]
+    same = chosen[:, None] == chosen[None]  # where two decks meet
+
+    def ask(used: Array, _: None) -> tuple[Array, tuple[Array, Array]]:
+        spent = jnp.sum(jnp.where(same, used[None], 0), axis=1) >= splits_of
+        order = jnp.where((place < count) | (used > 0), used, depth)
+        slot = jnp.argmin(jnp.where(spent, depth + 1, order)).astype(jnp.int32)
+        return used + (place == slot).astype(jnp.int32), (slot, used[slot])
+
+    used, (slot, split) = jax.lax.scan(ask, jnp.zeros_like(place), None, length=depth)
+    feature = chosen[slot]
+    moved = rounded(decks[slot].astype(jnp.float32) * _GOLDEN)
+    offset = jnp.mod(starts[feature] + moved, 1.0)
+    return feature, (split.astype(jnp.float32) + offset) / used[slot].astype(jnp.float32)
 
 
 def mixture(config: Config, mass: Array) -> Array:
     """f32[F, C]: the mass whose quantiles cut columns, from the share of rows in each bin."""
     shares = config.known / config.known.sum(axis=1, keepdims=True)
     return rounded((1 - _EVEN) * mass) + rounded(_EVEN * jnp.asarray(shares, jnp.float32))
-
-
-def _levels(count: Array, chosen: Array, most: Array, depth: int) -> tuple[Array, Array, Array]:
-    """i32[D] of each: the card that a level asks, the number of its split, and of how many.
-
-    The first `count` cards are asked in turn, but none more often than `most` says: an attribute of
-    C bins has C - 1 splits. The levels that they leave over go to the cards behind them.
-    """
-    place = jnp.arange(chosen.shape[0], dtype=jnp.int32)
-    same = chosen[:, None] == chosen[None]  # where two decks meet
-
-    def ask(used: Array, _: None) -> tuple[Array, tuple[Array, Array]]:
-        spent = jnp.sum(jnp.where(same, used[None], 0), axis=1) >= most
-        turn = jnp.where((place < count) | (used > 0), used, depth)
-        slot = jnp.argmin(jnp.where(spent, depth + 1, turn)).astype(jnp.int32)
-        return used + (place == slot).astype(jnp.int32), (slot, used[slot])
-
-    used, (slot, split) = jax.lax.scan(ask, jnp.zeros_like(place), None, length=depth)
-    return slot, split, used[slot]
 
 
 def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[ObliviousTree, Array]:
@@ -209,21 +201,12 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     """
     # A level asks about one attribute.
     attributes, depth, widest = config.attributes, config.depth, config.known.shape[1]
-    attributes_per_tree = tuple(min(count, depth) for count in config.attributes_per_tree)
     base = jax.random.key(seed, impl="threefry2x32")
     kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
     tree = tree % config.structures if config.structures else tree
-    drawn = _attributes_of_tree(config, attributes_per_tree, decks_key, offsets_key, tree)
-    count, chosen, decks, starts = drawn
     all_bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)
-    slot, split, asked = _levels(count, chosen, all_bins[chosen] - 1, depth)
-    feature = chosen[slot]
-
-    # The quantile of each level.
-    start = starts[feature]
-    offset = jnp.mod(start + rounded(decks[slot].astype(jnp.float32) * _GOLDEN), 1.0)
-    quantile = (split.astype(jnp.float32) + offset) / asked.astype(jnp.float32)
+    feature, quantile = _asked(config, decks_key, offsets_key, tree, all_bins)
 
     # The order of the bins, and how much of the mixture is up to each of them.
     spread = mixture(config, mass)
@@ -244,8 +227,18 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     known = jnp.arange(widest, dtype=jnp.int32)[None] < bins[:, None]
     right = known & (rank > cut[:, None])
 
-    first_level = jnp.argmax(feature[:, None] == feature[None], axis=1)
-    share = _shares(right, first_level, mass[feature])
+    # For each leaf the product over attributes of the mass of the bins with its answers. Of the
+    # levels of an attribute the first one stands for all; the others have a share of 1.
+    place, leaf = jnp.arange(depth, dtype=jnp.int32), jnp.arange(2**depth, dtype=jnp.int32)
+    bit, level = jnp.left_shift(1, depth - 1 - place), place[:, None]
+    asks = jnp.argmax(feature[:, None] == feature[None], axis=1)[None, :] == level
+    mask = jnp.sum(jnp.where(asks, bit[None, :], 0), axis=1, keepdims=True)
+    answered = asks[:, :, None] & right[None, :, :]
+    answers = jnp.sum(jnp.where(answered, bit[None, :, None], 0), axis=1)
+    of_leaf = jnp.zeros((depth, 2**depth), jnp.float32).at[level, answers].add(mass[feature])
+    shares = of_leaf.at[level, leaf[None, :] & mask].get(mode="promise_in_bounds")
+    share = functools.reduce(jnp.multiply, shares)
+
     padded = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - widest)))
     leaves = jnp.zeros((*config.response.axes, 2**depth), jnp.float32)
     return ObliviousTree(feature, padded, leaves), share
@@ -272,29 +265,6 @@ def _bin_orders(
     both = (jnp.where(ordered[:, None], first, moved) for moved in jax.vmap(_ranks)(shuffled))
     rank, order = (jnp.concatenate([moved, rest], axis=1) for moved in both)
     return rank, order
-
-
-def _shares(right: Array, first: Array, mass: Array) -> Array:
-    """f32[2^D]: the product over attributes of the mass of the bins with the leaf's answers.
-
-    Args:
-        right: bool[D, C].
-        first: i32[D], the first level that asks the attribute of each level.
-        mass: f32[D, C], of the attribute of each level.
-    """
-    depth = right.shape[0]
-    bit = jnp.left_shift(1, depth - 1 - jnp.arange(depth, dtype=jnp.int32))
-    leaves = jnp.arange(2**depth, dtype=jnp.int32)
-
-    # All levels at once, where those that are not the first have no split and a share of 1.
-    attribute = jnp.arange(depth, dtype=jnp.int32)[:, None]
-    asks = first[None, :] == attribute
-    mask = jnp.sum(jnp.where(asks, bit[None, :], 0), axis=1, keepdims=True)
-    answered = asks[:, :, None] & right[None, :, :]
-    answers = jnp.sum(jnp.where(answered, bit[None, :, None], 0), axis=1)
-    of_leaf = jnp.zeros((depth, 2**depth), jnp.float32).at[attribute, answers].add(mass)
-    shares = of_leaf.at[attribute, leaves[None, :] & mask].get(mode="promise_in_bounds")
-    return functools.reduce(jnp.multiply, shares)
 
 
 # The rows that answer them.
@@ -335,6 +305,9 @@ def prepare(attributes: tuple[Attribute, ...], table: types.Table) -> Rows:
     return Rows(bins.T[:features], table.target, table.present, table.weight)
 
 
+_WORD = 32
+
+
 def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
     """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in, if not known already.
 
@@ -350,35 +323,26 @@ def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows
     known = tree.right[:, : max(attribute.n_bins for attribute in attributes)]
     first = jnp.argmax(known, axis=1).astype(jnp.uint8)
     count = jnp.sum(known, axis=1, dtype=jnp.int32).astype(jnp.uint8)
+    place = jnp.arange(_WORD, dtype=jnp.uint32)
 
     def ask(leaf: Array, level: tuple[Array, ...]) -> tuple[Array, None]:
         feature, right, is_run, first, count = level
         bin = jax.lax.dynamic_index_in_dim(rows.bins, feature, keepdims=False)
         goes = bin - first < count
-        if len(sets) == len(attributes):
-            goes = _in_set(right, bin, max(sets))
-        elif sets:
-            goes = jnp.where(is_run, goes, _in_set(right, bin, max(sets)))
+        if sets:  # of bins below the most of these; it is bits of words
+            words = -(-max(sets) // _WORD)
+            padded = jnp.pad(right, (0, max(words * _WORD - right.shape[0], 0)))
+            bits = padded[: words * _WORD].reshape(words, _WORD).astype(jnp.uint32)
+            of_words = jnp.sum(bits << place[None], axis=1, dtype=jnp.uint32)
+            word = jnp.zeros(bin.shape, jnp.uint32)
+            for number in range(words):
+                word = jnp.where(bin // _WORD == number, of_words[number], word)
+            inside = (word >> (bin % _WORD).astype(jnp.uint32)) & 1 == 1
+            goes = inside if len(sets) == len(attributes) else jnp.where(is_run, goes, inside)
         return leaf + leaf + goes.astype(small), None
 
     start = jnp.zeros(rows.bins.shape[1], small)
     return jax.lax.scan(ask, start, (tree.feature, known, ordered, first, count))[0]
-
-
-_WORD = 32
-
-
-def _in_set(right: Array, bin: Array, bins: int) -> Array:
-    """bool[N]: whether each bin is in a set of bins below `bins`; the set is bits of words."""
-    count = -(-bins // _WORD)
-    padded = jnp.pad(right, (0, max(count * _WORD - right.shape[0], 0)))
-    bits = padded[: count * _WORD].reshape(count, _WORD).astype(jnp.uint32)
-    place = jnp.arange(_WORD, dtype=jnp.uint32)[None]
-    words = jnp.sum(bits << place, axis=1, dtype=jnp.uint32)
-    word = jnp.zeros(bin.shape, jnp.uint32)
-    for number in range(count):
-        word = jnp.where(bin // _WORD == number, words[number], word)
-    return (word >> (bin % _WORD).astype(jnp.uint32)) & 1 == 1
 
 
 def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:

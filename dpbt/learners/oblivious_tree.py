@@ -299,47 +299,26 @@ def _of_largest(scores: Array, target: Array) -> tuple[Array, Array]:
 
 
 def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
-    """(f32[] slope, f32[] intercept in bits), from noisy counts; post-processing.
+    """(f32[] slope, intercept in bits, as `start`), from noisy counts; post-processing.
 
-    The log odds of a row with score h are start + shift + slope (h - start). `_fitted` says how
-    slope and shift follow from the counts.
+    The log odds of a row with score h are start + shift + slope (h - start). If p is the
+    probability of an interval with c1 and c0 rows, then c1 (1 - p) - c0 p has mean 0. Its variance
+    is that of the noise plus that of the labels. So the counts say how likely each slope and shift
+    is. The result is their mean over a grid, with a normal prior on the shift and on the logarithm
+    of the slope. Where noise hides the counts, the prior remains.
 
-    Args:
-        noisy: i32[10, 2], noisy `parts` in whole rows.
-        deviation: f32[], the standard deviation of the noise, in rows.
-        start: f32[], where scores started, in bits.
-    """
-    slope, shift = _fitted(noisy, deviation, rounded(start * np.float32(_LN2)), _SHIFTS)
-    return slope, start + rounded(shift / np.float32(_LN2))
-
-
-def temperature(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
-    """(f32[] slope, f32[K] intercept in bits) of several classes; post-processing.
-
-    All scores are multiplied by one slope. Where scores are nearly equal, this multiplies how far
-    the log odds of the largest class are above those of a guess, -log(K - 1). So the slope is
-    fitted to these, without a shift.
+    With several classes all scores are multiplied by one slope. Where scores are nearly equal, this
+    multiplies how far the log odds of the largest class are above those of a guess, -log(K - 1). So
+    the slope is fitted to these, without a shift.
 
     Args:
         noisy: i32[10, 2], noisy `parts` in whole rows.
         deviation: f32[], the standard deviation of the noise, in rows.
-        start: f32[K], where scores started, in bits.
+        start: f32[], or f32[K] with several classes, where scores started, in bits.
     """
-    guess = jnp.float32(-math.log(start.shape[0] - 1))
-    slope, _ = _fitted(noisy, deviation, guess, np.zeros(1, np.float32))
-    return slope, slope * start
-
-
-def _fitted(
-    noisy: Array, deviation: Numbers, begin: Array, shifts: np.ndarray
-) -> tuple[Array, Array]:
-    """(f32[] slope, f32[] shift in nats) of log odds begin + shift + slope (h - begin).
-
-    If p is the probability of an interval with c1 and c0 rows, then c1 (1 - p) - c0 p has mean 0.
-    Its variance is that of the noise plus that of the labels. So the counts say how likely each
-    slope and shift is. The result is their mean over a grid, with a normal prior on the shift and
-    on the logarithm of the slope. Where noise hides the counts, the prior remains.
-    """
+    begin, shifts = rounded(start * np.float32(_LN2)), _SHIFTS
+    if start.ndim:
+        begin, shifts = jnp.float32(-math.log(start.shape[0] - 1)), np.zeros(1, np.float32)
     shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
     noise = rounded(jnp.asarray(deviation, jnp.float32) ** 2)
 
@@ -368,7 +347,8 @@ def _fitted(
     prior = prior + rounded((shift / _SHIFT_SPREAD) ** 2)
     likely = rounded(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
     slope = jnp.exp(jnp.sum(rounded(likely * log_slope)))
-    return slope, jnp.sum(rounded(likely * shift))
+    moved = rounded(jnp.sum(rounded(likely * shift)) / np.float32(_LN2))
+    return slope, slope * start if start.ndim else start + moved
 
 
 def epilogue(config: Config) -> types.Epilogue:
@@ -385,8 +365,7 @@ def epilogue(config: Config) -> types.Epilogue:
         _draw_counts(config, draw, SCORES_SITE, counts, "O3", "rows by score and class")
 
     def of_release(release: Release, params: Params, start: Array) -> tuple[Array, Array]:
-        found = temperature if response.axes else line
-        return found(release[SCORES_SITE], deviation(config, params, SCORES_SITE), start)
+        return line(release[SCORES_SITE], deviation(config, params, SCORES_SITE), start)
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({types.relation(config.relation).value}, {config.noise.name}{more})"
@@ -498,9 +477,8 @@ def program(
         config.noise,
         Total(sums_of(residuals(config, rows, weights), leaf, 2**config.depth)),
         sensitivity=sum_sensitivity(config),
-        moves=moved_residuals(config),
         theorem="docs/privacy.md O2",
-        releases=f"{residual_words(config)}, all leaves",
+        **moved_residuals(config, 1, "all leaves"),
     )
 
 
@@ -513,16 +491,13 @@ def sums_of(residuals: Array, place: Array, places: int) -> Array:
     return jax.lax.map(lambda residual: sums(residual, place), residuals)
 
 
-def moved_residuals(config: Config) -> int:
-    """How many sums of a partition move at most when a row does."""
+def moved_residuals(config: Config, partitions: int, places: str) -> dict[str, Any]:
+    """How many sums of some partitions move at most when a row does, and what they are."""
     most = GRID if config.noise.price.norm == "l1" else GRID**2
     of_a_row = min(config.response.classes, most) if config.response.axes else 1
-    return moved_rows(config.relation) * of_a_row
-
-
-def residual_words(config: Config) -> str:
-    """What the residuals are."""
-    return "signed weights" if config.response == BINARY else "residuals"
+    words = "signed weights" if config.response == BINARY else "residuals"
+    moves = partitions * moved_rows(config.relation) * of_a_row
+    return {"moves": moves, "releases": f"{words}, {places}"}
 
 
 def residuals(config: Config, rows: Rows, weights: Array) -> Array:
@@ -541,8 +516,8 @@ def residuals(config: Config, rows: Rows, weights: Array) -> Array:
     return jnp.where(jnp.sum(size, axis=0)[None] <= most, whole, 0)
 
 
-def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public: Public) -> Array:
-    """f32[2^D], or f32[K, 2^D] with several classes: what each leaf adds to the score.
+def hypothesis(config: Config, release: Release, params: Params, public: Public) -> ObliviousTree:
+    """The tree: each leaf moves as far as its sum stands above the noise.
 
     Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
     estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 10), -v, v). G, sigma and
@@ -556,13 +531,26 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
 
     Args:
         config: the static parts.
-        sums: i32[2^D] or i32[K, 2^D], released, in grid units.
-        rows: f32[2^D], m.
+        release: its sums are i32[2^D] or i32[K, 2^D], in grid units.
         params: s, v and h are its step, limit and curvature.
         public: of the round.
     """
+    tree, rows = structure(config, params, public)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
-    signal = _smooth(config, rounded(sums.astype(jnp.float32) * unit))
+    signal = rounded(release["sums"].astype(jnp.float32) * unit)
+
+    # Each leaf with its neighbours. A leaf that differs in b bits has the weight of each of these
+    # bits, so the first half of the bits and the second half are two small products.
+    halves = 2 ** (config.depth // 2), 2 ** (config.depth - config.depth // 2)
+    apart = [np.bitwise_count(np.arange(size)[:, None] ^ np.arange(size)) for size in halves]
+    weights = [(float(config.smoothing) ** bits).astype(np.float32) for bits in apart]
+    first, second = map(jnp.asarray, weights)
+    signal, rows = (
+        (first @ (leaves.reshape(*leaves.shape[:-1], *halves) @ second)).reshape(leaves.shape)
+        for leaves in (signal, rows)
+    )
+
+    # What noise and curvature leave of the step.
     of_sum = deviation(config, params, "sums", sum_sensitivity(config))
     noise = rounded(of_sum * unit) * np.float32((1 + config.smoothing**2) ** (config.depth / 2))
     share, response = 1.0, config.response
@@ -571,32 +559,19 @@ def leaf_values(config: Config, sums: Array, rows: Array, params: Params, public
         signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
         noise = rounded(noise * np.float32(math.sqrt(share)))
 
-    expected = rounded(_smooth(config, rows) * params.curvature / 3)
+    expected = rounded(rows * params.curvature / 3)
     denominator = jnp.broadcast_to(jnp.maximum(noise + expected, LEAST_ROWS), signal.shape)
     step = params.step
     if isinstance(step, tuple):
         step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
-    found = jnp.clip(step * signal / denominator, -params.limit, params.limit)
-    if response == NUMBER:
-        return rounded((found * public.unit).astype(jnp.float32))
-    return rounded((found / math.log(2.0) * np.float32(share)).astype(jnp.float32))
-
-
-def _smooth(config: Config, leaves: Array) -> Array:
-    """f32[..., 2^D]: each leaf with its neighbours, by the weights of `Config.smoothing`.
-
-    A leaf that differs in b bits has the weight of each of these bits, so the first half of the
-    bits and the second half are two small products.
-    """
-    half = config.depth // 2
-
-    def near(bits: int) -> Array:
-        places = np.arange(2**bits)
-        apart = np.bitwise_count(places[:, None] ^ places[None, :])
-        return jnp.asarray((float(config.smoothing) ** apart).astype(np.float32))
-
-    square = leaves.reshape(*leaves.shape[:-1], 2**half, 2 ** (config.depth - half))
-    return (near(half) @ (square @ near(config.depth - half))).reshape(leaves.shape)
+    moved = jnp.clip(step * signal / denominator, -params.limit, params.limit)
+    if response != NUMBER:
+        moved = moved / math.log(2.0)
+    scale = public.unit if response == NUMBER else np.float32(share)
+    leaf = rounded((moved * scale).astype(jnp.float32))
+    if any(config.monotone):
+        leaf = monotone(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
+    return tree._replace(leaf=leaf)
 
 
 def monotone(leaf: Array, direction: Array) -> Array:
@@ -627,15 +602,6 @@ def _running(sides: Array, direction: Array, best: Any) -> Array:
     new_left = jnp.where(direction < 0, both, sides[:, 0])
     new_right = jnp.where(direction > 0, both, sides[:, 1])
     return jnp.stack([new_left, new_right], axis=1)
-
-
-def hypothesis(config: Config, release: Release, params: Params, public: Public) -> ObliviousTree:
-    """The tree: each leaf moves as far as its sum stands above the noise."""
-    tree, rows = structure(config, params, public)
-    leaf = leaf_values(config, release["sums"], rows, params, public)
-    if any(config.monotone):
-        leaf = monotone(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
-    return tree._replace(leaf=leaf)
 
 
 def drawn_once(config: Config, site: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpbt.common.public import BOOSTED, FORESTS
@@ -21,14 +21,12 @@ from dpbt.recipes.smooth import halfspace_boost as halfspace_boost
 from dpbt.recipes.smooth import lazybb_rules as lazybb_rules
 from dpbt.recipes.smooth import lazybb_trees as lazybb_trees
 
+NAMED: dict[str, Callable[..., Recipe]] = {name: globals()[name] for name in (*BOOSTED, *FORESTS)}
+NAMED["bdpe"] = functools.partial(bdpe, criterion="gini")
+"""The recipes that estimators and the command line know by name, with their defaults.
 
-def named(names: Iterable[str] = (*BOOSTED, *FORESTS)) -> dict[str, Callable[..., Recipe]]:
-    """The recipes that estimators and the command line know by name, with their defaults.
-
-    The criterion of bdpe is then Gini, which is far more accurate than the paper's.
-    """
-    every = {**globals(), "bdpe": functools.partial(bdpe, criterion="gini")}
-    return {name: every[name] for name in names}
+The criterion of bdpe is then Gini, which is far more accurate than the paper's.
+"""
 
 
 def build(asked: Any, options: Mapping[str, Any], known: Mapping[str, Callable[..., Any]]) -> Any:

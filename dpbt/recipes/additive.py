@@ -5,7 +5,6 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +24,7 @@ _MOMENTUM = 0.9
 _RESOLUTIONS = (2, 4, 8, 16)
 
 _DEPTH = 4
-"""Of the trees of one column under a pure guarantee, which cut it into 16 groups."""
+"""Of the trees of one column, which cut it into 16 groups."""
 
 _MAX_ROUNDS = 4096
 
@@ -49,12 +48,12 @@ def additive(
 ) -> types.Recipe:
     """A generalized additive model: the score of a row is the sum of one curve a column.
 
-    Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. With a delta, a round
-    releases the signed sums of clipped weights of all groups of bins of all columns as one vector,
-    whose sensitivity is that of `learners.additive.sensitivity`. Under a pure guarantee, where such
-    a vector costs as much as its columns one by one, a round releases one column, as a tree of
-    `oblivious_boost` that asks one attribute. Histograms before the first round and scores by class
-    after the last are drawn as `auto` draws them.
+    Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where rows are many for the
+    noise of a delta, a round releases the signed sums of clipped weights of all groups of bins of
+    all columns as one vector, whose sensitivity is that of `learners.additive.sensitivity`. Else,
+    and under a pure guarantee, where such a vector costs as much as its columns one by one, a round
+    releases one column, as a tree of `oblivious_boost` that asks one attribute. Histograms
+    before the first round and scores by class after the last are drawn as `auto` draws them.
 
     The curves are the model: `dpbt.explain` and `dpbt.plot.shape` show all of it, with the
     deviation of the noise that privacy added. Where columns act on their own it is more accurate
@@ -73,14 +72,14 @@ def additive(
             number in a declared range, None for two classes. Give `dpbt.table` the same.
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
             must not rise. It costs nothing.
-        rounds: T; by default 128, and for a pure guarantee as `rule` says for `auto`.
+        rounds: T; by default 128, and of one column as `rule` says for `auto`.
         step: the deviation, in nats, of the noise that all rounds together add to the score of a
             row, where noise sets the step. By default 1.6 for two classes.
         learning_rate: the largest learning rate of a vector, for features of length 1. By default
             50 for classes and 12 for a number.
         resolutions: the numbers of groups, at quantiles of the rows, that the bins of a column are
-            joined to in a vector; by default (2, 4, 8, 16). Where they are given, rounds release
-            vectors under a pure guarantee, too.
+            joined to in a vector; by default (2, 4, 8, 16). Where they are given, all rounds
+            release vectors.
         marginals_fraction: the share of the budget for class histograms before the first round; by
             default as `rule` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
@@ -109,10 +108,11 @@ def additive(
         scores_fraction = ruled["scores_fraction"]
     once = {name: ruled[name] for name in ("target_fraction", "target_bins")}
     once |= {"marginals_fraction": marginals_fraction, "scores_fraction": scores_fraction}
-    if resolutions is None and not request.approximate:
+    if resolutions is None and not (request.approximate and ruled["depth"] > 6):
         per_round = total / np.sqrt(ruled["rounds"] if rounds is None else count)
         common = {"domain": domain, "target": target, "monotone": monotone, **once}
-        common |= {name: getattr(request, name) for name in ("epsilon", "rows", "relation")}
+        shared = ("epsilon", "delta", "rows", "relation")
+        common |= {name: getattr(request, name) for name in shared}
         found = oblivious_boost(
             **common,
             max_rows_per_user=max_rows_per_user,
@@ -130,16 +130,14 @@ def additive(
     if learning_rate is None:
         learning_rate = 12.0 if number else 50.0
     per_round = total / (learner.growth(count, _MOMENTUM) * math.sqrt(len(domain)))
-    numbers = per_round, within("learning_rate", learning_rate, "[1e-30, 1e30]"), _MOMENTUM, count
+    rate = within("learning_rate", learning_rate, "[1e-30, 1e30]")
+    numbers = learner.Params({}, per_round, rate, _MOMENTUM, count)
     groups = _RESOLUTIONS if resolutions is None else resolutions
     sizes = within("resolutions", groups, f"[1, {types.MAX_BINS}]", whole=True)
 
     def learned(config: Config) -> types.WeakLearner:
         return learner.additive(learner.Config(config, tuple(map(int, sizes.flat)), count))
 
-    def params(noise: Mapping[str, Any], _: Config) -> learner.Params:
-        return learner.Params(dict(noise), *numbers)
-
     drawn = Once(**once, clip=None)
-    parts, described = ("bins", learned, params), ("additive", f"{sizes.size} resolutions")
+    parts, described = ("bins", learned, numbers), ("additive", f"{sizes.size} resolutions")
     return assembled(request, domain, target, monotone, drawn, (1, (1,), 0.0, 0), parts, described)

@@ -39,19 +39,6 @@ For epsilon up to 10 they cost below 1e-15.
 # The arguments that recipes share.
 
 
-def epsilons(epsilon: ArrayLike) -> np.ndarray:
-    """`epsilon` as float64.
-
-    Raises:
-        ValueError: unless each is above 0, and infinite or at most `MAX_EPSILON`.
-    """
-    numbers = within("epsilon", epsilon, "(0, inf]")
-    if np.any(np.isfinite(numbers) & (numbers > MAX_EPSILON)):
-        most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
-        raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
-    return numbers
-
-
 def zeros_or_shares(name: str, value: ArrayLike) -> np.ndarray:
     """A delta, or a share of the budget, as float64.
 
@@ -80,6 +67,7 @@ class Request(NamedTuple):
         calibration: "tight" or "published".
         relation: the neighbouring relation.
         max_rows_per_user: the most rows that one person has.
+        approximate: whether the guarantee is (epsilon, delta) rather than pure.
     """
 
     epsilon: np.ndarray
@@ -89,16 +77,12 @@ class Request(NamedTuple):
     calibration: str
     relation: types.Relation
     max_rows_per_user: int
+    approximate: bool
 
     @property
     def tight(self) -> bool:
         """Whether the calibration is the tight one."""
         return self.calibration == "tight"
-
-    @property
-    def approximate(self) -> bool:
-        """Whether the guarantee is (epsilon, delta) rather than pure."""
-        return bool(np.any(self.delta > 0))
 
 
 def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool = True) -> Request:
@@ -123,14 +107,18 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
     if np.any(numbers != held):
         above = np.nextafter(held, np.float32(np.inf)).astype(int)
         raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
+    budget = within("epsilon", epsilon, "(0, inf]"), zeros_or_shares("delta", delta)
+    if np.any(np.isfinite(budget[0]) & (budget[0] > MAX_EPSILON)):
+        most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
+        raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
     request = Request(
-        epsilons(epsilon),
-        zeros_or_shares("delta", delta),
+        *budget,
         numbers,
         wholes("rounds", rounds).astype(np.int32),
         calibration,
         to_relation(relation),
         whole("max_rows_per_user", people),
+        bool(np.any(budget[1] > 0)),
     )
     if request.approximate and not (request.tight or published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
@@ -222,7 +210,7 @@ def build(
     # The recipe without the numbers of its learner.
     validate.warn_of_delta(request.delta, request.rows)
     shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
-    del shared["epsilon"]
+    del shared["epsilon"], shared["approximate"]
     shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
     numbers, capacity = _single_precision(weighting), int(np.max(request.rounds))
     drafted = Recipe(weighting=numbers, capacity=capacity, **shared, **words)
@@ -247,7 +235,7 @@ def build(
             if ask.mechanism.price.reads_rows and not ask.own_scale:
                 made.append((ask, boundary.group_of(ask.site, fractions), times))
     if unused := sorted(set(fractions) - {group for _, group, _ in made}):
-        raise ValueError(f"{learner.tag} draws nothing at {unused}, which have fractions")
+        raise ValueError(f"{learner.traits.tag} draws nothing at {unused}, which have fractions")
 
     # Gaussian draws alone are composed by GDP.
     gaussian = all(ask.mechanism.price.gaussian for ask, _, _ in made)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dpbt import losses
 from dpbt.common import types
 from dpbt.common.types import relation as to_relation
-from dpbt.common.validate import shown, whole, within
+from dpbt.common.validate import floats, shown, whole, within
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
@@ -141,13 +141,11 @@ def oblivious_boost(
     repeat = int(within("structures", structures, f"[0, {types.MAX_ROWS}]", whole=True))
     trees = whole("depth", depth, MAX_DEPTH), tuple(map(int, counts.flat)), float(smooth), repeat
     once = Once(marginals_fraction, target_fraction, target_bins, scores_fraction, clip)
+    known = number or bool(np.any(floats("marginals_fraction", marginals_fraction) > 0))
+    moves = tuple(steps) if callable(step) else steps[0]
+    numbers = Params({}, moves, limit, curvature * known, seed)  # of known rows of a leaf
 
-    def params(noise: Mapping[str, Any], config: Config) -> Params:
-        known = number or config.marginals  # how many rows a leaf has
-        moves = tuple(steps) if callable(step) else steps[0]
-        return Params(dict(noise), moves, limit, curvature * known, seed)
-
-    parts = "sums", oblivious_tree, params
+    parts = "sums", oblivious_tree, numbers
     described = "oblivious_boost", f"{trees[0]} splits a tree"
     return assembled(request, domain, target, monotone, once, trees, parts, described)
 
@@ -177,7 +175,7 @@ def assembled(
     monotone: Mapping[str, int] | None,
     once: Once,
     trees: tuple[int, tuple[int, ...], float, int],
-    parts: tuple[str, Callable[[Config], types.WeakLearner], Callable[..., Any]],
+    parts: tuple[str, Callable[[Config], types.WeakLearner], types.Params],
     described: tuple[str, str],
 ) -> types.Recipe:
     """The recipe of a learner over the bins of a domain, with clipped weights.
@@ -189,14 +187,14 @@ def assembled(
         monotone: as `oblivious_boost`.
         once: what is drawn once.
         trees: depth, attributes_per_tree, smoothing and structures of `oblivious_splits.Config`.
-        parts: the site of the rounds, the learner of a config, and (noise, config) -> its numbers.
+        parts: the site of the rounds, the learner of a config, and its numbers without noise.
         described: name and setting.
 
     Raises:
         ValueError: as `oblivious_boost`.
     """
     # Share the budget.
-    (site, learner, params), response = parts, kinds.response_of(target)
+    (site, learner, numbers), response = parts, kinds.response_of(target)
     number = response == types.NUMBER
     marginals = zeros_or_shares("marginals_fraction", once.marginals_fraction)
     scores = zeros_or_shares("scores_fraction", once.scores_fraction)
@@ -238,7 +236,7 @@ def assembled(
         update,
         weighting,
         fractions={site: share for site, share in shares.items() if np.any(share > 0)},
-        params=lambda noise, _: params(noise, config),
+        params=lambda noise, _: numbers._replace(noise=dict(noise)),
         name=name,
         setting=setting,
         target=target,

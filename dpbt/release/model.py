@@ -14,12 +14,11 @@ There may be no rows: N may be 0. The methods of a model with a domain read raw 
 """
 
 import dataclasses
-import functools
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from msgspec import structs
@@ -79,9 +78,13 @@ class Model(HoldsFunctions):
 
     _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
 
+    _is_tree: ClassVar[bool] = False
+
     def __post_init__(self):
-        if sys.modules.get("jax") is not None:
-            _register()
+        jax = sys.modules.get("jax")
+        if jax is not None and not Model._is_tree:
+            Model._is_tree = True
+            jax.tree_util.register_dataclass(Model)
 
     def __reduce__(self) -> Any:
         """A loaded model can be pickled; its kind is found again by its name."""
@@ -97,13 +100,16 @@ class Model(HoldsFunctions):
         """The model of a run.
 
         Args:
-            learned: its transcript, hypotheses and intercept.
+            learned: its transcript, hypotheses and intercept, perhaps with room for more rounds.
             recipe: of the run.
             table: that was learned from, or one absent row of its kind.
             key: the kind of its key.
         """
+        from dpbt.data.tables import first_of  # which brings JAX
+
         transcript, hypotheses, intercept = learned
-        rows = table.bins
+        transcript = transcript._replace(rounds=first_of(transcript.rounds, recipe.capacity))
+        hypotheses, rows = first_of(hypotheses, recipe.capacity), table.bins
         kind = rows.shape[1], str(rows.dtype)
         return cls(hypotheses, intercept, transcript, recipe, table.splits, *kind, key=key)
 
@@ -196,14 +202,6 @@ class Model(HoldsFunctions):
 
 def _unpickled(fields: dict[str, Any], kind: str) -> Model:
     return Model(**{**fields, "kept": fields["kept"]._replace(kind=KINDS[kind])})
-
-
-@functools.cache
-def _register() -> None:
-    """Make models pytrees."""
-    import jax
-
-    jax.tree_util.register_dataclass(Model)
 
 
 # What is known of a model.

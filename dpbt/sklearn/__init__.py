@@ -46,8 +46,10 @@ __all__ = [
     "RepeatedReleaseWarning",
 ]
 
-BOOSTING: Mapping[str, Callable[..., Any]] = recipes.named(BOOSTED)
+BOOSTING: Mapping[str, Callable[..., Any]] = {name: recipes.NAMED[name] for name in BOOSTED}
 """Recipes that boosting estimators know by name."""
+
+_FORESTS: Mapping[str, Callable[..., Any]] = {name: recipes.NAMED[name] for name in FORESTS}
 
 _STATED = {
     "epsilon": "it is the total budget, such as 1.0",
@@ -455,7 +457,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         random_state: None draws a release key.
     """
 
-    _recipes = recipes.named(FORESTS)
+    _recipes = _FORESTS
 
     recipe: Any = "random_forest"
 

@@ -201,9 +201,9 @@ def _sums_of_slice(
 
     def add(number: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
-        return scores + learner.hypotheses.predict(
-            hypothesis, step.placed(learner, structure, rows)
-        )
+        place = learner.hypotheses.place
+        placed = rows if place is None else place(structure, rows)
+        return scores + learner.hypotheses.predict(hypothesis, placed)
 
     if scores is not None and batch.pending is not None:
         count = jax.tree.leaves(batch.pending)[0].shape[0]
@@ -499,8 +499,8 @@ class _Run:
         recipe, rounds = self._recipe, int(self._recipe.rounds)
         before = Context(recipe.public(), jnp.float32(0))
         prologue = self._once("prologue", before, report)
-        public, start = _opened(recipe, totals.read(prologue))
-        bound, state = jnp.max(jnp.abs(start)), step.at_rest(recipe, public)
+        public, start, state = _opened(recipe, totals.read(prologue))
+        bound = jnp.max(jnp.abs(start))
         if not recipe.independent:
             self._passes.start(start)
 
@@ -588,10 +588,9 @@ class _Run:
             return None
         waiting, self._waiting = self._waiting, []
         if not waiting:
-            zeros = self._zeros("rounds")
-            state = step.at_rest(self._recipe, context.public)
-            hypothesis = _learned(self._recipe, zeros, context.public, state)[0]
-            waiting = [(context.public.structure, jax.tree.map(jnp.zeros_like, hypothesis))]
+            told = self._recipe, self._zeros("rounds"), context.public, None
+            hypothesis = jax.tree.map(jnp.zeros_like, jax.eval_shape(step.learned, *told)[0])
+            waiting = [(context.public.structure, hypothesis)]
         return _on_host(waiting)
 
     def _zeros(self, part: str) -> Release:

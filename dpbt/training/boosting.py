@@ -78,7 +78,7 @@ def run(
     if learner.prologue is not None:
         context = Context(recipe.public(), jnp.float32(0))
         prologue, opening, _ = asked("prologue", entries.prologue, context, nothing)
-    public, start = step.opened(recipe, prologue)
+    public, start, resting = step.opened(recipe, prologue)
     everyone = start[..., None]
     scores = [jnp.broadcast_to(everyone, start.shape + rows.present.shape) for rows in tables]
     bound = jnp.max(jnp.abs(start))
@@ -96,13 +96,14 @@ def run(
             ]
         return (scores, bound + more, moving), (kept, hypothesis)
 
-    state = scores, bound, step.at_rest(recipe, public)
+    state = scores, bound, resting
     entries_of_rounds = jnp.arange(recipe.capacity, dtype=jnp.int32), entries.rounds
     if batch:
         scores = None
 
         def alone(numbered: tuple[Array, Any]) -> Any:
-            return _where(numbered[0] < recipe.rounds, one_round(state, numbered)[1])
+            active, found = numbered[0] < recipe.rounds, one_round(state, numbered)[1]
+            return jax.tree.map(lambda a: jnp.where(active, a, jnp.zeros_like(a)), found)
 
         size = min(batch, recipe.capacity)
         rounds, hypotheses = jax.lax.map(alone, entries_of_rounds, batch_size=size)
@@ -136,11 +137,6 @@ def _anywhere_in_a_batch(
     return (_anywhere(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
 
 
-def _where(active: Array, arrays: Any) -> Any:
-    """The arrays, or zeros."""
-    return jax.tree.map(lambda array: jnp.where(active, array, jnp.zeros_like(array)), arrays)
-
-
 def _scan(
     recipe: Recipe, one_round: Callable[[Any, Any], tuple[Any, Any]], state: Any, entries: Any
 ) -> tuple[Any, Any]:
@@ -160,10 +156,9 @@ def _scan(
         active = entry[0] < recipe.rounds
 
         def go_on(state: Any, entry: Any) -> tuple[Any, Any]:
-            after, kept = one_round(state, entry)
-            shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), kept))
-            after = jax.tree.map(lambda a, b: jnp.where(active, a, b), after, state)
-            return after, _where(active, kept)
+            found = one_round(state, entry)
+            shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found[1]))
+            return jax.tree.map(lambda a, b: jnp.where(active, a, b), found, skip(state, entry))
 
         return jax.lax.cond(_anywhere(active), go_on, skip, state, entry)
 

@@ -211,9 +211,20 @@ def learn(
         each = 64 * table.target.shape[0] + 256 * private
         batch = int(np.clip(limit / 16 / each, 1, 64))
     room = dataclasses.replace(recipe, capacity=tables.bucket(recipe.capacity))
-    run = _compiled_sooner if _is_sooner(room) else _compiled
+
+    # Whether it is compiled sooner follows from what is public. It is if all draws of a round are
+    # from sums that do not wait for each other: then the releases are the same, bit for bit. Those
+    # of a number are not, as the start and the unit that follow from its histogram round in another
+    # way. So do scores of greedy trees, and programs of weights that depend on all rows take longer
+    # to compile.
+    short, sooner = int(room.rows) * room.capacity <= SHORT_RUN, False
+    other = room.learner.hypotheses.response == NUMBER or room.weight_update.coupled
+    if short and not other and may_choose():
+        with contextlib.suppress(ValueError):  # reads all rows at once
+            sooner = len(pricing.stages(room, "rounds")) == 1
+    run = _compiled_sooner if sooner else _compiled
     learned = run(key, tables.padded(table), room, public_key, batch=batch)
-    return Model.of(learned.first(recipe.capacity), recipe, table, keys.kind(key))
+    return Model.of(learned, recipe, table, keys.kind(key))
 
 
 def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None, batch: int) -> Learned:
@@ -235,22 +246,6 @@ SHORT_RUN = 2**23
 A fit of oblivious trees then compiles in about two thirds of the time, and takes 1.3 to 1.8 times
 as long to run. That is at most 50 ms more for each fit, and seconds less for the first one.
 """
-
-
-def _is_sooner(recipe: Recipe) -> bool:
-    """Whether a fit is compiled sooner; it follows from what is public.
-
-    It is if all draws of a round are from sums that do not wait for each other: then the releases
-    are the same, bit for bit. Those of a number are not, as the start and the unit that follow from
-    its histogram round in another way. So do scores of greedy trees, and programs of weights that
-    depend on all rows take longer to compile.
-    """
-    short = int(recipe.rows) * recipe.capacity <= SHORT_RUN
-    other = recipe.learner.hypotheses.response == NUMBER or recipe.weight_update.coupled
-    if short and not other and may_choose():
-        with contextlib.suppress(ValueError):  # reads all rows at once
-            return len(pricing.stages(recipe, "rounds")) == 1
-    return False
 
 
 def may_choose() -> bool:

@@ -18,7 +18,6 @@ from dpbt.common.types import Array, Prepared, Public, Recipe, Release, Table, T
 from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
-from dpbt.data.tables import first_of
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.sensitivity import counted_weights
@@ -282,19 +281,27 @@ class Context(NamedTuple):
     bound: Any
 
 
-def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array]:
-    """What is public in all rounds after the prologue, and the score that every row starts from.
+def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
+    """What is public in all rounds after the prologue, where scores start, and the optimizer.
 
-    The score is f32[], or f32[K] with several classes.
+    The score that every row starts from is f32[], or f32[K] with several classes. The optimizer's
+    state is that before the first round, and None without one.
     """
     public, once = recipe.public(prologue), recipe.learner.prologue
-    if once is None:
-        return public, jnp.zeros(recipe.learner.hypotheses.response.axes, jnp.float32)
-    for name, says in (("unit", once.unit), ("seen", once.seen)):
-        if says is not None:
-            found = jnp.asarray(says(prologue, recipe.params), jnp.float32)
-            public = public._replace(**{name: found})
-    return public, jnp.asarray(once.intercept(prologue, recipe.params), jnp.float32)
+    start = jnp.zeros(recipe.learner.hypotheses.response.axes, jnp.float32)
+    if once is not None:
+        for name, says in (("unit", once.unit), ("seen", once.seen)):
+            if says is not None:
+                found = jnp.asarray(says(prologue, recipe.params), jnp.float32)
+                public = public._replace(**{name: found})
+        start = jnp.asarray(once.intercept(prologue, recipe.params), jnp.float32)
+    if recipe.learner.traits.optimizer is None:
+        return public, start, None
+
+    zeros = {s.site: jnp.zeros_like(s.output) for s in pricing.sites(recipe, "rounds")}
+    first = begun(recipe, public, jnp.float32(0), public.round).public
+    state = jax.eval_shape(lambda: learned(recipe, zeros, first, None)[2])
+    return public, start, jax.tree.map(jnp.zeros_like, state)
 
 
 def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Context:
@@ -331,15 +338,10 @@ def view(
 ) -> View:
     """What the program of a part reads, with what the structure of a round says of each row."""
     weights, cap = weighed
-    if part == "rounds":
-        rows = placed(recipe.learner, context.public.structure, rows)
+    place = recipe.learner.hypotheses.place
+    if part == "rounds" and place is not None:
+        rows = place(context.public.structure, rows)
     return View(rows, weights, recipe.params, context.public._replace(cap=cap))
-
-
-def placed(learner: types.WeakLearner, structure: Any, rows: Prepared) -> Prepared:
-    """The rows, with what the structure of a round says of each."""
-    place = learner.hypotheses.place
-    return rows if place is None else place(structure, rows)
 
 
 # What follows from no row: a program runs on one absent row in place of them.
@@ -369,7 +371,7 @@ def specs(
 def of_a_round(recipe: Recipe, table: Table) -> tuple[Context, dict[str, DrawSpec]]:
     """A round after a prologue of zeros, and what its draws ask for; traceable."""
     once = () if recipe.learner.prologue is None else pricing.sites(recipe, "prologue")
-    public, _ = opened(recipe, {spec.site: jnp.zeros_like(spec.output) for spec in once})
+    public, *_ = opened(recipe, {spec.site: jnp.zeros_like(spec.output) for spec in once})
     context = begun(recipe, public, jnp.float32(0), jnp.int32(0))
     return context, specs("rounds", recipe, table, context, {})
 
@@ -408,17 +410,6 @@ def learned(
     return hypothesis, learner.hypotheses.bound(hypothesis), state
 
 
-def at_rest(recipe: Recipe, public: Public) -> Any:
-    """The state of the optimizer before the first round; None without one."""
-    if recipe.learner.traits.optimizer is None:
-        return None
-    outputs = {spec.site: spec.output for spec in pricing.sites(recipe, "rounds")}
-    zeros = {site: jnp.zeros(output.shape, output.dtype) for site, output in outputs.items()}
-    public = begun(recipe, public, jnp.float32(0), public.round).public
-    state = jax.eval_shape(lambda: learned(recipe, zeros, public, None)[2])
-    return jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), state)
-
-
 def finished(recipe: Recipe, hypotheses: types.Hypotheses, slope: Array) -> types.Hypotheses:
     """The hypotheses of the model, from those of all rounds."""
     kind = recipe.learner.hypotheses
@@ -435,7 +426,7 @@ def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array
 
     The intercept is f32[], or f32[K] with several classes.
     """
-    _, start = opened(recipe, prologue)
+    _, start, _ = opened(recipe, prologue)
     if recipe.learner.epilogue is None:
         return jnp.float32(1), start
     slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.params, start)
@@ -477,11 +468,6 @@ class Learned(NamedTuple):
     transcript: Transcript
     hypotheses: types.Hypotheses
     intercept: Array
-
-    def first(self, rounds: int) -> "Learned":
-        """That of the first rounds alone."""
-        transcript = self.transcript._replace(rounds=first_of(self.transcript.rounds, rounds))
-        return Learned(transcript, first_of(self.hypotheses, rounds), self.intercept)
 
 
 def learned_of(

@@ -158,9 +158,13 @@ def rank_tables(lines: Sequence[Line], methods: Sequence[str], measures: Sequenc
                 each = [by[measure][epsilon].of.get(method) for measure in measures]
                 cells.append(" / ".join(f"{at.rank:.1f} ({at.wins})" for at in each if at))
             rows.append((f"`{method}`", *cells))
+        most = max(first.values(), key=lambda at: len(at.of))
+        apart = ranks.critical_difference(len(most.of), most.datasets)
         words = ", ".join(map(str, sorted({at.datasets for at in first.values()})))
         head = (f"{named(delta)}, {words} data sets", *(f"{epsilon:g}" for epsilon in epsilons))
-        parts.append(table(head, rows))
+        line = f"Mean ranks of {len(most.of)} methods over {most.datasets} data sets differ at the "
+        line += f"level of 5 % (Nemenyi) where they are {apart:.1f} apart."
+        parts += [table(head, rows), line]
     return "\n\n".join(parts)
 
 

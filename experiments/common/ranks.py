@@ -4,6 +4,9 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+from scipy import stats
+
 from experiments.common.results import Line
 
 
@@ -53,6 +56,18 @@ def pure_alone(lines: Sequence[Line]) -> set[str]:
     private = [line for line in lines if line["epsilon"] is not None]
     approximate = {line["method"] for line in private if line["delta"] > 0}
     return {line["method"] for line in private} - approximate
+
+
+def critical_difference(methods: int, datasets: int, level: float = 0.05) -> float:
+    """How far apart two mean ranks must be to differ at the level, by the test of Nemenyi (1963).
+
+    Args:
+        methods: how many are ranked.
+        datasets: over how many data sets.
+        level: of the test, over all pairs of methods.
+    """
+    quantile = stats.studentized_range.ppf(1 - level, methods, np.inf) / np.sqrt(2)
+    return float(quantile * np.sqrt(methods * (methods + 1) / (6 * datasets)))
 
 
 def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str) -> Standings:

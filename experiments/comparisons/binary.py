@@ -1,4 +1,4 @@
-"""Methods for two classes: recipes of dpbt, other libraries, parts of `auto`, and tuned models.
+"""Methods for two classes: recipes of dpbt, other libraries, and tuned models.
 
 Numbers of `auto` follow from public quantities, so its setting has them as JSON.
 """
@@ -22,7 +22,7 @@ from dpbt.privacy import keys
 from dpbt.recipes.oblivious import rule
 from dpbt.release.file import about, probability_of
 from experiments.common import peers
-from experiments.comparisons import ablation
+from experiments.comparisons import challengers
 from experiments.comparisons.measures import log_loss_of_two
 from experiments.comparisons.methods import (
     Fit,
@@ -32,6 +32,7 @@ from experiments.comparisons.methods import (
     classifiers,
     pure,
     rival,
+    setting_of,
     words,
 )
 from experiments.comparisons.study import Study
@@ -94,38 +95,15 @@ def _auto(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
     return recipes.auto(epsilon=epsilon, delta=delta, rows=study.rows, domain=domain, seed=split)
 
 
-def _changed(change: ablation.Change) -> Method:
-    """`auto` with one of its numbers changed; nothing to measure where that changes nothing."""
-
-    def make(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
-        domain = study.data.domain
-        numbers = ablation.numbers(study.rows, len(domain), epsilon, delta)
-        other = {"epsilon": epsilon, **ablation.changed(numbers, change, epsilon, delta)}
-        return recipes.oblivious_boost(
-            rows=study.rows, domain=domain, delta=delta, seed=split, **other
-        )
-
-    def setting(study: Study, epsilon: float, delta: float) -> str | None:
-        numbers = ablation.numbers(study.rows, len(study.data.domain), epsilon, delta)
-        other = ablation.changed(numbers, change, epsilon, delta)
-        same = ablation.counting(other) == ablation.counting(numbers)
-        return None if same else _json(other)
-
-    return Method(_boosted(make), setting)
+def _additive(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
+    del split
+    common = {"epsilon": epsilon, "delta": delta, "rows": study.rows}
+    return recipes.additive(domain=study.data.domain, **common)
 
 
-def _setting_of_auto(study: Study, epsilon: float, delta: float) -> str:
-    return _json(ablation.numbers(study.rows, len(study.data.domain), epsilon, delta))
-
-
-def _json(numbers: ablation.Numbers) -> str:
-    """The numbers that count, each with six digits."""
-    return json.dumps(
-        {
-            name: float(f"{value:.6g}") if isinstance(value, float) else value
-            for name, value in ablation.counting(numbers).items()
-        }
-    )
+def _stated(make: Make, private: bool = True) -> Method:
+    """A boosted recipe whose setting is all of its numbers."""
+    return Method(_boosted(make), lambda study, *at: setting_of(make(study, 0, *at)), private)
 
 
 def _greedy(calibration: str) -> Method:
@@ -178,8 +156,10 @@ def _larger_class(study: Study, split: int, epsilon: float, delta: float) -> Fou
 
 _THEIRS = classifiers(_positive)
 METHODS: dict[str, Method] = {
-    "auto": Method(_boosted(_auto), _setting_of_auto),
-    "auto-without-noise": Method(_boosted(_auto), _setting_of_auto, private=False),
+    "auto": _stated(_auto),
+    "auto-without-noise": _stated(_auto, private=False),
+    "additive": _stated(_additive),
+    **challengers.METHODS,
     "bdpe-published": _greedy("published"),
     "bdpe-tight": _greedy("tight"),
     "lazybb": Method(_boosted(_rules), words("lazybb_rules: 9 rules")),
@@ -205,12 +185,6 @@ METHODS: dict[str, Method] = {
 AROUND = {"rounds": (0.5, 1.0, 2.0), "step": (0.5, 1.0, 2.0), "clip": (0.3, 1.0)}
 """Candidates around `auto`: multiples of its rounds and of its step, and clips."""
 
-WIDE = {"step": (0.02, 0.05, 0.1, 0.2, 0.5, 1.0), "rounds": (4, 16, 64, 256), "clip": (0.3, 1.0)}
-"""A grid of `oblivious_boost` for those who know no rule: 48 candidates."""
-
-Candidates = Callable[[Study, tuning.Selection, int, float, float], Sequence[Recipe]]
-"""(study, selection, split, epsilon, delta) -> recipes that share the budget."""
-
 
 def _near(
     study: Study, selection: tuning.Selection, split: int, epsilon: float, delta: float
@@ -231,21 +205,12 @@ def _near(
     return tuning.candidates(scaled, selection, grid=AROUND, **given)
 
 
-def _wide(
-    study: Study, selection: tuning.Selection, split: int, epsilon: float, delta: float
-) -> Sequence[Recipe]:
-    """The candidates of the wide grid."""
-    given = {"rows": study.rows, "domain": study.data.domain, "seed": split}
-    given |= {"grid": WIDE, "epsilon": epsilon, "delta": delta}
-    return tuning.candidates(recipes.oblivious_boost, selection, **given)
-
-
-def _tuned(candidates: Candidates, grid: dict, mean: float, eta: float) -> Method:
-    """`dpbt.tune` among candidates, at the same total budget."""
+def _tuned(mean: float, eta: float) -> Method:
+    """`dpbt.tune` among the candidates around `auto`, at the same total budget."""
 
     def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
         selection = tuning.selection(mean=mean, eta=eta, held_out=0.25, seed=split)
-        made = candidates(study, selection, split, epsilon, delta)
+        made = _near(study, selection, split, epsilon, delta)
         table, start = study.taught(split), time.perf_counter()
         model = tuning.tune(jax.random.key(split), table, made, selection).model
         jax.block_until_ready(model.hypotheses)
@@ -254,14 +219,8 @@ def _tuned(candidates: Candidates, grid: dict, mean: float, eta: float) -> Metho
         assert model.recipe is not None  # it was fitted
         return _found(study, split, model.recipe, every, seconds)
 
-    about = {"mean": mean, "eta": eta, "held_out": 0.25, "score": "log_loss", "grid": grid}
+    about = {"mean": mean, "eta": eta, "held_out": 0.25, "score": "log_loss", "grid": AROUND}
     return Method(fit, words(json.dumps(about)))
-
-
-def _guessed(study: Study, split: int, epsilon: float, delta: float) -> Recipe:
-    """A candidate of the wide grid at random, at the whole budget."""
-    made = _wide(study, tuning.selection(mean=1), split, epsilon, delta)
-    return made[int(np.random.default_rng(split).integers(len(made)))]
 
 
 def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
@@ -281,13 +240,9 @@ def _hindsight(study: Study, split: int, epsilon: float, delta: float) -> Found:
     return min((_fitted(study, split, recipe, room) for recipe in made), key=loss)
 
 
-ABLATION = {f"auto:{name}": _changed(change) for name, change in ablation.CHANGES.items()}
 TUNED: dict[str, Method] = {
-    "tuned": _tuned(_near, AROUND, 5.0, -0.5),
-    "tuned-logarithmic": _tuned(_near, AROUND, 10.0, 0.0),
-    "guess-wide": Method(_boosted(_guessed), words(json.dumps({"a random candidate of": WIDE}))),
-    "tuned-wide": _tuned(_wide, WIDE, 5.0, -0.5),
-    "tuned-wide-logarithmic": _tuned(_wide, WIDE, 10.0, 0.0),
+    "tuned": _tuned(5.0, -0.5),
+    "tuned-logarithmic": _tuned(10.0, 0.0),
     "hindsight": Method(_hindsight, words("the best of all candidates by test rows; not private")),
 }
-EVERY = {**METHODS, **ABLATION, **TUNED}
+EVERY = {**METHODS, **TUNED}

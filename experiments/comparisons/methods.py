@@ -3,12 +3,16 @@
 A method has one setting for all data, and states it in words or JSON.
 """
 
+import hashlib
+import json
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
+from dpbt.common.types import Recipe
 from experiments.common import peers
 from experiments.comparisons.study import Study
 
@@ -55,6 +59,16 @@ class Method(NamedTuple):
     setting: Setting
     private: bool = True
     library: str | None = None
+
+
+def setting_of(recipe: Recipe) -> str:
+    """All numbers of a recipe, as JSON, and the static parts of its learner as a fingerprint."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(recipe)
+    numbers = {
+        jax.tree_util.keystr(path).strip("."): float(f"{float(leaf):.6g}") for path, leaf in leaves
+    }
+    learner = hashlib.sha256(recipe.learner.traits.tag.encode()).hexdigest()[:8]
+    return json.dumps({"setting": recipe.setting, "learner": learner, **numbers})
 
 
 def words(text: str) -> Setting:

@@ -4,25 +4,23 @@
 """
 
 import functools
+import itertools
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from experiments.common import pages, ranks
+from experiments.common import pages, ranks, results
 from experiments.common.pages import budgets, named
 from experiments.common.results import Line, distinct
 from experiments.common.tables import markdown as table
-from experiments.comparisons.ablation import CHANGES
-from experiments.comparisons.task import FRONTIER, TUNING, Task
+from experiments.comparisons.task import FRESH, FRONTIER, TUNING, Task
 
 WITHOUT_FIT = ("larger-class", "mean", "median")
 """Methods whose seconds say nothing."""
 
 PRICE_EPSILONS = (0.1, 1.0, 5.0)
 TUNED = ("tuned", "tuned-logarithmic", "hindsight")
-"""The methods of the tables of tuning by data set, in order."""
-
-EVERY_TUNED = (*TUNED[:2], "guess-wide", "tuned-wide", "tuned-wide-logarithmic", "hindsight")
-"""The methods of its summary, in order."""
+"""The methods of the tables of tuning, in order."""
 
 MEASURES = {"auroc_mean": (100, 1), "accuracy_mean": (100, 1), "log_loss_mean": (1, 3)}
 """Measure -> (factor, digits) in which its differences are shown."""
@@ -42,10 +40,17 @@ def pages_of(task: Task) -> pages.Pages:
     else:
         made |= {name: functools.partial(make, task) for name, make in _TABLES.items()}
     if task is FRONTIER:
-        made |= {"price": _price, "ablation": _ablation}
+        of_fresh = {f"fresh-{name}": _only(True, made[name]) for name in ("ranks", "datasets")}
+        made = {name: _only(False, make) for name, make in (made | {"price": _price}).items()}
+        made |= {**of_fresh, "origin": pages.origin, "behind": _behind}
     made_by = ("splits", "bins", "rows", "library", "commit", "jax", "device")
     order = pages.order_of(list(task.usual["dataset"]), list(task.methods))
     return pages.Pages(task.name, made, (*task.keys, *made_by), f"{task.name}.csv", order)
+
+
+def _only(fresh: bool, make: pages.Table) -> pages.Table:
+    """The table of fresh data sets alone, or of the others."""
+    return lambda lines: make([line for line in lines if (line["dataset"] in FRESH) == fresh])
 
 
 def _plain(task: Task, lines: Sequence[Line]) -> list[Line]:
@@ -111,9 +116,16 @@ def _values(task: Task, line: Line, best: bool) -> str:
             continue
         if task is FRONTIER:
             shown.append(f"{value:.{2 if name == 'log_loss' else 3}f}".removeprefix("0"))
+            if error := _error(line, name):
+                shown[-1] += f"±{error:.3f}".replace("0.", ".")
         else:
             shown.append(_share(value) if name in task.more else _distance(value))
     return f"**{' '.join(shown)}**" if best else " ".join(shown)
+
+
+def _error(line: Line, name: str) -> float:
+    """The standard error of the mean of a measure; 0 where there is none."""
+    return (line.get(f"{name}_sd") or 0.0) / math.sqrt(line["splits"])
 
 
 def _share(value: float) -> str:
@@ -148,6 +160,42 @@ def _heads(deltas: Sequence[float], epsilons: Sequence[float]) -> list[str]:
     return [f"{named(delta)}, {epsilon:g}" for delta in deltas for epsilon in epsilons]
 
 
+def _behind(lines: Sequence[Line]) -> str:
+    """For each data set, at how many epsilons other private methods are clearly above `auto`.
+
+    They are by more than .003 and two standard errors of the difference, by AUROC / by accuracy.
+    The best of them are named.
+    """
+    deltas, rows = budgets(lines)[0], []
+    totals = {delta: [0] * len(FRONTIER.more) for delta in deltas}
+    for dataset in distinct(lines, "dataset"):
+        shown = []
+        for delta in deltas:
+            here = ranks.taking_part(results.where(lines, dataset=dataset), delta)
+            above = [_above(here, name) for name in FRONTIER.more]
+            totals[delta] = [a + len(b) for a, b in zip(totals[delta], above, strict=True)]
+            best = ", ".join(f"`{name}`" for name in dict.fromkeys(itertools.chain(*above)))
+            shown.append(f"{' / '.join(str(len(each)) for each in above)} {best}".strip())
+        rows.append((dataset, *shown))
+    cells = len(distinct(lines, "dataset")) * len(budgets(lines)[1])
+    rows.append((f"all, of {cells}", *(" / ".join(map(str, totals[delta])) for delta in deltas)))
+    return table(("", *map(named, deltas)), rows)
+
+
+def _above(lines: Sequence[Line], name: str) -> list[str]:
+    """For each epsilon at which others are clearly above `auto` by a measure, the best of them."""
+    found = []
+    for auto in results.where(lines, method="auto"):
+        clear = [
+            (line[f"{name}_mean"], line["method"])
+            for line in results.where(lines, epsilon=auto["epsilon"])
+            if line[f"{name}_mean"] - auto[f"{name}_mean"]
+            > 0.003 + 2 * math.hypot(_error(line, name), _error(auto, name))
+        ]
+        found += [max(clear)[1]] if clear else []
+    return found
+
+
 def _price(lines: Sequence[Line]) -> str:
     """AUROC of boosting, of `auto` without noise, and what noise takes from it, in points."""
     deltas, epsilons = budgets(lines)
@@ -175,47 +223,13 @@ def _points(value: float | None, from_value: float | None) -> str:
     return f"{round(100 * (value - from_value), 1) + 0.0:+.1f}"  # + 0.0 turns -0.0 into 0.0
 
 
-def _ablation(lines: Sequence[Line]) -> str:
-    """Differences to `auto`, in points of AUROC and of accuracy, means over data sets."""
-    changed = [line for line in lines if line["method"].startswith("auto:")]
-    if not changed:
-        return NOTHING
-    deltas, epsilons = budgets(changed)
-    own, rows = _at(lines), []
-    for part in CHANGES:
-        cells = []
-        for delta in deltas:
-            for epsilon in epsilons:
-                here = (f"auto:{part}", epsilon, delta)
-                pairs = [
-                    (line, own.get((line["dataset"], "auto", epsilon, delta)))
-                    for line in changed
-                    if (line["method"], line["epsilon"], line["delta"]) == here
-                ]
-                cells.append(_mean_differences(pairs))
-        rows.append((part.replace("-", " "), *cells))
-    return table(("changed", *_heads(deltas, epsilons)), rows)
-
-
-def _mean_differences(pairs: list[tuple[Line, Line | None]]) -> str:
-    """Of lines to those of `auto` with as many splits, and the number of data sets."""
-    fair = [(a, b) for a, b in pairs if b is not None and a["splits"] == b["splits"]]
-    if not fair:
-        return ""
-    means = [
-        statistics.fmean(100 * (a[measure] - b[measure]) for a, b in fair)
-        for measure in ("auroc_mean", "accuracy_mean")
-    ]
-    return f"{means[0]:+.1f} / {means[1]:+.1f} ({len(fair)})"
-
-
 # Tuning.
 
 
 def _tuned_lines(lines: Sequence[Line]) -> list[Line]:
     """The lines of auto and of the tuned methods, if any of these were measured."""
-    found = [line for line in lines if line["method"] in ("auto", *EVERY_TUNED)]
-    return found if any(line["method"] in EVERY_TUNED for line in found) else []
+    found = [line for line in lines if line["method"] in ("auto", *TUNED)]
+    return found if any(line["method"] in TUNED for line in found) else []
 
 
 def _tuned_by_dataset(measure: str, lines: Sequence[Line]) -> str:
@@ -253,7 +267,7 @@ def _summary(lines: Sequence[Line]) -> str:
     deltas, epsilons = budgets(found)
     auto = {_cell(line): line for line in found if line["method"] == "auto"}
     rows = []
-    for method in EVERY_TUNED:
+    for method in TUNED:
         own = [line for line in found if line["method"] == method]
         for measure in MEASURES if own else ():
             cells = []

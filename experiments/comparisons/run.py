@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dpbt.cli.shared import InputError
 from experiments.common import commands, pages, peers, results, tables
 from experiments.common.cells import Store, cells_of, lines_of
 from experiments.comparisons.pages import pages_of
@@ -31,14 +30,8 @@ def _arguments(parser: argparse.ArgumentParser, task: Task) -> None:
     parser.add_argument("--epsilon", type=commands.positive, nargs="+", help=words)
     words = f"0 for a pure guarantee ({usual('delta')})"
     parser.add_argument("--delta", type=commands.share, nargs="+", help=words)
-    names = [name for name in task.methods if ":" not in name]
-    more = "" if task.ablation is None else ", or auto:PART with one part of auto changed"
-    words = f"methods ({', '.join(names)}){more}"
+    words = f"methods ({', '.join(task.methods)})"
     parser.add_argument("--methods", metavar="NAME", nargs="+", choices=task.methods, help=words)
-    if task.ablation is not None:
-        words = "measure auto with each of its parts changed, by default at epsilon 0.1 and 1 on "
-        words += "the data sets on which the rule was settled"
-        parser.add_argument("--ablation", action="store_true", help=words)
     words = f"splits into training and test rows ({task.usual['splits']})"
     parser.add_argument("--splits", type=commands.whole(1), help=words)
     words = "rows of the recipes, as a multiple of the training rows, at least 1 (%(default)s)"
@@ -64,18 +57,8 @@ def _run(options: argparse.Namespace, task: Task) -> None:
 
 
 def _asked(options: argparse.Namespace, task: Task) -> argparse.Namespace:
-    """The options with their defaults, which depend on --smoke and on --ablation.
-
-    Raises:
-        InputError: for --ablation with --methods.
-    """
-    usual = dict(task.usual)
-    if task.ablation is not None and options.ablation:
-        if options.methods is not None:
-            raise InputError("--ablation chooses the methods itself, so --methods must be left out")
-        usual |= task.ablation
-    if options.smoke:
-        usual |= task.smoke
+    """The options with their defaults, which depend on --smoke."""
+    usual = {**task.usual, **(task.smoke if options.smoke else {})}
     given = {name: getattr(options, name) for name in usual}
     return argparse.Namespace(**{name: given[name] or usual[name] for name in usual})
 

@@ -2,45 +2,30 @@
 
 A sampled round reads each row with probability q, and its signal is q times that of all rows. At
 equal rounds, epsilon and delta, the ratio of the two noises in units of the signal says what
-sampling costs. `--time` measures what sampling could save. `--doc` measures nothing.
+sampling costs.  `--doc` measures nothing.
 """
 
 import argparse
-import dataclasses
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import jax
-import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.optimize import brentq
 
-import dpbt
-from dpbt import recipes
 from dpbt.privacy import conversions
-from dpbt.training import fit as training_fit
-from experiments.common import commands, data, pages, results, tables, timing
+from experiments.common import commands, pages, results, tables
 from experiments.common.results import Line
-from experiments.comparisons.study import BINS
 
 DELTA = 1e-6
 RATES, ROUNDS, EPSILONS = (0.01, 0.03, 0.1, 0.3), (64, 256, 1024, 4096), (0.1, 1.0, 5.0)
 SMOKE = {"rates": (0.3,), "rounds": (64,), "epsilons": (1.0,)}
-DATASET, EPSILON, REPEATS = "adult", 1.0, 5
-OWN = (
-    *("part", "rate", "rounds", "epsilon", "delta", "noise", "ratio"),
-    *("what", "rows", "nanoseconds"),
-)
-COLUMNS = (*OWN, "commit", "device")
+COLUMNS = ("rate", "rounds", "epsilon", "delta", "noise", "ratio", "commit", "device")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--time", action="store_true", help=f"also measure times on {DATASET}")
-    commands.add_shared(parser, data=True, out=results.folder("sampling"), doc=True, smoke=True)
+    commands.add_shared(parser, out=results.folder("sampling"), doc=True, smoke=True)
 
 
 def sampled_epsilon(noise: float, rate: float, rounds: int, delta: float, step: float) -> float:
@@ -83,7 +68,6 @@ def noises(
         for epsilon in epsilons:
             for rate in rates:
                 yield {
-                    "part": "noise",
                     "rate": rate,
                     "rounds": number,
                     "epsilon": epsilon,
@@ -93,44 +77,13 @@ def noises(
                 }
 
 
-def times(folder: str | Path | None) -> list[Line]:
-    """Nanoseconds of all cores for each row and round: of a fit, of its scores alone, and of coins.
-
-    Scores of all rows follow every tree, whatever rows the tree was learned from.
-    """
-    dataset = data.load(DATASET, bins=BINS, folder=folder)
-    table, key = dataset.table, dpbt.fresh_key()
-    rows = table.bins.shape[0]
-    recipe = recipes.auto(epsilon=EPSILON, delta=DELTA, rows=rows, domain=dataset.domain)
-    recipe = dataclasses.replace(recipe, rounds=np.int32(64), capacity=64)
-    model = training_fit.learn(key, table, recipe)
-    round_keys = jax.random.split(key, 64)
-
-    @jax.jit
-    def coins(keys: jax.Array) -> jax.Array:
-        return jax.lax.map(lambda key: jax.random.bits(key, (rows,), np.uint8).sum(), keys)
-
-    each: dict[str, Callable[[int], Any]] = {
-        "a fit": lambda _: training_fit.learn(key, table, recipe).hypotheses,
-        "its scores": lambda _: dpbt.decision_function(model, table),
-        "a coin of 8 bits": lambda _: coins(round_keys),
-    }
-    lines = []
-    for what, run in each.items():
-        seconds = timing.measure(run, REPEATS, time.process_time).fastest
-        spent = {"nanoseconds": 1e9 * seconds / rows / 64, "rounds": 64, "rows": rows}
-        lines.append({"part": "time", "what": what, **spent})
-    return lines
-
-
 def ratios(lines: Sequence[Line]) -> str:
     """The ratio by rounds and epsilon, with a column for each rate."""
-    found = [line for line in lines if line["part"] == "noise"]
-    rates = results.distinct(found, "rate")
+    rates = results.distinct(lines, "rate")
     rows = []
-    for number in results.distinct(found, "rounds"):
-        for epsilon in results.distinct(found, "epsilon"):
-            own = [at for at in found if (at["rounds"], at["epsilon"]) == (number, epsilon)]
+    for number in results.distinct(lines, "rounds"):
+        for epsilon in results.distinct(lines, "epsilon"):
+            own = [at for at in lines if (at["rounds"], at["epsilon"]) == (number, epsilon)]
             by_rate = {at["rate"]: f"{at['ratio']:.3f}" for at in own}
             noise = f"{own[0]['noise']:.4g}"
             rows.append((str(number), f"{epsilon:g}", noise, *(by_rate[rate] for rate in rates)))
@@ -138,18 +91,7 @@ def ratios(lines: Sequence[Line]) -> str:
     return tables.markdown(head, rows)
 
 
-def seconds(lines: Sequence[Line]) -> str:
-    """What was timed."""
-    found = [line for line in lines if line["part"] == "time"]
-    if not found:
-        return "Not measured yet."
-    rows = [(at["what"], f"{at['nanoseconds']:.2g}") for at in found]
-    return tables.markdown(
-        (f"{found[0]['rows']} rows of {DATASET}", "ns of all cores a row and round"), rows
-    )
-
-
-PAGES = pages.Pages("sampling", {"ratios": ratios, "times": seconds}, COLUMNS, "sampling.csv")
+PAGES = pages.Pages("sampling", {"ratios": ratios}, COLUMNS, "sampling.csv")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -161,12 +103,6 @@ def run(options: argparse.Namespace) -> None:
 
     usual = {"rates": RATES, "rounds": ROUNDS, "epsilons": EPSILONS}
     lines = list(noises(**(SMOKE if options.smoke else usual)))
-    if options.time:
-        lines += times(options.data)
-    results.write_csv(path, [dict.fromkeys(OWN) | line for line in lines], {})
-    noise = [line for line in lines if line["part"] == "noise"]
-    print(tables.of_lines(noise, ("rounds", "epsilon", "rate", "noise", "ratio"), ".5g"))
-    for line in lines:
-        if line["part"] == "time":
-            print(f"{line['what']}: {line['nanoseconds']:.3g} ns a row and round")
+    results.write_csv(path, lines, {})
+    print(tables.of_lines(lines, ("rounds", "epsilon", "rate", "noise", "ratio"), ".5g"))
     print(f"wrote {path}")

@@ -11,7 +11,7 @@ from dpbt.common.types import Table
 from dpbt.data import tables
 from dpbt.data.domains import Nominal, Numeric
 from experiments.common import data, peers
-from experiments.common.data import targets
+from experiments.common.data import fresh, targets
 
 BINS = 64
 """Intervals of every number."""
@@ -114,7 +114,8 @@ def two_classes(name: str, splits: int, bound: float, folder: str | Path | None 
         bound: m as a multiple of the training rows.
         folder: of the data sets; see `data.load`.
     """
-    dataset = data.load(name, bins=BINS, folder=folder)
+    known = name in fresh.NAMES
+    dataset = fresh.load(name, BINS) if known else data.load(name, bins=BINS, folder=folder)
     if name in FIRST:
         dataset = dataset.where(np.arange(FIRST[name]))
     if name in OWN_TEST and dataset.test is not None:

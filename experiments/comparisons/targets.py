@@ -1,7 +1,5 @@
 """Methods for several classes and for numbers."""
 
-import hashlib
-import json
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -25,6 +23,7 @@ from experiments.comparisons.methods import (
     gradient_boosting,
     pure,
     rival,
+    setting_of,
     words,
 )
 from experiments.comparisons.study import Study
@@ -60,14 +59,7 @@ def _auto(study: Study, split: int, epsilon: float, delta: float) -> Found:
 
 
 def _setting(study: Study, epsilon: float, delta: float) -> str:
-    """All numbers of the recipe, as JSON, and the static parts of its learner as a fingerprint."""
-    recipe = _recipe(study, 0, epsilon, delta)
-    leaves, _ = jax.tree_util.tree_flatten_with_path(recipe)
-    numbers = {
-        jax.tree_util.keystr(path).strip("."): float(f"{float(leaf):.6g}") for path, leaf in leaves
-    }
-    learner = hashlib.sha256(recipe.learner.tag.encode()).hexdigest()[:8]
-    return json.dumps({"setting": recipe.setting, "learner": learner, **numbers})
+    return setting_of(_recipe(study, 0, epsilon, delta))
 
 
 def _as_classes(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

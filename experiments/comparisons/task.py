@@ -8,7 +8,7 @@ import numpy as np
 
 from experiments.common import data, peers, results
 from experiments.common.cells import Cell
-from experiments.common.data import targets
+from experiments.common.data import fresh, targets
 from experiments.comparisons import binary, measures
 from experiments.comparisons import targets as declared
 from experiments.comparisons.methods import Found, Method
@@ -20,6 +20,9 @@ SETTLED = ("adult", "magic", "mushroom", "cod-rna", "banknote", "breast-wisc")
 
 UNTOUCHED = ("qsar", "page-blocks", "mammographic", "creditcard", "eeg", "covertype")
 """Data sets that were listed before the rule was first run on them."""
+
+FRESH = ("breast-cancer", *fresh.NAMES)
+"""Small tables that judge, which were listed before any method was run on them."""
 
 SETTLED_CLASSES, UNTOUCHED_CLASSES = (
     ("yeast", "cardiotocography", "page-blocks"),
@@ -49,7 +52,6 @@ class Task(NamedTuple):
         measured: (target, what was found) -> the measures.
         load: (name, splits, bound, folder) -> the data set.
         is_there: (name, folder) -> whether its files are.
-        ablation: the options by default of --ablation that differ; None without that option.
     """
 
     name: str
@@ -61,7 +63,6 @@ class Task(NamedTuple):
     measured: Callable[[np.ndarray, Found], Mapping[str, float | None]]
     load: Callable[..., Study]
     is_there: Callable[[str, str | None], bool]
-    ablation: Mapping[str, Any] | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -107,6 +108,8 @@ def _columns(*names: str) -> tuple[str, ...]:
 
 
 def _is_there(name: str, folder: str | None) -> bool:
+    if name in FRESH:
+        return name == "breast-cancer" or fresh.is_there(name)
     return name in data.ENTRIES and data.is_there(name, folder)
 
 
@@ -135,11 +138,6 @@ FRONTIER = Task(
         "splits": 1,
     },
     **_BINARY,
-    ablation={
-        "dataset": SETTLED,
-        "epsilon": (0.1, 1.0),
-        "methods": ("auto", *binary.ABLATION),
-    },
 )
 TUNING = Task(
     "tuning",

@@ -96,10 +96,10 @@ def closing_over(first, second):
 
 def test_learners_that_differ_have_default_tags_that_differ():
     tags = {
-        recipe_of(closing_over((0, 1), (2,))).learner.tag,
-        recipe_of(closing_over((0,), (1, 2))).learner.tag,
-        recipe_of(closing_over(((0,), 1), (2,))).learner.tag,
-        recipe_of(closing_over(frozenset({0, 1}), (2,))).learner.tag,
+        recipe_of(closing_over((0, 1), (2,))).learner.traits.tag,
+        recipe_of(closing_over((0,), (1, 2))).learner.traits.tag,
+        recipe_of(closing_over(((0,), 1), (2,))).learner.traits.tag,
+        recipe_of(closing_over(frozenset({0, 1}), (2,))).learner.traits.tag,
     }
     assert len(tags) == 4
 
@@ -107,7 +107,7 @@ def test_learners_that_differ_have_default_tags_that_differ():
         return trees.prepare(table._replace(target=~table.target))
 
     other = recipe_of(hypotheses=trees.TREES._replace(prepare=flipped))
-    assert other.learner.tag != recipe_of().learner.tag
+    assert other.learner.traits.tag != recipe_of().learner.traits.tag
 
 
 SCALED = 1.0
@@ -125,10 +125,10 @@ def test_a_default_tag_follows_what_the_code_reads(monkeypatch):
             program(draw, table, weights, budget, public)
         scaled(draw, table, weights, budget, public)
 
-    before = recipe_of(program).learner.tag
-    assert recipe_of(program).learner.tag == before
+    before = recipe_of(program).learner.traits.tag
+    assert recipe_of(program).learner.traits.tag == before
     monkeypatch.setitem(globals(), "SCALED", 2.0)
-    assert recipe_of(program).learner.tag != before
+    assert recipe_of(program).learner.traits.tag != before
     for unread in (object(), attacks):  # a module of one's own may change, too
         monkeypatch.setitem(globals(), "SCALED", unread)
         with pytest.raises(ValueError, match="declare tag="):

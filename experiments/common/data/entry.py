@@ -107,7 +107,7 @@ def entries() -> dict[str, Entry]:
 
 
 def _entry(name: str, given: dict[str, Any]) -> Entry:
-    columns = {one: kind for names, kind in given["columns"].items() for one in _names(names)}
+    columns = {one: kind for names, kind in given["columns"].items() for one in names_of(names)}
     layout = _layout(columns, given)
     if isinstance(given["page"], int):
         given["page"] = f"{UCI}/dataset/{given['page']}"
@@ -174,10 +174,10 @@ def _column(kind: Any, bins: int) -> Column | None:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(word for part in text.split() for word in _names(part))
+    return tuple(word for part in text.split() for word in names_of(part))
 
 
-def _names(pattern: str) -> list[str]:
+def names_of(pattern: str) -> list[str]:
     """The names that a pattern stands for, such as "band {1..60}" or "{left,right} ear"."""
     choices: list[Iterable[str]] = []
     for part in re.split(r"(\{.*?\})", pattern):

@@ -1,0 +1,91 @@
+"""Small tables that judge a method: none was looked at while its rule was settled.
+
+They ship with scikit-learn and with statsmodels, and nothing is downloaded. `fresh.toml` declares
+their domains and classes, by hand, from the descriptions of these libraries.
+"""
+
+import importlib.util
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbt.cli.shared import InputError
+from dpbt.data.domains import Boolean, Column, Nominal, Numeric
+from experiments.common.data.dataset import Dataset
+from experiments.common.data.entry import names_of
+
+DECLARED = tomllib.loads(Path(__file__).with_name("fresh.toml").read_text())
+NAMES = tuple(DECLARED)
+
+
+def is_there(name: str) -> bool:
+    """Whether the library of a table is installed."""
+    library = DECLARED[name]["from"].replace("scikit-learn", "sklearn")
+    return importlib.util.find_spec(library) is not None
+
+
+def load(name: str, bins: int) -> Dataset:
+    """A table by name.
+
+    Args:
+        name: one of `NAMES`.
+        bins: intervals of every number whose declaration has none of its own.
+
+    Raises:
+        InputError: if its library is not installed.
+    """
+    given = DECLARED[name]
+    if not is_there(name):
+        raise InputError(f"{name} ships with {given['from']}, which is not installed")
+    cells = _shipped(name, given)
+    kinds = {each: kind for names, kind in given["columns"].items() for each in names_of(names)}
+    domain = {each: _column(kind, bins) for each, kind in kinds.items()}
+    columns = {each: _read(domain[each], cells[each]) for each in domain}
+    return Dataset(name, domain, columns, _positive(given, cells))
+
+
+def _shipped(name: str, given: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The cells of each column, and of the target."""
+    if given["from"] == "scikit-learn":
+        from sklearn import datasets
+
+        unscaled = {"scaled": False} if name == "diabetes" else {}
+        bunch = getattr(datasets, f"load_{name}")(**unscaled)
+        names = map(str, bunch.feature_names)
+        return dict(zip(names, bunch.data.T, strict=True)) | {"target": bunch.target}
+    (folder,) = importlib.util.find_spec("statsmodels").submodule_search_locations  # type: ignore[union-attr]
+    text = Path(folder, "datasets", name, f"{name}.csv").read_text()
+    lines = [line.split(given.get("separator", ",")) for line in text.splitlines()]
+    names = [cell.strip("\"'") for cell in lines[0]]
+    return dict(zip(names, map(np.array, zip(*lines[1:], strict=True)), strict=True))
+
+
+def _column(kind: Any, bins: int) -> Column:
+    match kind:
+        case True:
+            return Boolean()
+        case str():
+            return Nominal(tuple(kind.split()))
+        case {"log": [low, high]}:
+            return Numeric(low, high, bins, scale="log")
+        case _:
+            return Numeric(*kind) if len(kind) == 3 else Numeric(*kind, bins)
+
+
+def _read(column: Column, cells: np.ndarray) -> np.ndarray:
+    if isinstance(column, Nominal):
+        return cells
+    numbers = cells.astype(np.float64)
+    return numbers > 0 if isinstance(column, Boolean) else numbers
+
+
+def _positive(given: dict[str, Any], cells: dict[str, np.ndarray]) -> np.ndarray:
+    """bool[N]: the label of each row."""
+    target = cells[given.get("target", "target")].astype(np.float64)
+    if "of" in given:
+        target = target / cells[given["of"]].astype(np.float64)
+    if "modulo" in given:
+        target = target % given["modulo"]
+    return target > given["above"]

@@ -1,0 +1,202 @@
+"""Private classifiers that boost no trees, each with one setting for all data.
+
+All hold under add/remove, by the sensitivity that each function states: with a delta by GDP, and
+else by the Laplace mechanism. Their noise is of floating point and of keys that are no secret, so
+they are for comparisons alone.
+"""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from dpbt.data.domains import Numeric
+from dpbt.privacy import conversions
+from experiments.comparisons.methods import Fit, Found, Method, approximate, words
+from experiments.comparisons.study import Study
+
+GROUPS, ROUNDS, UNITS, BOOSTS = 16, 128, 32, 10
+
+
+class Features(NamedTuple):
+    """Rows by their public domain, N of them.
+
+    Attributes:
+        bins: f32[N, B], the indicators of all bins, of which a row has at most one a column. Those
+            of numbers are joined to `GROUPS`.
+        column: f32[B, F], whether a bin is of a column.
+        wide: f32[N, A], the same beside numbers in [-1, 1] and a constant, of length at most 1.
+        narrow: f32[N, D], numbers in [-1, 1], indicators of other columns, and a constant.
+        positive: f32[N], 1 for the positive class, else 0.
+    """
+
+    bins: jax.Array
+    column: jax.Array
+    wide: jax.Array
+    narrow: jax.Array
+    positive: jax.Array
+
+
+@functools.lru_cache(maxsize=1)
+def features(study: Study) -> Features:
+    """The rows of a study."""
+    encoded, blocks = np.asarray(study.data.table.bins), []  # type: ignore[union-attr]
+    for place, column in enumerate(study.data.domain.values()):
+        bins, size = encoded[:, place].astype(int), column.n_bins
+        if isinstance(column, Numeric) and column.bins > GROUPS:
+            missing = bins >= column.bins
+            bins = np.where(missing, GROUPS, bins * GROUPS // column.bins)
+            size = GROUPS + int(column.missing)
+        blocks.append(np.float32(bins[:, None] == np.arange(size)))
+    rows = study.numbers
+    low, high = rows.bounds[~rows.nominal].T
+    numbers = (2 * (rows.numbers[:, ~rows.nominal] - low) / (high - low) - 1).astype(np.float32)
+    one = np.ones((len(numbers), 1), np.float32)
+    wide = np.hstack([*blocks, numbers, one]) / np.sqrt(len(blocks) + numbers.shape[1] + 1)
+    others = [block for block, nominal in zip(blocks, rows.nominal, strict=True) if nominal]
+    column = np.eye(len(blocks))[np.repeat(np.arange(len(blocks)), [b.shape[1] for b in blocks])]
+    narrow = np.hstack([numbers, *others, one])
+    found = np.hstack(blocks), column, wide, narrow, study.target
+    return Features(*(jnp.asarray(each, jnp.float32) for each in found))
+
+
+def histograms(rows: Features, present: jax.Array) -> jax.Array:
+    """f32[2, B]: how many rows of each class are in each bin; a row moves F of them by 1."""
+    return jnp.stack([1 - rows.positive, rows.positive]) * present[None] @ rows.bins
+
+
+def naive_bayes(key: Any, rows: Features, present: Any, budget: Any) -> Any:
+    """Scores and probabilities of naive Bayes; its prior is one deviation of the noise a bin."""
+    epsilon, mu, _ = budget
+    counts, columns = histograms(rows, present), rows.column.shape[1]
+    laplace = columns / epsilon * jax.random.laplace(key, counts.shape)
+    normal = np.sqrt(columns) / mu * jax.random.normal(key, counts.shape)
+    deviation = jnp.where(mu > 0, np.sqrt(columns) / mu, np.sqrt(2) * columns / epsilon)
+    counts = jnp.maximum(counts + jnp.where(mu > 0, normal, laplace), 0) + deviation
+    total = counts @ rows.column  # of each class and column
+    share = jnp.log(counts) - jnp.log(total @ rows.column.T)
+    prior = jnp.log(jnp.sum(total, axis=1))
+    score = rows.bins @ (share[1] - share[0]) + prior[1] - prior[0]
+    return score, jax.nn.sigmoid(score)
+
+
+def ascend(key: Any, gradient: Callable[[Any], Any], start: Any, noise: Any, rate: Any) -> Any:
+    """The mean of the last half of the iterates of Nesterov's ascent on noisy gradients."""
+    flat, shaped = ravel_pytree(start)
+
+    def move(state: Any, number: jax.Array) -> Any:
+        weights, velocity, total = state
+        drawn = noise * jax.random.normal(jax.random.fold_in(key, number), flat.shape)
+        found = ravel_pytree(gradient(shaped(weights)))[0] + drawn
+        velocity = 0.9 * velocity + found
+        weights = weights + rate * (found + 0.9 * velocity)
+        return (weights, velocity, total + jnp.where(2 * number < ROUNDS, 0, weights)), None
+
+    (*_, total), _ = jax.lax.scan(move, (flat, 0 * flat, 0 * flat), jnp.arange(ROUNDS))
+    return shaped(total / (ROUNDS // 2))
+
+
+def logistic_gradient(rows: Features, present: jax.Array, weights: jax.Array) -> jax.Array:
+    """f32[A]: a sum over rows, of which each has a length of at most 1/2."""
+    error = rows.positive - jax.nn.sigmoid(rows.wide @ weights)
+    return (present * jnp.clip(error, -0.5, 0.5)) @ rows.wide
+
+
+def logistic(key: Any, rows: Features, present: Any, budget: Any) -> Any:
+    """Scores and probabilities of logistic regression."""
+    _, mu, bound = budget
+    gradient = functools.partial(logistic_gradient, rows, present)
+    rate = jnp.minimum(12, bound * mu / (3 * ROUNDS)) / bound
+    weights = ascend(key, gradient, jnp.zeros(rows.wide.shape[1]), 0.5 * ROUNDS**0.5 / mu, rate)
+    score = rows.wide @ weights
+    return score, jax.nn.sigmoid(score)
+
+
+def _through(rows: Features, net: Any) -> tuple[jax.Array, jax.Array]:
+    inner, outer, constant = net
+    units = jnp.tanh(rows.narrow @ inner)
+    return units, units @ outer + constant
+
+
+def net_gradient(rows: Features, present: jax.Array, net: Any) -> Any:
+    """The sum over rows of their gradients of the log likelihood, each clipped to length 1."""
+    units, score = _through(rows, net)
+    error, slopes = rows.positive - jax.nn.sigmoid(score), net[1][None] * (1 - units**2)
+    within = jnp.sum(rows.narrow**2, axis=1) * jnp.sum(slopes**2, axis=1)
+    length = jnp.abs(error) * jnp.sqrt(within + jnp.sum(units**2, axis=1) + 1)
+    scaled = present * error / jnp.maximum(length, 1)
+    return rows.narrow.T @ (scaled[:, None] * slopes), scaled @ units, jnp.sum(scaled)
+
+
+def net(key: Any, rows: Features, present: Any, budget: Any) -> Any:
+    """Scores and probabilities of a net with one layer of `UNITS`."""
+    _, mu, bound = budget
+    width = rows.narrow.shape[1]
+    inner = jax.random.normal(jax.random.fold_in(key, ROUNDS), (width, UNITS)) / width**0.5
+    gradient = functools.partial(net_gradient, rows, present)
+    rate = jnp.minimum(1, bound * mu / (3 * ROUNDS)) / bound
+    start = inner, jnp.full(UNITS, UNITS**-0.5), jnp.float32(0)
+    score = _through(rows, ascend(key, gradient, start, ROUNDS**0.5 / mu, rate))[1]
+    return score, jax.nn.sigmoid(score)
+
+
+def residual_sum(rows: Features, present: jax.Array, weights: jax.Array) -> jax.Array:
+    """f32[A]: a sum over rows, of which each has a length of at most 1."""
+    return (present * jnp.clip(2 * rows.positive - 1 - rows.wide @ weights, -1, 1)) @ rows.wide
+
+
+def adassp(key: Any, rows: Features, present: Any, budget: Any) -> Any:
+    """Scores and probabilities of ridge regressions on the residuals of those before.
+
+    One row moves the second moments, with their noise on and above the diagonal, by at most 1. They
+    have half of mu^2, and the rounds the other half. The least eigenvalue is 0, as the indicators
+    of a column add up to the constant, and the penalty is as large as the noise can be.
+    """
+    _, mu, _ = budget
+    first, *keys = jax.random.split(key, 1 + BOOSTS)
+    width, noise = rows.wide.shape[1], 2**0.5 / mu
+    drawn = jnp.triu(jax.random.normal(first, (width, width)))
+    moments = (rows.wide * present[:, None]).T @ rows.wide
+    moments = moments + noise * (drawn + jnp.triu(drawn, 1).T)
+    penalty = noise * np.sqrt(width * np.log(2 * width**2 / 0.05))
+    solve = jax.scipy.linalg.lu_factor(moments + penalty * jnp.eye(width))
+    weights = jnp.zeros(width)
+    for each in keys:
+        found = residual_sum(rows, present, weights)
+        found = found + BOOSTS**0.5 * noise * jax.random.normal(each, found.shape)
+        weights = weights + jax.scipy.linalg.lu_solve(solve, found)
+    score = rows.wide @ weights
+    return score, jnp.clip((score + 1) / 2, 0, 1)
+
+
+def _fit(learn: Callable[..., Any]) -> Fit:
+    compiled = jax.jit(learn)
+
+    def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
+        test, rows = study.tests[split], features(study)
+        mu = float(conversions.gdp_mu(epsilon, delta)) if delta else 0.0
+        budget = tuple(map(jnp.float32, (epsilon, mu, study.rows)))
+        start = time.perf_counter()
+        found = compiled(jax.random.key(split), rows, jnp.float32(~test), budget)
+        score, probability = (np.asarray(each)[test] for each in found)
+        return Found(score, probability, time.perf_counter() - start)
+
+    return fit
+
+
+METHODS = {
+    "dp-logistic": Method(
+        _fit(logistic), approximate(f"bins joined to {GROUPS}, {ROUNDS} rounds of all rows")
+    ),
+    "naive-bayes": Method(_fit(naive_bayes), words(f"class histograms of {GROUPS} joined bins")),
+    "adassp": Method(_fit(adassp), approximate(f"BoostedAdaSSP: {BOOSTS} rounds")),
+    "dp-net": Method(
+        _fit(net), approximate(f"{UNITS} units, gradients of length 1, {ROUNDS} rounds of all rows")
+    ),
+}
+"""Name -> method, in the order of tables."""

@@ -10,7 +10,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.storage import checksum
-from dpbt.data import blocks, convert, owner
+from dpbt.data import blocks, convert
 from dpbt.data.domains import Label, WeightColumn
 from tests import worker
 from tests.test_block_fits import DECLARED, DOMAIN, columns, labels, pair
@@ -72,10 +72,9 @@ def write_parquet(path, bins, given, weight):
 
 
 @pytest.mark.parametrize(("write", "name"), [(write_csv, "a.csv"), (write_parquet, "a.parquet")])
-def test_files_give_the_rows_of_memory_and_a_report(tmp_path, monkeypatch, write, name):
+def test_files_give_the_rows_of_memory(tmp_path, monkeypatch, write, name):
     monkeypatch.setattr(convert, "READ_ROWS", 37)
     bins = columns(300)
-    bins["income"][:] = 0.51
     given, weight = labels(bins, "two"), (np.arange(300) % 5).astype(float)
     write(tmp_path / name, bins, given, weight)
     options = {"max_weight": 3.0, **LABEL.options}
@@ -84,12 +83,6 @@ def test_files_give_the_rows_of_memory_and_a_report(tmp_path, monkeypatch, write
         tmp_path / name, DOMAIN, LABEL, tmp_path / "t", rows_per_block=64, capacity=310
     )
     assert_same_rows(table, found)
-    report = owner.report(DOMAIN, LABEL, [{**bins, "label": given, "weight": weight}])
-    assert report.rows == 300
-    assert report.constant == ("income",)
-    assert report.unread["age"] == np.isnan(bins["age"]).sum()
-    assert report.unread["label"] == (given == "?").sum()
-    assert report.unread["weight"] == 60
 
 
 def test_a_conversion_that_fails_leaves_nothing_and_one_that_was_killed_no_table(tmp_path):

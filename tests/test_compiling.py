@@ -1,6 +1,5 @@
 """Few shapes are compiled for, and nothing that is learned depends on them."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,16 +34,6 @@ def test_buckets_are_few_and_waste_at_most_a_quarter():
 
 def greedy(rows, rounds):
     return recipes.bdpe(epsilon=2.0, rows=rows, rounds=rounds, depth=1)
-
-
-def test_a_fit_is_what_boost_learns_without_padding():
-    table, recipe = bits_of(75), greedy(75, 9)
-    keys = jax.random.split(jax.random.key(3))
-    model = dpbt.fit(keys[0], table, recipe, keys[1])
-    bare = jax.jit(dpbt.boost)(keys[0], table, recipe, keys[1])
-    bare = bare.model(table, recipe)
-    chex.assert_trees_all_equal(model.hypotheses, bare.hypotheses)
-    chex.assert_trees_all_equal(model.transcript, bare.transcript)
 
 
 def test_what_is_of_one_bucket_shares_programs_of_fits_and_of_prediction():

@@ -86,14 +86,6 @@ def test_kinds_by_hand():
         np.testing.assert_array_equal(library_splits({"x": kind}, {"x": values}), expected)
 
 
-def test_a_domain_is_its_columns_side_by_side():
-    encoded = encode(DOMAIN, COLUMNS)
-    assert encoded.dtype == np.uint8
-    assert encoded.tolist() == [[0, 1, 1], [2, 2, 0], [4, 0, 0], [3, 1, 1], [0, 2, 1]]
-    said = domains.predicates(DOMAIN)
-    assert [said[s].yes for s in (0, 3, 7)] == ["age > 25", "age is missing", "member"]
-
-
 def test_positions_by_hand():
     cut, gains = Numeric(0, 120, cuts=(18, 65.5), missing=True), Numeric(0, 9999, 4, scale="log")
     grid = domains.splits({"x": cut}).position

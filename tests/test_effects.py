@@ -92,9 +92,3 @@ def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
     assert np.all(found.error < np.ptp(asked(model)) / 10)
     pair = partial_dependence(model, ("rank", "job"), DOMAIN, draws=2)
     assert pair.values.shape == pair.error.shape == (3, 4)
-
-
-def test_a_hypercube_has_each_bin_equally_often():
-    rows = effects._hypercube([2, 3, 256], 768)
-    for column, bins in enumerate((2, 3, 256)):
-        assert np.unique(np.bincount(rows[:, column], minlength=bins)).tolist() == [768 // bins]

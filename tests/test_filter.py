@@ -74,20 +74,6 @@ def test_recipes_that_no_sum_covers_are_refused_and_cost_nothing(name):
     assert budget.remaining == budget.budget
 
 
-def test_a_budget_of_epsilon_is_spent_exactly():
-    """Four quarters fit into one, and nothing more does."""
-    budget = filter_of("epsilon", 1.0)
-    quarter = made("rf_l", epsilon=0.25)
-    for _ in range(4):
-        assert budget.take(quarter) is quarter
-    assert 0 <= (before := budget.remaining) < 1e-6
-    with pytest.raises(ValueError, match=r"costs epsilon = 0\.25, and epsilon = .* of 1 is left"):
-        budget.take(quarter)
-    assert budget.remaining == before
-    assert budget.ledger.epsilon <= 1
-    assert len(budget.ledger.parts) == 4
-
-
 def test_the_boundary_is_exact():
     """A charge of the last float fits, and one of the next float does not."""
     budget, quiet = filter_of("epsilon", 1.0), book(line(0.5))

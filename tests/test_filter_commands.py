@@ -38,14 +38,6 @@ def test_fits_are_paid_for_until_the_filter_is_empty(folder, capsys):
     assert str(ROWS) not in out.replace(str(ROWS + 10), "")  # of the rows only the bound shows
 
 
-def test_what_the_fit_refuses_is_not_paid_for(folder, capsys):
-    path = folder / "filter.db"
-    run(capsys, "filter", "new", path, "--epsilon", 8, *BOUND)
-    err = refusal(capsys, *fitting(folder), "--relation", "replace_one", "--filter", path)
-    assert "relation=add_remove, and the recipe for replace_one" in err
-    assert dpbt.Filter.open(path).spent == 0
-
-
 def test_bad_filters_are_one_line(folder, capsys):
     path = folder / "filter.db"
     assert "needs a delta above 0" in refusal(

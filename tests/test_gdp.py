@@ -59,17 +59,6 @@ def test_a_delta_of_1e_15_is_for_small_epsilon_and_refused_by_name_for_others():
         recipe_of(40.0, delta=1e-15)
 
 
-def test_published_halfspaces_have_the_noise_of_zcdp():
-    published, tight = (
-        dpbt.ledger(recipes.halfspace_boost(epsilon=1.0, rows=900, calibration=calibration))
-        for calibration in ("published", "tight")
-    )
-    rho = float(conversions.zcdp_rho(1.0, 1e-6))
-    assert published.rho == pytest.approx(rho, rel=1e-4)
-    assert published.rho <= rho < tight.rho
-    assert published.epsilon < 0.99 * tight.epsilon <= 0.99
-
-
 def exact_delta(epsilon, mu):
     """The delta of mu-GDP, by quadrature of max(0, 1 - e^(epsilon - x)) over the privacy loss x.
 

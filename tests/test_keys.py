@@ -104,14 +104,6 @@ def test_draws_are_the_same_by_loop_vmap_map_scan_and_jit(name):
     same(twice[1, 0], alone[2])
 
 
-def test_first_children_and_numbers_do_not_depend_on_how_many():
-    key = release_key()
-    same(jax.random.split(key, 3), jax.random.split(key, 10)[:3])
-    same(jax.random.split(key, (2, 3)).reshape(6), jax.random.split(key, 6))
-    same(jax.random.bits(key, (5,), jnp.uint8), jax.random.bits(key, (500,), jnp.uint8)[:5])
-    assert jax.random.split(key, 0).shape == (0,)
-
-
 def test_one_key_gives_no_more_blocks_than_its_counter_counts():
     raw = jax.random.key_data(release_key())
     for draw, most in (

@@ -11,18 +11,6 @@ from dpbt.common.types import ProperLoss
 SMOOTH = {loss.name: loss for loss in (losses.matsushita, losses.square, losses.log)}
 SMOOTH |= {f"m_{alpha}": losses.m_alpha(alpha) for alpha in (0.1, 0.5)}
 ALL = {**SMOOTH, "zero_one": losses.zero_one}
-U = np.linspace(0.0, 1.0, 4001, dtype=np.float32)
-Z = np.linspace(-8.0, 8.0, 321, dtype=np.float32)
-
-each = pytest.mark.parametrize("loss", ALL.values(), ids=ALL.keys())
-
-
-@each
-def test_surrogate_is_the_conjugate_of_minus_the_bayes_risk(loss):
-    conjugate = np.max(
-        -Z[:, None] * U[None, :] + np.asarray(jax.jit(loss.bayes_risk)(U))[None, :], axis=1
-    )
-    np.testing.assert_allclose(jax.jit(loss.surrogate)(Z), conjugate, atol=2e-3)
 
 
 @pytest.mark.parametrize("loss", SMOOTH.values(), ids=SMOOTH.keys())

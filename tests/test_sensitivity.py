@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import losses
-from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE, relation
+from dpbt.common.types import GRID
 from dpbt.learners import trees
 from dpbt.privacy import mechanisms, sensitivity, variates
 
@@ -153,13 +153,3 @@ def test_error_weight_is_one_lipschitz_and_monotone(counts, where, cls):
     more[where % len(counts), cls] += 1
     change = more.min(axis=1).sum() - counts.min(axis=1).sum()
     assert 0 <= change <= sensitivity.ERROR_WEIGHT.l1
-
-
-def test_relations():
-    assert (sensitivity.split_moves(ADD_REMOVE), sensitivity.split_moves(REPLACE_ONE)) == (1, 2)
-    assert sensitivity.class_weights(ADD_REMOVE) == (1, 1)
-    assert sensitivity.class_weights(REPLACE_ONE) == (2, np.sqrt(2))
-    with pytest.raises(ValueError, match="relation must be one of"):
-        relation("zero_out")
-    with pytest.raises(ValueError, match="no bound is known"):
-        sensitivity.split_moves("add_remove")  # pyright: ignore[reportArgumentType]

@@ -35,8 +35,10 @@ def library_choice(key, recipe):
     return choose
 
 
-def agree(table, recipe, seed):
-    key = jax.random.key(seed)
+@calibrations
+def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration):
+    table, key = small_table, jax.random.key(5)
+    recipe = recipes.lazybb_rules(epsilon=40, rows=77, rounds=9, calibration=calibration)
     model = dpbt.fit(key, table, recipe)
     chosen, margins = reference_smooth.lazybb(
         *(np.asarray(array) for array in (splits_of(table), table.target, table.present)),
@@ -44,18 +46,12 @@ def agree(table, recipe, seed):
         density=float(recipe.weighting.density),
         rate=float(recipe.weighting.learning_rate),
         rows=float(recipe.rows),
-        bounded=recipe.calibration == "tight",
+        bounded=calibration == "tight",
         choose=library_choice(key, recipe),
     )
     np.testing.assert_array_equal(model.releases["rule"], chosen)
     score = np.asarray(dpbt.decision_function(model, table))
     np.testing.assert_array_equal(score, margins * np.where(table.target, 1, -1))
-
-
-@calibrations
-def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration):
-    recipe = recipes.lazybb_rules(epsilon=40, rows=77, rounds=9, calibration=calibration)
-    agree(small_table, recipe, seed=5)
 
 
 def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():

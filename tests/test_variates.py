@@ -85,9 +85,3 @@ def test_exponential_variables_reach_both_ends():
     np.testing.assert_allclose(found, [end[4] for end in ends], rtol=1e-12)
     near = exponential([half, half], [0, 0], [0, 0], [0, 1])
     np.testing.assert_allclose(near, [2.0**-128, 3 * 2.0**-128], rtol=1e-12)
-
-
-def test_powers_of_two_are_the_largest_below():
-    scale = np.float32([0.1, 1, 3, 4095, 4096, 8191.5, 2.0**32, 3.0e9])
-    expected = [max(2.0 ** np.floor(np.log2(float(s)) - 12), 1) for s in scale]
-    np.testing.assert_array_equal(variates.power_of_two(jnp.asarray(scale), 12), expected)

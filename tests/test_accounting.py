@@ -67,13 +67,6 @@ def test_gdp_of_pure_draws_is_above_what_they_compose_to():
         assert exact <= book(line(epsilon, count, "noisy max")).epsilon_at(1e-6, "gdp") + 1e-3
 
 
-def test_unknown_accountants_and_deltas_raise():
-    with pytest.raises(ValueError, match="accountant must be one of"):
-        book(line(0.1)).epsilon_at(1e-5, "moments")
-    with pytest.raises(ValueError, match="delta must be"):
-        book(line(0.1)).epsilon_at(0.0)
-
-
 def test_conversions_refuse_numbers_out_of_their_range():
     names = "zcdp_epsilon", "zcdp_rho", "gdp_epsilon", "gdp_mu"
     for convert in (getattr(conversions, name) for name in names):

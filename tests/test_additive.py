@@ -114,6 +114,15 @@ def test_sums_move_by_their_sensitivity_and_no_further(delta, relation):
     assert 0.99 * most <= max(moved) <= most * (1 + 1e-6)
 
 
+def test_a_column_may_have_all_bins_of_a_byte():
+    values = np.arange(300) / 300
+    domain = {"size": Numeric(0, 1, bins=256), "on": Boolean()}
+    table = dpbt.table(domain, {"size": values, "on": values > 2}, values > 0.5)
+    recipe = recipe_of(np.inf, domain=domain, rows=300, marginals_fraction=0)
+    found = BOOST(jax.random.key(0), table, recipe).scores
+    assert np.mean((np.asarray(found)[:300] > 0) == (values > 0.5)) > 0.95
+
+
 def test_curves_are_monotone_where_they_must_be():
     """The nearest falling curve, by pooling of neighbours out of order."""
     recipe = recipe_of(monotone={"size": -1})
@@ -141,7 +150,9 @@ def test_trees_of_one_column_are_its_curve():
     table, recipe = table_of(), recipe_of(delta=0.0, resolutions=None)
     boosted = BOOST(jax.random.key(0), table, recipe)
     assert {line.site for line in dpbt.ledger(recipe).lines} == {"histogram", "sums", "scores"}
-    assert boosted.hypotheses.score.shape == (1, 3, 13)
+    assert boosted.hypotheses.score.shape == (1, 3, 14)
+    table = table._replace(bins=table.bins.at[0].set(255))  # a damaged row
+    boosted = BOOST(jax.random.key(0), table, recipe)
     scores = dpbt.decision_function(boosted.model(table, recipe), table)
     np.testing.assert_allclose(scores, boosted.scores, atol=1e-5)
     assert 0 < boosted.hypotheses.noise[0] < 3

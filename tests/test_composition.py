@@ -76,17 +76,6 @@ def test_a_sum_is_never_above_basic_composition_and_never_below_a_part(costs):
     assert total.epsilon >= max(truth, default=0) * (1 - 1e-9)
 
 
-def test_a_small_pure_part_beside_gaussians_costs_no_more_than_itself():
-    """Here zCDP of all draws is looser than the sum of the parts, which the total then is."""
-    gaussian = book(line(0.3, 1, "rounded gaussian"), delta=1e-6)
-    small = book(line(1e-4, tail=1e-20))
-    both = gaussian + small
-    assert both.epsilon_at(both.delta, "zcdp") > both.epsilon
-    assert both.epsilon == gaussian.epsilon + small.epsilon
-    assert both.delta >= gaussian.delta
-    assert "(the sum of the parts)" in str(both)
-
-
 def test_relations_people_and_deltas_must_fit():
     one = dpbt.ledger(made("rf_l"))
     for words, other in (

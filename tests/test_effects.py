@@ -90,5 +90,3 @@ def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
     assert np.all(found.error > 0)
     assert np.all(np.abs(found.values - means.values) < 5 * found.error)
     assert np.all(found.error < np.ptp(asked(model)) / 10)
-    pair = partial_dependence(model, ("rank", "job"), DOMAIN, draws=2)
-    assert pair.values.shape == pair.error.shape == (3, 4)

@@ -3,7 +3,6 @@
 import functools
 import itertools
 import math
-import re
 from fractions import Fraction
 
 import jax
@@ -315,14 +314,3 @@ def test_a_fit_that_fails_stays_paid_for(table, monkeypatch):
     with pytest.raises(RuntimeError):
         dpbt.fit(dpbt.fresh_key(), table, recipes.bdpe(**SMALL), filter=budget)
     assert budget.spent == seen[0] > 0.49
-
-
-# What is shown.
-
-
-def test_a_filter_prints_what_was_spent_and_what_is_left():
-    budget = dpbt.Filter(1.0, rows=ROWS, max_rows_per_user=3, relation="replace_one")
-    recipe = made("rf_l", epsilon=0.25, max_rows_per_user=3, relation="replace_one")
-    budget.take(recipe)
-    words = rf"(?s)epsilon = 1 .*\n1 +{recipe.name} +0\.25 +25\.00%\n\(left\) +0\.75 .*up to 3"
-    assert re.search(words, str(budget))

@@ -50,15 +50,6 @@ def test_all_of_epsilon_and_no_more_is_spent(name):
         assert float(one.delta) == delta[place[1]]
 
 
-def test_a_delta_of_1e_15_is_for_small_epsilon_and_refused_by_name_for_others():
-    for epsilon in (0.1, 1.0):
-        book = dpbt.ledger(recipe_of(epsilon, delta=1e-15))
-        assert epsilon * (1 - 2e-6) <= book.epsilon <= epsilon
-        assert book.sampler_delta <= 1e-17
-    with pytest.raises(ValueError, match=r"epsilon is too large .* larger delta"):
-        recipe_of(40.0, delta=1e-15)
-
-
 def exact_delta(epsilon, mu):
     """The delta of mu-GDP, by quadrature of max(0, 1 - e^(epsilon - x)) over the privacy loss x.
 

@@ -96,15 +96,12 @@ def blocks_of(words):
     return blocks, int(rest.split(" of ")[0]), sum(map(float, numbers))
 
 
-def words_of(kind, hypotheses):
-    return kind.explain(hypotheses, dpbt.domains.splits(DOMAIN), DOMAIN, None, None)
-
-
 def test_branches_and_trees_that_say_the_same_are_shown_once():
     """By hand: a split that is asked again, an unsplit node, equal leaves, and equal trees."""
     split = np.array([[4, 4, 2], [4, -1, 9], [0, 1, 2]], np.int32)
     leaf = np.array([[1, 9, 2, 2], [3, 8, 3, 3], [1, -1, 1, -1]], np.float32)
-    assert words_of(TREES, dpbt.Tree(split, leaf)).splitlines() == [
+    asked = dpbt.domains.splits(DOMAIN)
+    assert TREES.explain(dpbt.Tree(split, leaf), asked, DOMAIN, None, None).splitlines() == [
         "score of a row: the sum of what the trees add; positive above 0",
         "tree 1",
         "  if age > 50:",

@@ -207,6 +207,7 @@ BAD_OF_ALL = [
     ("delta", "0"),
     ("delta", 1.5),
     ("rows", 10.5),
+    ("max_rows_per_user", 1.5),
     ("rounds", 2.5),
     ("depth", [[1], [1, 2]]),
     ("calibration", ["tight"]),

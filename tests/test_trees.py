@@ -154,11 +154,6 @@ RECIPES = {
 }
 
 
-def wider(rows):
-    """With a column less and with one more."""
-    return [rows[:, :-1], np.pad(rows, ((0, 0), (0, 1)))]
-
-
 @pytest.mark.parametrize(
     "kind", [pytest.param("boosted", marks=pytest.mark.slow), "forest", "halfspace"]
 )
@@ -175,7 +170,7 @@ def test_a_model_refuses_all_other_rows(kind, exact):
     rows, features = np.asarray(table.bins), 5 if exact else 3
     assert (model.features, model.dtype) == (features, "float32" if exact else "uint8")
     wrong = {
-        f"{features} features": wider(rows),
+        f"{features} features": [rows[:, :-1], np.pad(rows, ((0, 0), (0, 1)))],
         f"{model.dtype} and rank 2": [rows > 0, rows[0], rows.astype(np.float64), other],
     }
     if not exact:

@@ -45,13 +45,10 @@ sizes = st.sampled_from((1, 2, 3, 8, 21, 60))  # each has programs of its own
 seeds = st.integers(0, 10**6)
 
 
-def margins(rng, rows, spread=12):
-    return rng.integers(-spread, spread + 1, rows).astype(np.float64)
-
-
 @given(rows=sizes, seed=seeds, density=st.floats(0.05, 0.95))
 def test_levels_are_those_of_the_plain_reference(rows, seed, density):
-    weight = np.exp(-0.37 * margins(np.random.default_rng(seed), rows)).astype(np.float32)
+    margins = np.random.default_rng(seed).integers(-12, 13, rows)
+    weight = np.exp(-0.37 * margins).astype(np.float32)
     total = round(density * rows * GRID)
     np.testing.assert_array_equal(
         levels(weight, total), reference_smooth.grid_levels(weight.astype(float), total)

@@ -195,8 +195,8 @@ class HypothesisClass(NamedTuple):
         bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
         scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
             times theirs. A learner with an epilogue needs it.
-        merged: (hypotheses of T rounds, params, T) -> hypotheses whose predictions have the same
-            sum, for the model; None to keep them as they are.
+        merged: (hypotheses of all rounds, params, public with T as its round) -> hypotheses whose
+            predictions have the same sum, for the model; None to keep them as they are.
         response: what is predicted of a row.
         partition: how what is public in a round parts the rows, if anything does.
     """
@@ -207,7 +207,7 @@ class HypothesisClass(NamedTuple):
     predict: Callable[[Hypothesis, Prepared], Array]
     bound: Callable[[Hypothesis], Array]
     scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
-    merged: Callable[[Hypotheses, Params, Numbers], Hypotheses] | None = None
+    merged: Callable[[Hypotheses, Params, "Public"], Hypotheses] | None = None
     response: Response = BINARY
     partition: Partition | None = None
 

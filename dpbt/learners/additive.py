@@ -146,7 +146,7 @@ def program(
     The residual of two classes is y w.
     """
     once, last = config.once, config.once.known.shape[1]
-    bins = jnp.minimum(rows.bins, last).astype(jnp.int32)
+    bins = jnp.minimum(rows.bins.astype(jnp.int32), last)
     residuals = trees.residuals(once, rows, weights)
     found = jax.lax.map(lambda bin: trees.sums_of(residuals, bin, last + 1), bins)
     of_bins = jnp.moveaxis(found, 0, -2)[..., :last]
@@ -280,8 +280,11 @@ def _merged(shapes: Shapes, *_: object) -> Shapes:
     return Shapes(added(shapes.score)[None], noise[None])
 
 
-def _curves(once: splits.Config, found: ObliviousTree, params: Any, rounds: Any) -> Shapes:
-    """The curves that trees of one attribute add up to, where noise moves a leaf by a step."""
+def _curves(once: splits.Config, found: ObliviousTree, params: Any, public: Public) -> Shapes:
+    """The curves that trees of one attribute add up to, where noise moves a leaf by a step.
+
+    The last bin is one that a column does not have, as trees read it.
+    """
     bits = 2 ** np.arange(once.depth, dtype=np.int32)[::-1]
     leaf = jnp.sum(jnp.where(found.right, bits[None, :, None], 0), axis=1)  # of each bin
     axes = (1,) * len(once.response.axes)
@@ -293,10 +296,13 @@ def _curves(once: splits.Config, found: ObliviousTree, params: Any, rounds: Any)
 
     zeros = jnp.zeros((*once.response.axes, len(once.attributes), types.MAX_BINS), jnp.float32)
     curves = fold(add, zeros, (found.feature[:, 0], added_to))
-    moves = jnp.sqrt(jnp.asarray(rounds, jnp.float32) / len(once.attributes))
-    return Shapes(
-        curves[None, ..., : once.known.shape[1]], (params.step * moves / math.log(2.0))[None]
-    )
+    moves = jnp.sqrt(public.round.astype(jnp.float32) / len(once.attributes))
+    unit, classes = public.unit, once.response.classes
+    if once.response != NUMBER:
+        share = (classes - 1) / classes if once.response.axes else 1.0
+        unit = np.float32(share / math.log(2.0))
+    noise = rounded(params.step * moves) * unit
+    return Shapes(curves[None, ..., : once.known.shape[1] + 1], noise[None])
 
 
 @functools.cache

@@ -32,8 +32,9 @@ class Shapes(NamedTuple):
     Attributes:
         score: f32[F, C], or f32[K, F, C] with several classes: what each bin adds to the score.
             Bins beyond C add what the last one adds.
-        noise: f32[], the deviation of the noise that privacy adds to the score of a bin. Between
-            rounds it is f32[T], by the round that the noise comes from.
+        noise: f32[], about the deviation of the noise that privacy adds to the score of a bin. It
+            is that of the draws alone, and mostly an upper bound, since later rounds learn from
+            what earlier noise did. Between rounds it is f32[T], by the round of the draw.
     """
 
     score: Array
@@ -61,10 +62,10 @@ def check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple)
     if splits is None:
         raise ValueError("additive models must read bins")
     score, count = shapes.score, shapes.score.shape[:1]
-    if score.shape != (*count, *axes, width, score.shape[-1]) or shapes.noise.shape != count:
+    widest = int(np.max(splits.high)) + 1
+    fits = score.shape[:-1] == (*count, *axes, width) and shapes.noise.shape == count
+    if not fits or not widest <= score.shape[-1] <= MAX_BINS or np.any(shapes.noise < 0):
         raise ValueError("score must have a number for each bin of each column and class")
-    if not 1 <= score.shape[-1] <= MAX_BINS:
-        raise ValueError(f"score must be of at most {MAX_BINS} bins")
 
 
 def curves(shapes: Shapes) -> tuple[np.ndarray, float]:

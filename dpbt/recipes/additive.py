@@ -99,6 +99,9 @@ def additive(
     if step is None:
         step = 0.5 if number else 1.6 if response == types.BINARY else 1.1
     total = within("step", step, "[1e-30, 1e30]")
+    if learning_rate is None:
+        learning_rate = 12.0 if number else 50.0
+    rate = within("learning_rate", learning_rate, "[1e-30, 1e30]")
 
     # What is drawn once follows from public quantities, as for `auto`.
     ruled = rules(request, domain, response)
@@ -127,10 +130,7 @@ def additive(
         return dataclasses.replace(found, learner=by_column, **words)
 
     # The numbers of the rounds; the noise of a row is that of one bin of each column.
-    if learning_rate is None:
-        learning_rate = 12.0 if number else 50.0
     per_round = total / (learner.growth(count, _MOMENTUM) * math.sqrt(len(domain)))
-    rate = within("learning_rate", learning_rate, "[1e-30, 1e30]")
     numbers = learner.Params({}, per_round, rate, _MOMENTUM, count)
     groups = _RESOLUTIONS if resolutions is None else resolutions
     sizes = within("resolutions", groups, f"[1, {types.MAX_BINS}]", whole=True)

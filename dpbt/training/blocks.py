@@ -641,7 +641,8 @@ class _Run:
             lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
             (prologue, rounds, epilogue),
         )
-        hypotheses = _finished(recipe, hypotheses, slope)
+        public = _opened(recipe, totals.read(prologue))[0]
+        hypotheses = _finished(recipe, public, hypotheses, slope)
         return step.learned_of(transcript, hypotheses, intercept, recipe)
 
 

@@ -120,7 +120,7 @@ def run(
         epilogue, ending, _ = asked("epilogue", entries.epilogue, context, scores)
         slope, intercept = step.line_of(recipe, prologue, epilogue)
         scores = [intercept[..., None] + slope * (score - everyone) for score in scores]
-    hypotheses = step.finished(recipe, hypotheses, slope)
+    hypotheses = step.finished(recipe, public, hypotheses, slope)
     return Ran(Parts(opening, rounds, ending), hypotheses, intercept, scores)
 
 

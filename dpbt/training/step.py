@@ -300,8 +300,10 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
 
     zeros = {s.site: jnp.zeros_like(s.output) for s in pricing.sites(recipe, "rounds")}
     first = begun(recipe, public, jnp.float32(0), public.round).public
-    state = jax.eval_shape(lambda: learned(recipe, zeros, first, None)[2])
-    return public, start, jax.tree.map(jnp.zeros_like, state)
+    like = jax.eval_shape(lambda: recipe.learner.hypothesis(zeros, recipe.params, first))
+    optimizer = recipe.learner.traits.optimizer(recipe.params)
+    state = optimizer.init(jax.tree.map(jnp.zeros_like, like))
+    return public, start, jax.tree.map(jnp.asarray, state)
 
 
 def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Context:
@@ -410,11 +412,13 @@ def learned(
     return hypothesis, learner.hypotheses.bound(hypothesis), state
 
 
-def finished(recipe: Recipe, hypotheses: types.Hypotheses, slope: Array) -> types.Hypotheses:
+def finished(
+    recipe: Recipe, public: Public, hypotheses: types.Hypotheses, slope: Array
+) -> types.Hypotheses:
     """The hypotheses of the model, from those of all rounds."""
-    kind = recipe.learner.hypotheses
+    kind, last = recipe.learner.hypotheses, jnp.asarray(recipe.rounds, jnp.int32)
     if kind.merged is not None:
-        hypotheses = kind.merged(hypotheses, recipe.params, recipe.rounds)
+        hypotheses = kind.merged(hypotheses, recipe.params, public._replace(round=last))
     if recipe.learner.epilogue is not None:
         assert kind.scaled is not None  # as `boundary.weak_learner` says
         hypotheses = kind.scaled(hypotheses, slope)

@@ -44,15 +44,6 @@ def hypothesis(release, params, public):
 fractions = {"leaf": 1.0}  # of the budget, for each draw
 stump = boundary.weak_learner(program, hypothesis, fractions, trees.TREES, "add_remove")
 
-# The same with momentum: the hypotheses of rounds are updates of optax, and add up to one stump.
-momentum = optax.masked(optax.trace(0.9), Tree(split=False, leaf=True))  # of leaves, not of splits
-one_stump = trees.TREES._replace(
-    merged=lambda rounds, *_: Tree(rounds.split[:1], rounds.leaf.sum(axis=0, keepdims=True))
-)
-steady = boundary.weak_learner(
-    program, hypothesis, fractions, one_stump, "add_remove", optimizer=lambda params: momentum
-)
-
 if __name__ == "__main__":
     domain = {"age": Numeric(0, 100, bins=10), "job": Nominal(("clerk", "smith"))}
     rng = np.random.default_rng(0)
@@ -78,5 +69,14 @@ if __name__ == "__main__":
     near = dpbt.audit.neighbours(table, recipe.relation)
     print(dpbt.audit.audit(dpbt.fresh_key(), near, recipe, transcripts=20, steps=True))
 
+    # The same with momentum, as optax has it, of leaves and not of splits.
+    leaves_alone = Tree(split=False, leaf=True)  # type: ignore[arg-type]
+    momentum = optax.masked(optax.trace(0.9), leaves_alone)
+    one_stump = trees.TREES._replace(
+        merged=lambda rounds, *_: Tree(rounds.split[:1], rounds.leaf.sum(axis=0, keepdims=True))
+    )
+    steady = boundary.weak_learner(
+        program, hypothesis, fractions, one_stump, "add_remove", optimizer=lambda params: momentum
+    )
     recipe = dpbt.recipes.custom(steady, epsilon=1.0, rows=600, rounds=5)
     print(dpbt.explain(dpbt.fit(dpbt.fresh_key(), table, recipe), domain))

@@ -317,7 +317,7 @@ def by_column(once: splits.Config) -> types.WeakLearner:
     """
     learner = trees.oblivious_tree(once)
     shapes = learner.hypotheses._replace(
-        predict=Of(SHAPES, learner.hypotheses.predict.predict),
+        predict=Of(SHAPES, learner.hypotheses.predict.predict),  # type: ignore[attr-defined]
         scaled=_scaled,
         merged=functools.partial(_curves, once),
     )

@@ -150,7 +150,7 @@ def fitted_target(config: Config, release: Release, params: Params) -> tuple[Arr
     return fitted(release[TARGET_SITE], deviation(config, params, TARGET_SITE))
 
 
-def deviation(config: Config, params: Params, site: str, moved: Any = None) -> Array:
+def deviation(config: Config, params: Any, site: str, moved: Any = None) -> Array:
     """f32[]: the standard deviation of the noise at a site, of a sensitivity or one histogram."""
     if moved is None:
         moved = config.noise.bound(sensitivity.histograms(config.relation))
@@ -397,7 +397,7 @@ def sum_sensitivity(config: Config) -> float:
     return config.noise.bound(Sensitivity(moved, moved))
 
 
-def masses(config: Config, params: Params, public: Public) -> tuple[Array, Array]:
+def masses(config: Config, params: Any, public: Public) -> tuple[Array, Array]:
     """f32[F, C], the share of rows in each bin, and f32[], how many rows there are.
 
     The share is uniform without histograms, and else what stands above the noise, and a tenth of

@@ -130,7 +130,7 @@ def _entries(column: Any, curve: np.ndarray, digits: int) -> list[str]:
 
 def nodes_of_shapes(graph: Graph, shapes: Shapes, rows: Value, *_: Any) -> Nodes:
     """The scores of all columns are one table, in which each column has a place of its own."""
-    score = np.sum(shapes.score, axis=0, dtype=np.float64).astype(np.float32)
+    score: Any = np.sum(shapes.score, axis=0, dtype=np.float64).astype(np.float32)
     columns, bins = score.shape[-2:]
     table = np.moveaxis(score, (-2, -1), (0, 1)).reshape(columns * bins, *score.shape[:-2])
     first = bins * np.arange(columns, dtype=np.int64)[None]

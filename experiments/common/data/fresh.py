@@ -71,7 +71,8 @@ def _column(kind: Any, bins: int) -> Column:
         case {"log": [low, high]}:
             return Numeric(low, high, bins, scale="log")
         case _:
-            return Numeric(*kind) if len(kind) == 3 else Numeric(*kind, bins)
+            low, high, *own = kind
+            return Numeric(low, high, *(own or [bins]))
 
 
 def _read(column: Column, cells: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from dpbt.common.types import Recipe, Table
 from dpbt.data.domains import Nominal
 from dpbt.privacy import keys
 from experiments.common import peers
+from experiments.common.data.targets import Targeted
 from experiments.comparisons.methods import (
     Fit,
     Found,
@@ -31,8 +32,9 @@ from experiments.comparisons.study import Study
 
 def _table(study: Study, rows: np.ndarray) -> Table:
     """The table of some rows; `rows` is bool[N]."""
-    some: Any = study.data.where(rows)
-    return dpbt.table(some.domain, some.columns, some.bins, target=some.kind)
+    some = study.data.where(rows)
+    assert isinstance(some, Targeted)  # as methods of classes and of numbers are given
+    return dpbt.table(some.domain, some.columns, some.cells, target=some.kind)
 
 
 def _recipe(study: Study, split: int, epsilon: float, delta: float) -> Recipe:

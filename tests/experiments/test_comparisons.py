@@ -16,6 +16,7 @@ from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import fresh, targets
 from experiments.comparisons import challengers, measures, study
+from experiments.comparisons import targets as methods_of_targets
 from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
@@ -103,6 +104,15 @@ def test_the_larger_class_states_the_shares_of_the_training_rows(task):
     assert found["auroc_mean"] == 0.5
     assert found["log_loss_mean"] == pytest.approx(np.mean(losses))
     assert found["accuracy_sd"] == pytest.approx(np.std(accuracies, ddof=1))
+
+
+@pytest.mark.parametrize(
+    "kind", [Nominal(("x", "y", "z")), Numeric(0, 100)], ids=["words", "number"]
+)
+def test_methods_of_other_targets_read_the_rows_that_they_are_given(kind):
+    given = ours(kind)
+    table = methods_of_targets._table(given, ~given.tests[0])
+    assert int(table.present.sum()) == int(np.sum(~given.tests[0]))
 
 
 def test_measures_of_predictions():

@@ -197,16 +197,10 @@ def test_a_saved_model_says_the_same_of_a_bin_that_no_row_has():
     assert np.all(np.isfinite(beyond))  # a damaged bin is no error
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"rounds": 0},
-        {"resolutions": (0,)},
-        {"step": -1},
-        {"learning_rate": 0},
-        {"monotone": {"kind": 1}},
-    ],
-)
-def test_numbers_out_of_range_are_refused(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        recipe_of(**wrong)
+WRONG = {"rounds": 0, "resolutions": (0,), "step": -1, "learning_rate": 0, "monotone": {"kind": 1}}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_numbers_out_of_range_are_refused(name):
+    with pytest.raises(ValueError, match=name):
+        recipe_of(**{name: WRONG[name]})

@@ -48,9 +48,9 @@ def additive(
 ) -> types.Recipe:
     """A generalized additive model: the score of a row is the sum of one curve a column.
 
-    Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where rows are many for the
-    noise of a delta, a round releases the signed sums of clipped weights of all groups of bins of
-    all columns as one vector, whose sensitivity is that of `learners.additive.sensitivity`. Else,
+    Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
+    rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
+    of bins of all columns as one vector, whose sensitivity is that of `learners.additive.sensitivity`. Else,
     and under a pure guarantee, where such a vector costs as much as its columns one by one, a round
     releases one column, as a tree of `oblivious_boost` that asks one attribute. Histograms
     before the first round and scores by class after the last are drawn as `auto` draws them.

@@ -50,10 +50,11 @@ def additive(
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
     rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
-    of bins of all columns as one vector, whose sensitivity is that of `learners.additive.sensitivity`. Else,
-    and under a pure guarantee, where such a vector costs as much as its columns one by one, a round
-    releases one column, as a tree of `oblivious_boost` that asks one attribute. Histograms
-    before the first round and scores by class after the last are drawn as `auto` draws them.
+    of bins of all columns as one vector, whose sensitivity is that of
+    `learners.additive.sensitivity`. Else, and under a pure guarantee, where such a vector costs as
+    much as its columns one by one, a round releases one column, as a tree of `oblivious_boost` that
+    asks one attribute. Histograms before the first round and scores by class after the last are
+    drawn as `auto` draws them.
 
     The curves are the model: `dpbt.explain` and `dpbt.plot.shape` show all of it, with the
     deviation of the noise that privacy added. Where columns act on their own it is more accurate

@@ -141,11 +141,14 @@ def _asked(
     """(i32[D] attributes, f32[D] quantiles): what the levels of a tree ask.
 
     They ask the next k attributes of the shuffled decks in turn, but none more often than it has
-    splits. The levels that these leave over go to the cards behind them.
+    splits. The levels that these leave over go to the next attribute of at least D splits. They do
+    not go to attributes of few splits: a tree would then ask many of them together, and where all
+    columns are Boolean its leaves would be far too small.
     """
     sizes = np.minimum(config.attributes_per_tree, config.depth)
     depth, features, most = config.depth, len(config.attributes), int(sizes.max())
-    if min(each.n_bins for each in config.attributes) <= depth and most > 1:
+    wide = [each.n_bins > depth for each in config.attributes]
+    if any(wide) and not all(wide) and most > 1:
         most += depth  # a tree of one attribute stays one
     before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     cycle, turn = tree // len(sizes), tree % len(sizes)
@@ -169,6 +172,7 @@ def _asked(
 
     def ask(used: Array, _: None) -> tuple[Array, tuple[Array, Array]]:
         spent = jnp.sum(jnp.where(same, used[None], 0), axis=1) >= splits_of
+        spent = spent | ((place >= count) & (splits_of < depth))
         order = jnp.where((place < count) | (used > 0), used, depth)
         slot = jnp.argmin(jnp.where(spent, depth + 1, order)).astype(jnp.int32)
         return used + (place == slot).astype(jnp.int32), (slot, used[slot])

@@ -14,11 +14,11 @@ from dpbt.common.public import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
 from dpbt.learners.shapes import (
-    SCORES,
     Nodes,
     Shapes,
     check_shapes,
     explain_shapes,
+    heading,
     indented,
     nodes_of_shapes,
     predict_shapes,
@@ -307,7 +307,13 @@ def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str:
         split = trees.split[tree, node]
         return int(column[split]), (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
 
-    return _rules(np.asarray(trees.leaf), ask, domain, SCORES, f"add {{:+.{DIGITS}f}}")
+    return _rules(
+        np.asarray(trees.leaf),
+        ask,
+        domain,
+        heading(None, False, "trees")[0],
+        f"add {{:+.{DIGITS}f}}",
+    )
 
 
 def _nodes_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | None) -> Nodes:
@@ -391,14 +397,8 @@ def _explain_oblivious(
     Of a larger tree the smallest and the largest value are shown. With several classes there is a
     line for each class. Of a number, values are in its units.
     """
-    head, factor, style = SCORES, 1.0, f"+.{DIGITS}f"
-    if isinstance(target, Nominal):
-        head = "scores of a row: for each class the sum of what the trees add; the class of the "
-        head += "largest is predicted"
-    if isinstance(target, Numeric):
-        head = "number of a row: the sum of what the trees add, clipped to "
-        head += f"{target.low:g}..{target.high:g}"
-        factor, style = target.high - target.low, f"+.{DIGITS}g"
+    head, factor = heading(target, isinstance(target, Nominal), "trees")
+    style = f"+.{DIGITS}g" if isinstance(target, Numeric) else f"+.{DIGITS}f"
 
     def listed(values: np.ndarray, adds: str) -> list[str]:
         shown = [f"{float(value) * factor:{style}}" for value in values]

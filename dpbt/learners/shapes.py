@@ -18,7 +18,18 @@ from dpbt.learners.graph import Graph, Value
 Nodes = tuple[Value, Value | None]
 """The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""
 
-SCORES = "score of a row: the sum of what the trees add; positive above 0"
+
+def heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
+    """What the parts of a model add up to, in words, and the width of a number's range or 1."""
+    if several:
+        words = (
+            f"scores of a row: for each class the sum of what the {parts} add; the class of the "
+        )
+        return f"{words}largest is predicted", 1.0
+    if target is not None:
+        words = f"number of a row: the sum of what the {parts} add, clipped to "
+        return f"{words}{target.low:g}..{target.high:g}", target.high - target.low
+    return f"score of a row: the sum of what the {parts} add; positive above 0", 1.0
 
 
 def indented(lines: list[str]) -> list[str]:
@@ -78,15 +89,9 @@ def explain_shapes(
     shapes: Shapes, _: Splits, domain: Mapping[str, Any], target: Any, classes: Sequence | None
 ) -> str:
     """The curve of each column, from the one that moves scores most; equal bins are joined."""
-    head, names, factor = SCORES.replace("trees add", "columns add"), [""], 1.0
-    if shapes.score.ndim == 4:
-        head = "scores of a row: for each class the sum of what the columns add; the class of the "
-        head += "largest is predicted"
-        names = [f" [{word}]" for word in classes or target.values]
-    elif target is not None:
-        head = "number of a row: the sum of what the columns add, clipped to "
-        head += f"{target.low:g}..{target.high:g}"
-        factor = target.high - target.low
+    several = shapes.score.ndim == 4
+    head, factor = heading(target, several, "columns")
+    names = [f" [{word}]" for word in classes or target.values] if several else [""]
     score, noise = curves(shapes)
     score, noise = score.reshape(-1, *score.shape[-2:]) * factor, noise * factor
     # Two digits of the noise, or without noise three of the numbers.

@@ -285,7 +285,7 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
     """What is public in all rounds after the prologue, where scores start, and the optimizer.
 
     The score that every row starts from is f32[], or f32[K] with several classes. The optimizer's
-    state is that before the first round, and None without one.
+    state is a list of that before the first round, and None without one.
     """
     public, once = recipe.public(prologue), recipe.learner.prologue
     start = jnp.zeros(recipe.learner.hypotheses.response.axes, jnp.float32)
@@ -303,7 +303,7 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
     like = jax.eval_shape(lambda: recipe.learner.hypothesis(zeros, recipe.params, first))
     optimizer = recipe.learner.traits.optimizer(recipe.params)
     state = optimizer.init(jax.tree.map(jnp.zeros_like, like))
-    return public, start, jax.tree.map(jnp.asarray, state)
+    return public, start, [jax.tree.map(jnp.asarray, state)]
 
 
 def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Context:
@@ -400,15 +400,12 @@ def learned(
 ) -> tuple[types.Hypothesis, Array, Any]:
     """The hypothesis of a round, the bound on what it adds to a score, and the optimizer's state.
 
-    The state is None before the first round.
+    The state is as `opened` gives it; with None the hypothesis is that of the release.
     """
     learner = recipe.learner
     hypothesis = learner.hypothesis(release, recipe.params, public)
-    if learner.traits.optimizer is not None:
-        optimizer = learner.traits.optimizer(recipe.params)
-        if state is None:
-            state = optimizer.init(jax.tree.map(jnp.zeros_like, hypothesis))
-        hypothesis, state = optimizer.update(hypothesis, state)
+    if state is not None:
+        hypothesis, *state = learner.traits.optimizer(recipe.params).update(hypothesis, *state)
     return hypothesis, learner.hypotheses.bound(hypothesis), state
 
 

@@ -8,15 +8,18 @@ so. The grid is that of section 17 with beta_tree = 0.5 and depths 2 and 4.
 
 import argparse
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import recipes, sweeps
+from dpbt.cli.shared import of_input
 from dpbt.common.types import Recipe
-from experiments.common import commands, results
-from experiments.papers.nock_henecka_2020 import second_option, settings
+from experiments.common import commands, pages, results
+from experiments.papers.nock_henecka_2020 import second_option, settings, step_tables
+from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER
 from experiments.papers.nock_henecka_2020.run import add_domains, fit_all, tasks
 
 OUT = results.folder(settings.NAME) / "steps"
@@ -117,13 +120,24 @@ def sweep(smoke: bool = False) -> sweeps.Sweep:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_domains(parser)
-    words = "; a run resumes there"
-    shared = {"data": True, "out": OUT, "about": words, "memory": True, "smoke": True}
+    words = "the folder of the results of `forests` (%(default)s)"
+    default = str(results.folder(FORESTS_FOLDER))
+    parser.add_argument("--forests", metavar="FOLDER", default=default, help=words)
+    about = "; a run resumes there"
+    shared = {"data": True, "out": OUT, "about": about, "memory": True, "smoke": True, "doc": True}
     commands.add_shared(parser, **shared, json="show no progress")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Fit what is missing."""
+    """Fit what is missing; or write the page."""
+    out = commands.out_folder(options)
+    if options.doc is not None:
+        with of_input():
+            lines = step_tables.lines(out, Path(options.forests))
+        if lines:
+            results.write_columns(out / "steps.csv", lines)
+        pages.write(step_tables.PAGES, Path(options.doc), out / "steps.csv")
+        return
     start = time.perf_counter()
     report = fit_all(sweep(options.smoke), tasks(options.datasets, 10, options.data), options)
     print(f"{report.fits} fits, {report.programs} programs, {time.perf_counter() - start:.0f} s")

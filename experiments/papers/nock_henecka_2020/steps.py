@@ -7,6 +7,7 @@ so. The grid is that of section 17 with beta_tree = 0.5, depths 2 and 4, and T o
 """
 
 import argparse
+import itertools
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from experiments.papers.nock_henecka_2020.run import add_domains, fit_all, tasks
 
 OUT = results.folder(settings.NAME) / "steps"
 PARTS = ("published", "tight")
-DEPTHS, ROUNDS = (2, 4), (2, 20)
+DEPTHS = (2, 4)
 CLIP, ZETA = 10.0, 1e-4
 EXACT = 9e5
 """The budget of splits that have hardly any noise."""
@@ -115,10 +116,10 @@ def boosted(
 READINGS = {name(reading): reading for reading in (*PRIVATE, *NOISELESS)}
 
 
-def sweep(part: str, smoke: bool = False) -> sweeps.Sweep:
+def sweep(part: str, depth: int, smoke: bool = False) -> sweeps.Sweep:
     """The part of section 17's grid for v_q = 10 and M = 10, under the readings of a part."""
-    shared = settings.SMOKE if smoke else {**settings.GRID, "depth": DEPTHS, "rounds": ROUNDS}
-    shared = {**shared, "beta_tree": (0.5,)}
+    rounds = settings.SMOKE["rounds"] if smoke else step_tables.ROUNDS
+    shared = {"depth": (depth,), "rounds": rounds, "alpha": settings.ALPHAS, "beta_tree": (0.5,)}
     readings = [one for one in READINGS.values() if (one.option == "tight") == (part == "tight")]
     blocks = [
         {**shared, "epsilon": epsilons, "reading": tuple(name(one) for one in own)}
@@ -128,7 +129,9 @@ def sweep(part: str, smoke: bool = False) -> sweeps.Sweep:
         )
         if own
     ]
-    return sweeps.Sweep(f"nock_henecka_steps_{part}", boosted, tuple(blocks), seed=settings.SEED)
+    return sweeps.Sweep(
+        f"nock_henecka_steps_{part}_{depth}", boosted, tuple(blocks), seed=settings.SEED
+    )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,6 +139,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_domains(parser)
     words = "parts of the readings (both)"
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help=words)
+    words = "depths of the trees (2 and 4)"
+    parser.add_argument("--depths", nargs="+", type=int, choices=DEPTHS, default=DEPTHS, help=words)
     about = "; a run resumes there"
     shared = {"data": True, "out": OUT, "about": about, "memory": True, "smoke": True, "doc": True}
     commands.add_shared(parser, **shared, json="show no progress")
@@ -145,15 +150,17 @@ def run(options: argparse.Namespace) -> None:
     """Fit what is missing; or write the page."""
     out, start = commands.out_folder(options), time.perf_counter()
     if options.doc is not None:
+        folders = [out / f"{part}_{depth}" for part, depth in itertools.product(PARTS, DEPTHS)]
         with of_input():
-            lines = step_tables.lines([out / part for part in PARTS])
+            forests = Path(options.doc).with_name("nock_readings.csv")
+            lines = step_tables.lines(folders, forests)
         if lines:
             results.write_columns(out / "steps.csv", lines)
         pages.write(step_tables.PAGES, Path(options.doc), out / "steps.csv")
         return
-    for part in options.parts:
-        options.out = str(out / part)
+    for part, depth in itertools.product(options.parts, options.depths):
+        options.out = str(out / f"{part}_{depth}")
         work = tasks(options.datasets, 10, options.data)
-        report = fit_all(sweep(part, options.smoke), work, options)
-        words = f"{report.fits} fits, {report.programs} programs"
-        print(f"{part}: {words}, {time.perf_counter() - start:.0f} s")
+        report = fit_all(sweep(part, depth, options.smoke), work, options)
+        words = f"{part}, depth {depth}: {report.fits} fits, {report.programs} programs"
+        print(f"{words}, {time.perf_counter() - start:.0f} s")

@@ -36,7 +36,7 @@ class Reading(NamedTuple):
     Attributes:
         option: "first", "second" or "tight"; "none" has no noise.
         m: "public", "tree" (of what is released, or exact) or "observed" (before the noise).
-        more: "leaf budgets whole" or "best splits" in the private ones, else "".
+        more: "best splits" without noise, "not clamped" to M, or "".
     """
 
     option: str
@@ -44,17 +44,15 @@ class Reading(NamedTuple):
     more: str = ""
 
 
-WHOLE, BEST, UNCLAMPED = "leaf budgets whole", "best splits", "not clamped"
+BEST, UNCLAMPED = "best splits", "not clamped"
 PRIVATE = (
     Reading("first", "public"),
     Reading("first", "observed"),
-    Reading("first", "observed", WHOLE),
     Reading("first", "observed", BEST),
     Reading("second", "public"),
     Reading("second", "tree"),
     Reading("second", "observed"),
     Reading("second", "public", BEST),
-    Reading("second", "observed", BEST),
     Reading("tight", "public"),
     Reading("tight", "tree"),
 )
@@ -101,7 +99,7 @@ def boosted(
         share = {"epsilon": epsilon, "beta_tree": beta_tree, "depth": depth}
         return second_option.recipe(**given, **share)
     splits = EXACT if more == BEST else np.asarray(beta_tree) * epsilon
-    leaves = (1 - np.asarray(beta_tree)) * epsilon * (2**depth if more == WHOLE else 1)
+    leaves = (1 - np.asarray(beta_tree)) * epsilon
     return recipes.bdpe(
         epsilon=splits + leaves,
         beta_tree=splits / (splits + leaves),

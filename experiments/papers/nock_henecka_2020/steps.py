@@ -1,9 +1,9 @@
 """Which M of the step did the paper run? Fit readings of it on a part of the grid, and compare.
 
 The step of Algorithm 1 is a = alpha / M^2 for trees with values in [-M, M]. The readings differ in
-what M is, and in how beta_t is protected. `bdpe` has most of them as `step_clip`; `second_option`
-has those that are not protected. Budgets are moved between splits and leaves where a reading says
-so. The grid is that of section 17 with beta_tree = 0.5, depths 2 and 4, and T of 2 and 20.
+what M is, and in how beta_t is protected. `bdpe` has those that are protected, as `step_clip`, and
+`second_option` the others. The grid is that of section 17 with beta_tree = 0.5, and T of 2 and 20.
+`--doc` shows the depths and parts that have all domains.
 """
 
 import argparse

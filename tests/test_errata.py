@@ -86,6 +86,17 @@ def test_the_step_form_of_the_weights_forgets_scores():
     assert float(loss.inverse_link(-step * rounds)) < 0.3
 
 
+@pytest.mark.parametrize("bound", [0.1, 1.0, 10.0, 100.0])
+def test_at_alpha_a_tenth_no_weight_changes_for_36_trees(bound):
+    """Trees that are right on every row with the largest value M move scores the most."""
+    alpha, score, last = 0.1, 0.0, 0
+    for t in range(1, 40):
+        weight = float(losses.m_alpha(alpha).inverse_link(-score))
+        last = t if weight == 0.5 else last
+        score += alpha / bound**2 * (weight * bound) * bound
+    assert last == 37  # 36 trees have come before it
+
+
 def test_the_second_derivative_of_the_surrogate_is_half_of_equation_133():
     """At alpha = 1/2 and z = 2, beyond the flat part; the supremum is 1 / (4 alpha)."""
     alpha, z, h = 0.5, 2.0, 2.0**-4

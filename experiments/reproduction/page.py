@@ -32,8 +32,8 @@ WORDS = (
     "not run",
 )
 SUMMARY = """\
-How many rows have each verdict (first / second column, where they differ). Below each paper stands
-what the verdicts would be by the share of numbers that agree alone:
+How many rows have each verdict (first / second column, where they differ). Below a paper stands
+what the verdicts would be without chance, by the share of numbers that agree, where they differ:
 """
 VERDICT = 5
 """The place of the verdict in a row."""
@@ -137,7 +137,8 @@ def texts(folder: Path | None = None) -> dict[str, str]:
         columns = COLUMNS.get(paper, claims.CALIBRATIONS)
         head = ("place", "what it says", "paper", *columns, "verdict", "why")
         tallies.append((TITLES[paper], str(len(found)), *(_both(tally, word) for word in WORDS)))
-        tallies.append(("by the share alone", "", *(_both(alone, word) for word in WORDS)))
+        if alone != tally:
+            tallies.append(("by the share alone", "", *(_both(alone, word) for word in WORDS)))
         beside = _beside([one for one in rows if "chance" in one.row], columns)
         parts.append(
             f"## {TITLES[paper]}\n\n{tables.markdown(head, found)}\n\n"
@@ -152,7 +153,8 @@ BESIDE = """\
 Rows of many numbers beside chance. *chance* is how many would agree with a coin, with the best
 single number in all cells, or with our numbers shuffled; twice the standard error of the
 difference stands with it. The last columns are in the unit of the row: the mean and the standard
-deviation of ours less the print, and the median of what the rule allows.
+deviation of ours less the print, what the rule allows in the median, and how far the farthest
+number is that agrees.
 """
 
 
@@ -171,20 +173,23 @@ def _beside(rows: Sequence[Judged], columns: Sequence[str]) -> str:
     if not lines:
         return ""
     head = ("place", "column", "agree", "baseline", "chance", "more than chance")
-    head = (*head, "ours less the print", "allowed")
+    head = (*head, "ours less the print", "allowed, farthest")
     return f"{BESIDE}\n{tables.markdown(head, lines)}\n\n"
 
 
 def _spread(one: Judged, name: str) -> tuple[str, str]:
-    """Mean and standard deviation of our numbers less the printed ones; the median allowance."""
+    """Mean and deviation of ours less the print; the allowance, and the farthest that agrees."""
     known = [cell for cell in one.cells if isinstance(cell.ours[name].value, float)]
     if not known:
         return "", ""
     gaps = [float(cell.ours[name].value or 0.0) - float(cell.printed) for cell in known]
+    agree = [cell.agrees[name] == claims.AGREES for cell in known]
+    farthest = max((abs(gap) for gap, same in zip(gaps, agree, strict=True) if same), default=0)
     allowed = statistics.median(
         claims.allowed(cell.ours[name], cell.told, one.row) for cell in known
     )
-    return f"{statistics.fmean(gaps):.3g}, {statistics.stdev(gaps):.2g}", f"{allowed:.2g}"
+    spread = f"{statistics.fmean(gaps):.3g}, {statistics.stdev(gaps):.2g}"
+    return spread, f"{allowed:.2g}, {farthest:.2g}"
 
 
 def _words(one: Judged, shown: str) -> Iterator[tuple[str, str]]:

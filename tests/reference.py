@@ -139,11 +139,13 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
         value = link(name, link_alpha, min(max(share, setting["zeta"]), 1 - setting["zeta"]))
         values.append(min(max(value, -setting["clip"]), setting["clip"]))
     edge = sum((c1 - c0) * value for (c0, c1), value in zip(in_rows, values, strict=True))
+    bound = max(setting["step_clip"], *map(abs, values))
+    step = setting["step"] * (setting["clip"] / bound) ** 2
     if tight:
-        largest = unit * setting["clip"]
-        beta = setting["step"] * min(max(edge / setting["rows"], -largest), largest)
+        largest = unit * bound
+        beta = step * min(max(edge / setting["rows"], -largest), largest)
         return heap, [beta * value for value in values]
-    beta = setting["step"] * edge / max(len(rows), 1)
+    beta = step * edge / max(len(rows), 1)
     widest, grid = setting["step"] * setting["clip"] ** 2, setting["leaf_step"]
     steps = np.round(np.clip(beta * np.array(values), -widest, widest) / grid)
     noisy = grid * (steps + noise(t, "leaf", (len(values),), setting["leaf_scale"] / grid))

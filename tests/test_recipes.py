@@ -141,7 +141,7 @@ REFUSED = {
         ({"criterion": "gini", "alpha": [1.0, 0.5]}, r"the single loss square, .*\[1.0, 0.5\]$"),
         ({"loss": "error"}, "zero_one has kinks"),
         ({"delta": 1e-6, "calibration": "published"}, "delta must be 0, as the published"),
-        *(({name: -1}, f"{name} must be") for name in ("pi", "zeta", "clip", "smoothing")),
+        *(({name: -1}, f"{name} must be") for name in ("pi", "zeta", "step_clip", "smoothing")),
         *(({name: 1.0}, f"{name} must be") for name in ("beta_tree", "error_fraction")),
     ],
     "oblivious_boost": [

@@ -103,8 +103,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
 
         # The leverage is the step times the clamped noisy edge.
         edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.double(public.rows)
-        edge_bound = variates.double(public.cap) * numbers.clip
-        leverage = numbers.step * jnp.clip(edge, -edge_bound, edge_bound)
+        leverage = trees.leverage(numbers, value, edge, variates.double(public.cap))
         leaf = (leverage * value).astype(jnp.float32)
     return Tree(trees.gathered_splits(release, config.depth), leaf)
 

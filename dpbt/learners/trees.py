@@ -283,7 +283,8 @@ class Settings(NamedTuple):
         link_alpha: f32[], alpha of the link and of the leverage.
         clip: f32[], M: leaf values before leverage are clamped to [-M, M].
         zeta: f32[], shares of a class are clamped to [zeta, 1 - zeta] before the link.
-        step: f32[], a of Algorithm 1.
+        step: f32[], a of Algorithm 1 for M = clip.
+        step_clip: f32[], at most clip: the least M of the step; see `leverage`.
         smoothing: f32[], a parent's weight in the share of its leaf, in units of the leaf's noise.
     """
 
@@ -292,6 +293,7 @@ class Settings(NamedTuple):
     clip: Numbers
     zeta: Numbers
     step: Numbers
+    step_clip: Numbers
     smoothing: Numbers
 
 
@@ -311,7 +313,7 @@ class Params(NamedTuple):
 def default_settings(link: LossFamily, depth: int) -> Settings:
     """The settings of `recipes.bdpe` for alpha = 1."""
     clip, smoothness = 10.0, float(link(np.float32(1)).smoothness)
-    return Settings((1.0,) * depth, 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), 1.0)
+    return Settings((1.0,) * depth, 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), clip, 1.0)
 
 
 def fractions(structure: Numbers, errors: Numbers | None) -> dict[str, Numbers]:
@@ -497,6 +499,23 @@ def link_values(family: LossFamily, settings: Settings, share: Array) -> Array:
     """f32 or f64[L], as the shares: the canonical link of each, with both clamped."""
     value = family(settings.link_alpha).link(jnp.clip(share, settings.zeta, 1 - settings.zeta))
     return jnp.clip(value, -settings.clip, settings.clip)
+
+
+def leverage(settings: Settings, value: Array, edge: Array, cap: Array) -> Array:
+    """f32 or f64[]: beta_t of Algorithm 1, the edge of a tree times a of its M.
+
+    M is max |value|, or `step_clip` where that is larger. A leveraged leaf beta_t h is at most
+    a M^2 for weights of at most 1. That is the same number for every M: `step * clip^2`.
+
+    Args:
+        settings: of the tree.
+        value: f32 or f64[L], the values h of its leaves, clamped to [-clip, clip].
+        edge: f32 or f64[], the mean of w y h; clamped to its range.
+        cap: f32 or f64[], the largest weight.
+    """
+    bound = jnp.maximum(jnp.max(jnp.abs(value)), settings.step_clip)
+    step = settings.step * (settings.clip / bound) ** 2
+    return step * jnp.clip(edge, -cap * bound, cap * bound)
 
 
 def gathered_splits(release: Release, depth: int) -> Array:

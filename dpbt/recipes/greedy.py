@@ -45,6 +45,7 @@ def bdpe(
     beta_tree: ArrayLike = 0.5,
     error_fraction: ArrayLike = 0.1,
     clip: ArrayLike = 10.0,
+    step_clip: ArrayLike = np.inf,
     zeta: ArrayLike = 1e-4,
     pi: ArrayLike = 0.0,
     smoothing: ArrayLike = 1.0,
@@ -102,7 +103,13 @@ def bdpe(
             (0, 1).
         error_fraction: the share of the structure's budget that pays for noisy errors (tight,
             objective, D > 1). In (0, 1).
-        clip: M, in [1e-6, 1e6]: the bound on a leaf's value before leverage.
+        clip: in [1e-6, 1e6], the bound on a leaf's value before leverage. Without privacy it is the
+            link at 1 - zeta.
+        step_clip: the least M of the step a, in [1e-6, inf]. A tree's M is the largest |value| of
+            its leaves, or this number where that is larger. From the clip on M is the clip, public
+            and the same for all trees. At 1e-6 M is the tree's own. In the tight calibration that
+            is post-processing. In the published one the leveraged leaf has the noise of its range,
+            which is the same for every M.
         zeta: shares are clamped to [zeta, 1 - zeta] before the link; in [1e-6, 1/2).
         pi: places a in (1 / (4 F'' M^2)) [1 - pi, 1 + pi], where F'' is the surrogate's
             smoothness. For M-alpha that is (alpha / M^2) [1 - pi, 1 + pi] (equation (125)). In
@@ -120,7 +127,7 @@ def bdpe(
     depth = whole("depth", depth, MAX_DEPTH)
     alpha, scored, link, setting = _families(alpha, criterion, loss)
     objective = isinstance(alpha, str)
-    settings = _settings(request, link, alpha, depth, clip, zeta, pi, smoothing)
+    settings = _settings(request, link, alpha, depth, clip, zeta, pi, smoothing, step_clip)
     structure = within("beta_tree", beta_tree, "(0, 1)")
     errors = within("error_fraction", error_fraction, "(0, 1)")
 
@@ -177,7 +184,7 @@ def _families(
 def _settings(
     request: Request, link: types.LossFamily, alpha: Alpha, depth: int, *numbers: ArrayLike
 ) -> trees.Settings:
-    """The numbers that have nothing to do with privacy, checked: clip, zeta, pi and smoothing.
+    """The numbers that have nothing to do with privacy, checked: clip, zeta, pi, ...
 
     Raises:
         ValueError: for a number outside its range.
@@ -192,9 +199,9 @@ def _settings(
         link_alpha = np.where(np.isfinite(smoothness), by_depth[0], 1.0)
 
     # The options, in ranges that float32 holds.
-    names = "clip", "zeta", "pi", "smoothing"
-    ranges = "[1e-6, 1e6]", "[1e-6, 0.5)", "(-1, 1)", "[0, 1e6]"
-    clip, zeta, pi, smoothing = map(within, names, numbers, ranges)
+    names = "clip", "zeta", "pi", "smoothing", "step_clip"
+    ranges = "[1e-6, 1e6]", "[1e-6, 0.5)", "(-1, 1)", "[0, 1e6]", "[1e-6, inf]"
+    clip, zeta, pi, smoothing, least = map(within, names, numbers, ranges)
 
     # The step a follows from the link's smoothness and the clip.
     member = link(np.asarray(link_alpha, np.float32))
@@ -202,4 +209,4 @@ def _settings(
     clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(member.smoothness, np.float64) * clip**2)
     levels = tuple(rounded_down(by_depth))
-    return trees.Settings(levels, link_alpha, clip, zeta, step, smoothing)
+    return trees.Settings(levels, link_alpha, clip, zeta, step, np.minimum(least, clip), smoothing)

@@ -69,7 +69,8 @@ def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) ->
     scale = widest / epsilon
     finest = np.minimum(widest, scale) * 2.0**-12
     leaf_step = np.maximum(np.maximum(finest, scale * 2.0**-31), widest * 2.0**-29)
-    numbers = settings._replace(step=step, clip=clip)
+    least = np.minimum(rounded_down(settings.step_clip), clip)
+    numbers = settings._replace(step=step, clip=clip, step_clip=least)
     return Params(dict(noise), numbers, 2.0 ** np.floor(np.log2(leaf_step)))
 
 
@@ -89,7 +90,8 @@ def program(
     share = trees.shrink_to_parents(counts, jnp.float32(trees.TINY_PRIOR))
     value = trees.link_values(config.link, settings, share)
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
-    leverage = settings.step * jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
+    edge = jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
+    leverage = trees.leverage(settings, value, edge, public.cap)
 
     # Noise on values in steps of their grid. Rounding to it moves a value by one step more.
     largest = settings.step * settings.clip**2
@@ -125,6 +127,7 @@ def greedy_tree(config: Config) -> WeakLearner:
     to the tree's. They are equal here, as in the paper's forests (section 17.2).
 
     The leverage is folded into the leaf before the noise, so the value is in [-a M^2, a M^2].
+    That is the same range for every M, so M may be that of the tree before the noise.
     The Laplace scale is 2 a M^2 / epsilon of a leaf. After the noise the value is clamped to that
     range again. The link is clamped to [-M, M] before the noise. The paper's description does that
     afterwards, but then the scale would be too small for the claim. Values are put on a public grid

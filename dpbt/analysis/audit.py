@@ -261,7 +261,8 @@ def exact(
         mask = np.asarray(against.present)[None]
         found, _ = _numbers(_compared(ran, table, against, mask, recipe, {}))
         losses.append({site: values[:, 0] for site, values in found.items()})
-    scores = Scores(*(sign * sum(of.values()) for sign, of in zip((1, -1), losses, strict=True)))
+    ours, theirs = (np.sum([*of.values()], axis=0) for of in losses)
+    scores = Scores(ours, -theirs)
     book = ledger(recipe)
     epsilon, mu, curve = bounds_of(*scores.halves(), book.delta, confidence, exact=True)
     if certain := book.delta == 0:

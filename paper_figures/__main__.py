@@ -26,7 +26,7 @@ from paper_figures import gallery, style
 PAPERS = {
     "nock_henecka_2020": ("fig1", "fig2", "fig5", "domains", "fig62", "table1", "table4"),
     "asadi_2022": ("fig1", "fig2", "table2", "sparsity"),
-    "bun_2020": ("halfspaces", "theorems"),
+    "bun_2020": ("halfspaces", "theorems", "sizes"),
     "bojarski_2014": ("table1", "series"),
     "comparisons": ("curves", "ranks", "classes", "regression"),
 }

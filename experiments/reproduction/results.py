@@ -45,6 +45,7 @@ ALL_DOMAINS = " ".join(NOCK_HENECKA)
 STEPS = (
     Step("bun_2020", "run", "--smoke --samples 1 --keys 1", seconds=136),
     Step("bun_2020", "rates", "--smoke --samples 1 --keys 1", seconds=18),
+    Step("bun_2020", "sizes --samples 3 --keys 2", "--smoke --samples 1 --keys 1"),
     Step("bojarski_2014", "run --eta", "--smoke --dataset banknote", seconds=1578),
     Step("asadi_2022", "sparsity", SMALL_KEYS, seconds=388),
     Step("asadi_2022", "series table2 --keys 5", SMALL_FOLDS, seconds=299),

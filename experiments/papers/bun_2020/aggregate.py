@@ -121,9 +121,9 @@ GROWTHS = {
         {"axis": "dimension", "dimension": 2000, **_AT},
         1.0,
     ),
-    "rows with clipped hypotheses over those without, d = 500": (
-        {"axis": "dimension", "dimension": 500, **_AT},
-        {**_WIDE, "dimension": 500},
+    "rows with clipped hypotheses over those without, d = 200": (
+        {"axis": "dimension", "dimension": 200, **_AT},
+        {**_WIDE, "dimension": 200},
         1.0,
     ),
 }

@@ -42,16 +42,16 @@ ROUNDS_TIMES = 2.4
 
 SIZES_BASE = {"dimension": DIMENSION, "tau": 0.2, "epsilon": EPSILON}
 SIZES_AXES = {
-    "dimension": (2, 5, 20, 100, 500, 2000),
-    "tau": (0.1, 0.14, 0.2, 0.3),
+    "dimension": (2, 20, 200, 2000),
+    "tau": (0.1, 0.2, 0.3),
     "epsilon": (0.3, 1.0, 3.0),
-    "clipped": (20, 500),
+    "clipped": (20, 200),
 }
 """The axes along which the rows are counted that an error of alpha needs; "clipped" are dimensions
 in which hypotheses are clipped to [-1, 1]."""
 
 SIZES_SMOKE = {"dimension": (2, 5), "tau": (0.3,), "epsilon": (1.0,), "clipped": (2,)}
-SIZES_ROWS = (64, 128, 256, 512, 1024, 2048)
+SIZES_ROWS = (128, 256, 512, 1024, 2048)
 """Training rows at the base. At a margin tau there are (0.2 / tau)^2 times as many, and at an
 epsilon below 1 they are 1 / epsilon times as many."""
 

@@ -79,7 +79,9 @@ class Rivals(NamedTuple):
 RIVALS = Rivals()
 FEATURES = ("intervals", "thresholds", "observed", "quantiles")
 
-SERIES = ("table2", "fig2", "fig3", "trees")
+SERIES = ("table2", "fig2", "fig3", "rounds", "trees")
+ROUNDS_SERIES = {"rounds": (9, 99), "epsilons": (0.1, 0.5, 1.0)}
+"""Figure 2's setting with fewer rounds, at some of its epsilons."""
 SERIES_DELTA = 1e-5
 SELECTION_SEED = 1_000_000
 """Added to the seed for selection, so selection and measurement have different folds and keys."""

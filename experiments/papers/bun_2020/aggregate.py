@@ -121,9 +121,9 @@ GROWTHS = {
         {"axis": "dimension", "dimension": 2000, **_AT},
         1.0,
     ),
-    "rows with clipped hypotheses over those without, d = 200": (
-        {"axis": "dimension", "dimension": 200, **_AT},
-        {**_WIDE, "dimension": 200},
+    "rows with clipped hypotheses over those without, d = 20": (
+        {"axis": "dimension", "dimension": 20, **_AT},
+        {**_WIDE, "dimension": 20},
         1.0,
     ),
 }

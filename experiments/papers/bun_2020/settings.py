@@ -45,7 +45,7 @@ SIZES_AXES = {
     "dimension": (2, 20, 200, 2000),
     "tau": (0.1, 0.2, 0.3),
     "epsilon": (0.3, 1.0, 3.0),
-    "clipped": (20, 200),
+    "clipped": (20,),
 }
 """The axes along which the rows are counted that an error of alpha needs; "clipped" are dimensions
 in which hypotheses are clipped to [-1, 1]."""

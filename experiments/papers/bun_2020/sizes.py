@@ -78,27 +78,31 @@ def measure(axes: Mapping[str, Sequence[float]], options: argparse.Namespace) ->
         options: `keys`, `samples`, `seed`, `smoke` and `json` are read.
     """
     lines: list[Line] = []
+    measured: dict[tuple, list[Line]] = {}  # the base is on all axes
     with progress(sum(map(len, axes.values())), "point", quiet=options.json) as shown:
         for axis, values in axes.items():
             for value in values:
                 moved = "dimension" if axis == "clipped" else axis
                 point = {**SIZES_BASE, moved: value, "clipped": axis == "clipped"}
-                lines += _lines(axis, point, options)
+                at = tuple(point.values())
+                if at not in measured:
+                    measured[at] = _lines(point, options)
+                lines += [{"axis": axis, **line} for line in measured[at]]
                 shown.update(1)
     return lines
 
 
-def _lines(axis: str, point: dict[str, Any], options: argparse.Namespace) -> list[Line]:
+def _lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line]:
     """The rows that a point needs, on each sample."""
     tau, dimension = point["tau"], point["dimension"]
     times = (SIZES_BASE["tau"] / tau) ** 2 / min(point["epsilon"], 1.0)
     rows = [round(count * times) for count in SIZES_ROWS]
     rows = rows[2:4] if options.smoke else rows
-    epsilons = (point["epsilon"],) if axis == "clipped" else (point["epsilon"], math.inf)
+    epsilons = (point["epsilon"],) if point["clipped"] else (point["epsilon"], math.inf)
     grid = {**SLOW, "rounds": (math.ceil(ROUNDS_TIMES / tau**2),), "epsilon": epsilons}
     grid |= {"calibration": CALIBRATIONS, "features": (dimension,)}
     make = clipped_boost if point["clipped"] else recipes.halfspace_boost
-    sweep = sweeps.Sweep(f"halfspaces_{axis}", make, (grid,), options.keys, options.seed)
+    sweep = sweeps.Sweep("halfspaces_sizes", make, (grid,), options.keys, options.seed)
     work = [
         _task((options.seed, s), count, rows[-1], tau, dimension)
         for s in range(options.samples)
@@ -113,7 +117,7 @@ def _lines(axis: str, point: dict[str, Any], options: argparse.Namespace) -> lis
             _mean(columns, epsilon, calibration)
             for columns in found[s * len(rows) : (s + 1) * len(rows)]
         ]
-        about = {"axis": axis, **point, "epsilon": epsilon, "calibration": calibration}
+        about = {**point, "epsilon": epsilon, "calibration": calibration}
         for alpha in ALPHAS:
             needed = crossing(rows, errors, alpha)
             lines.append({**about, "alpha": alpha, "sample": s, "rows": needed})

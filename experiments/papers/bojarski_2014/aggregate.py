@@ -83,7 +83,7 @@ def _series(options: argparse.Namespace, name: str, source: str) -> list[results
     about |= {"command": f"python -m experiments {command}", "date": aggregated.date(path)}
     if first["rows"] < PAPER_ROWS.get(name, 0):
         about["reduced"] = f"{first['rows']} of {PAPER_ROWS[name]} rows"
-    aggregated.write(options, NAME, source, lines, about)
+    aggregated.write(options, NAME, source, lines, about, aggregated.WHOLE)
     return lines
 
 

@@ -42,12 +42,13 @@ MOST_STEPS = 2.0**31
 
 
 class Budget(NamedTuple):
-    """The traced numbers of a tree; those of `trees.Params`, and four more.
+    """The traced numbers of a tree; those of `trees.Params`, and more.
 
     Attributes:
         noise: f32[], the noise multiplier of the splits of each depth; 0 for the best split.
         settings: alpha, clip (M, of noisy leaf values), and the others of greedy trees.
         inner: f32[], leaf values are clamped to [-inner, inner] before the noise.
+        observed: f32[], 1 where the step's M is the largest link before the noise, else 0.
         leaf_scale: f32[], noise scale of a leaf's value.
         leaf_step: f32[], the grid that leaf values lie on.
         beta_step: f32[], the grid that beta_t lies on.
@@ -56,6 +57,7 @@ class Budget(NamedTuple):
     noise: Mapping[str, AnyArray]
     settings: Settings
     inner: AnyArray
+    observed: AnyArray
     leaf_scale: AnyArray
     leaf_step: AnyArray
     beta_step: AnyArray
@@ -80,7 +82,8 @@ def program(
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
     share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
     inside = jnp.clip(share, settings.zeta, 1 - settings.zeta)
-    value = jnp.clip(config.link(settings.link_alpha).link(inside), -budget.inner, budget.inner)
+    link = config.link(settings.link_alpha).link(inside)
+    value = jnp.clip(link, -budget.inner, budget.inner)
     noisy = draw(
         "leaf",
         mechanisms.discrete_laplace,
@@ -96,8 +99,11 @@ def program(
 
     # Step 2.2 of Algorithm 1 on the noisy tree: exact class weights, no noise.
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
-    edge = jnp.sum((counts[:, 1] - counts[:, 0]) * leaf_values(noisy, budget))
-    beta = jnp.round(settings.step * edge / rows / budget.beta_step).astype(jnp.int32)
+    tree = leaf_values(noisy, budget)
+    edge = jnp.sum((counts[:, 1] - counts[:, 0]) * tree) / rows
+    of_step = jnp.where(budget.observed > 0, link, tree)
+    beta = trees.leverage(settings, of_step, edge, jnp.inf) / budget.beta_step
+    beta = jnp.round(beta).astype(jnp.int32)
     draw(
         "beta",
         mechanisms.discrete_laplace,
@@ -154,12 +160,14 @@ class Noise(NamedTuple):
         leaves: whether leaves have noise.
         each_leaf: whether the 2^D leaves of a tree share its budget, instead of having it each.
         before: whether leaf values are clamped to [-M, M] before the noise, too.
+        unclamped: whether leaf values are clamped to the link at 1 - zeta only, and not to M.
     """
 
     splits: ArrayLike
     leaves: ArrayLike
     each_leaf: ArrayLike
     before: ArrayLike
+    unclamped: ArrayLike = False
 
 
 def recipe(
@@ -172,6 +180,8 @@ def recipe(
     beta_tree: ArrayLike,
     noise: Noise,
     clip: ArrayLike = 10.0,
+    step_clip: ArrayLike = np.inf,
+    observed: ArrayLike = False,
 ) -> Recipe:
     """Boosting with trees whose beta_t is read off the rows.
 
@@ -189,6 +199,10 @@ def recipe(
         beta_tree: the share of epsilon for splits.
         noise: where there is noise.
         clip: M.
+        step_clip: the least M of the step, as in `recipes.bdpe`. beta_t lies on a grid that is too
+            small for less than a hundredth of the clip, or a tenth where M is observed.
+        observed: the step's M is the largest link before the noise, in place of the largest noisy
+            value.
     """
     objective = isinstance(alpha, str)
     given = np.asarray(1.0 if objective else alpha, np.float64)
@@ -212,14 +226,23 @@ def recipe(
     # Leaf values lie on a grid that is far finer than M; noise beyond int32 is clamped anyway.
     widest = np.abs(np.asarray(losses.m_alpha(given).link(1 - usual.zeta), np.float64))
     inner = np.where(noise.before, np.minimum(clip, widest), widest)
+    room = np.where(noise.unclamped, np.maximum(clip, widest), clip)
+    inner = np.where(noise.unclamped, widest, inner)
     leaf_step = 2.0 ** np.ceil(np.log2(np.maximum(inner * 2.0**-16, leaf_scale / MOST_STEPS)))
     smoothness = np.asarray(losses.m_alpha(given).smoothness, np.float64)
     step = 1 / (4 * smoothness * clip**2)
 
     budget = Budget(
         noise=noisy_splits,
-        settings=usual._replace(alpha=(given,) * depth, link_alpha=given, clip=clip, step=step),
+        settings=usual._replace(
+            alpha=(given,) * depth,
+            link_alpha=given,
+            clip=room,
+            step=step,
+            step_clip=np.minimum(step_clip, room),
+        ),
         inner=inner,
+        observed=np.asarray(observed, np.float64),
         leaf_scale=quotient_up(leaf_scale, 1.0),
         leaf_step=leaf_step,
         beta_step=2.0 ** np.ceil(np.log2(step * clip * FINEST)),

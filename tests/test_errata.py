@@ -259,13 +259,6 @@ def test_algorithm_5_has_another_rate_than_theorem_24(part, least):
 # Bojarski et al. (2014)
 
 
-def test_only_one_meaning_of_lap_is_private():
-    """What Lap(0, 1 / epsilon) costs at a sensitivity of 1: scale, standard deviation, density."""
-    epsilon = 0.5
-    scales = np.array([1 / epsilon, 1 / epsilon / math.sqrt(2), epsilon])
-    np.testing.assert_allclose(1 / scales / epsilon, [1, math.sqrt(2), 1 / epsilon**2])
-
-
 def test_a_light_leaf_takes_a_points_whole_weight():
     """Proof of Theorem 5.6: a point that is alone in its leaf loses a weight of 1, not 1 / K.
 
@@ -357,7 +350,7 @@ def test_a_discrete_gaussian_is_not_gdp_and_a_rounded_one_is(sigma):
 
 
 def test_constants_that_slipped():
-    """Those of the table of slips, in its order."""
+    """Those of the table of slips, in its order, and the meanings of Lap."""
     alpha = 0.3  # Definition 6: partial losses of a factor f have the risk f alpha + 1 - alpha at
     assert 1 * alpha + 1 - alpha == 1 != 2 * alpha + 1 - alpha  # u just above 1/2
     assert float(losses.m_alpha(alpha).surrogate(0.0)) == pytest.approx(1)  # lambda_alpha(0)
@@ -369,6 +362,9 @@ def test_constants_that_slipped():
     assert 1 / 4 * 1 / 4 == 1 / 16  # Claim 2: Theorem 27's kappa tau / 4 at kappa = alpha / 4
     assert 16 * 8**2 == 1024 != 8 * 8**2  # Claim 3: T tau^2 / log(1 / kappa) at gamma = tau / 8
     assert 1024 / 3072 < 1 / 2 < 1024 / 1024  # T xi / beta
+    # Lap(0, 1 / epsilon) at a sensitivity of 1, with this scale, standard deviation, and density:
+    costs = 1 / np.array([1 / epsilon, 1 / epsilon / math.sqrt(2), epsilon]) / epsilon
+    np.testing.assert_allclose(costs, [1, math.sqrt(2), 1 / epsilon**2])
     for height in (1, 2, 3):  # inner nodes of a tree with 2^h leaves
         assert sum(2**level for level in range(height)) == 2**height - 1 < 2 ** (height + 1) - 1
 

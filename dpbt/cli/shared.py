@@ -276,6 +276,8 @@ PEOPLE = (
 )
 """What neighbours differ in."""
 
+_TWO: Any = {"nargs": 2, "metavar": "NAME", "action": "append"}
+
 RECIPE = (
     option("--domain FILE", DOMAIN, required=True),
     option("--rows N", BOUND, required=True),
@@ -286,6 +288,7 @@ RECIPE = (
     option("--rounds N", "the rounds of the recipe, where it takes a number of them"),
     option("--depth N", "the depth of the recipe, where it takes a number of them"),
     option("--monotone NAME=+1", "predictions must not fall (+1) or rise (-1) with it; for each"),
+    option("--pair", "two columns that act together, for `additive`; for each", **_TWO),
 )
 """What a recipe is made of."""
 
@@ -394,6 +397,7 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
     given = {name: getattr(options, name) for name in names}
     given |= {"domain": domain, "target": label.target}
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
+    given["pairs"] = options.pair
     with of_input():
         return dpbt.recipes.build(options.recipe, given, dpbt.recipes.NAMED)
 

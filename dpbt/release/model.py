@@ -442,9 +442,9 @@ def explain(model: Model, domain: Domain | None = None) -> str:
 
     Trees are shown as rules, with the branches that a row can reach. Branches that say the same are
     shown as one leaf. Trees that say the same of every row are counted in one line. Of an additive
-    model all curves are shown, from that of the column that moves scores most, with the noise of a
-    bin. Halfspaces are shown as the weight of each attribute. With several classes there is a line
-    for each class. Of a number, values are in its units.
+    model all curves and tables of pairs are shown, from those that move scores most, with the noise
+    of a bin. Halfspaces are shown as the weight of each attribute. With several classes there is a
+    line for each class. Of a number, values are in its units.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.

@@ -68,11 +68,11 @@ class Rivals(NamedTuple):
     """
 
     keys: int = 3
-    folds: int = 3
-    epsilons: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+    folds: int = 2
+    epsilons: tuple[float, ...] = (0.1, 0.5, 1.0, 5.0)
     penalties: tuple[float, ...] = (0.01, 1.0, 100.0)
     low_privacy: tuple[float, ...] = (1.0, 3.0, 5.0)
-    partitions: int = 2
+    partitions: int = 1
     bags: int = 2
 
 

@@ -165,8 +165,7 @@ def shapes(
     whole("most", most)
     known = domain_of(model, domain)
     own = model.about.kind is SHAPES and of == "score"
-    alone: list[tuple[str, ...]] = [(name,) for name in known]
-    named = curves(model.on_host(), known)[0] if own else alone
+    named = [*curves(model.on_host(), known)[0]] if own else [(name,) for name in known]
     found = {name: _curve(model, known, name, of, class_) for name in named}
     order = sorted(found, key=lambda name: -float(np.ptp(found[name].values)))[:most]
     down = math.ceil(len(order) / 4)
@@ -175,11 +174,12 @@ def shapes(
     largest = max(float(np.abs(found[name].values).max()) for name in order) or 1.0
     for name, ax in zip(order, panels, strict=False):
         ax.set_title(" and ".join(name), fontsize=10)
-        if len(name) > 1:
-            ax = _draw_pair(ax, [known[k] for k in name], found[name].values, largest)
+        columns = [known[each] for each in name]
+        if columns[1:]:
+            ax = _draw_pair(ax, columns, found[name].values, largest)
             ax.set(ylabel=name[0], xlabel=name[1])
         else:
-            _draw(ax, known[name[0]], found[name], small=True)
+            _draw(ax, columns[0], found[name], small=True)
         ax.tick_params(labelsize=7)
     for ax in panels[len(order) :]:
         ax.set_visible(False)

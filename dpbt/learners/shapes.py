@@ -116,7 +116,8 @@ def curves(
     """
     score, noise = (np.asarray(array, np.float64) for array in shapes[:2])
     score, names, bins = score.sum(axis=0), [*domain], [each.n_bins for each in domain.values()]
-    found = {(name,): score[..., k, : bins[k]] for k, name in enumerate(names)}
+    found: dict[tuple[str, ...], np.ndarray] = {}
+    found |= {(name,): score[..., k, : bins[k]] for k, name in enumerate(names)}
     for k, ((one, two), part) in enumerate(zip(shapes.pairs[0], shapes.parts[0], strict=True)):
         cell = part[0, : bins[one], None] + part[1, None, : bins[two]]
         found[names[one], names[two]] = score[..., len(names) + k, cell]

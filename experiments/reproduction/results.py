@@ -45,7 +45,9 @@ ALL_DOMAINS = " ".join(NOCK_HENECKA)
 STEPS = (
     Step("bun_2020", "run", "--smoke --samples 1 --keys 1", seconds=136),
     Step("bun_2020", "rates", "--smoke --samples 1 --keys 1", seconds=18),
+    Step("bun_2020", "sizes --samples 3 --keys 2", "--smoke --samples 1 --keys 1"),
     Step("bojarski_2014", "run --eta", "--smoke --dataset banknote", seconds=1578),
+    Step("bojarski_2014", "points", "--smoke"),
     Step("asadi_2022", "sparsity", SMALL_KEYS, seconds=388),
     Step("asadi_2022", "series table2 --keys 5", SMALL_FOLDS, seconds=299),
     Step("asadi_2022", "series fig2 --keys 5", SMALL_FOLDS, seconds=311),
@@ -53,6 +55,7 @@ STEPS = (
     Step("asadi_2022", "series trees --keys 5", SMALL_FOLDS, seconds=16),
     Step("asadi_2022", "margins", MUSHROOM, seconds=222),
     Step("asadi_2022", "baselines", MUSHROOM, seconds=950),
+    Step("asadi_2022", "rivals", MUSHROOM),
     Step("nock_henecka_2020", "forests", BANKNOTE, seconds=1651),
     Step("nock_henecka_2020", "auto", BANKNOTE, seconds=628),
     Step("nock_henecka_2020", "criterion", BANKNOTE, seconds=515),

@@ -24,6 +24,10 @@ KEPT = {
         "baselines",
         ("dataset", "protocol", "method", "epsilon", "accuracy_mean", "accuracy_sd", "keys"),
     ),
+    "rivals": (
+        "rivals",
+        ("dataset", "method", "epsilon", "accuracy_mean", "accuracy_sd", "keys", "chosen"),
+    ),
     "advantages": ("margins", ("calibration", "round", "mean", "least", "most")),
     "histogram": ("margins", ("calibration", "low", "high", "share")),
     "bounds": (

@@ -166,7 +166,8 @@ def shapes(
     known = domain_of(model, domain)
     own = model.about.kind is SHAPES and of == "score"
     named = [*curves(model.on_host(), known)[0]] if own else [(name,) for name in known]
-    found = {name: _curve(model, known, name, of, class_) for name in named}
+    found: dict[tuple[str, ...], _Curve] = {}
+    found |= {name: _curve(model, known, name, of, class_) for name in named}
     order = sorted(found, key=lambda name: -float(np.ptp(found[name].values)))[:most]
     down = math.ceil(len(order) / 4)
     across = math.ceil(len(order) / down)

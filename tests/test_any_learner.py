@@ -9,8 +9,9 @@ from scipy import stats
 
 import dpbt
 from dpbt import audit, recipes
-from dpbt.analysis import bounds, hooks
+from dpbt.analysis import hooks
 from dpbt.data.domains import Boolean
+from dpbt.privacy import bounds
 from dpbt.privacy.conversions import gdp_epsilon
 from tests.tables import random_table
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpbt.analysis.bounds import Bound
 from dpbt.analysis.effects import attribute_effects, check_columns, partial_dependence
 from dpbt.common.validate import shown, whole
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.hypotheses import SHAPES
 from dpbt.learners.shapes import curves
+from dpbt.privacy.bounds import Bound
 from dpbt.release.model import Model, domain_of
 
 if TYPE_CHECKING:

@@ -37,9 +37,9 @@ from dpbt.release.file import about as about_models_of
 from dpbt.release.scoring import answer, vote
 
 if TYPE_CHECKING:
-    from dpbt.analysis.bounds import Bound
     from dpbt.common.types import Recipe, Release, Table, Transcript
     from dpbt.privacy.accounting import Ledger
+    from dpbt.privacy.bounds import Bound
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import dpbt
 from dpbt import audit, recipes
-from dpbt.analysis import bounds, hooks
+from dpbt.analysis import hooks
 from dpbt.data.domains import Boolean
+from dpbt.privacy import bounds
 from dpbt.privacy.conversions import gdp_epsilon
 from tests.tables import random_table
 
@@ -78,6 +80,8 @@ def test_a_grey_box_has_the_exact_loss_of_each_mechanism():
     assert found.epsilon == pytest.approx(most, rel=1e-6)
     assert not found.broken
     assert "nothing against the claim" in str(found)
+    told = dpbt.statement(recipes.random_forest(epsilon=1.0, rows=100), audits=[found])
+    assert told.endswith(f"Audits, on tables that are public or made up:\n- {found.words}")
 
 
 def test_a_wrong_sensitivity_is_found_and_named():

@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.analysis.bounds import CONFIDENCE, Bound, Scores, bounds_of
 from dpbt.analysis.hooks import Hooks, grey
 from dpbt.analysis.sampled import black, one_run, worst_pairs
 from dpbt.common import types
@@ -28,6 +27,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of
 from dpbt.data.splits import of_splits
 from dpbt.privacy import keys
+from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpbt.analysis.bounds import CONFIDENCE, LARGE, Bound, Scores, bounds_of
+from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, Scores, bounds_of
 from dpbt.privacy.conversions import gdp_epsilon
 
 Learn = Callable[[Any, "Hooks"], Any]

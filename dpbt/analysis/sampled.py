@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.analysis.bounds import CONFIDENCE, Bound, Scores, bounds_of, one_run_epsilon
+from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of, one_run_epsilon
 
 Fit = Callable[[Any, int], Any]
 """(table, seed) -> what is released. Seeds of two runs differ."""

@@ -219,7 +219,8 @@ def sizes() -> Figure:
         "rows that an error of alpha = 0.1 needs; base: d = 20, tau = 0.2, epsilon = 1, "
         f"delta = {about['delta']:g},\nlambda = {about['learning_rate']}, "
         f"kappa = {about['density']}, T = {about['rounds_times']} / tau^2; bars: min to max of "
-        f"{len(distinct(lines, 'sample'))} samples;\n128 rows are the fewest that were run at tau = 0.2"
+        f"{len(distinct(lines, 'sample'))} samples;\n"
+        "128 rows are the fewest that were run at tau = 0.2"
     )
     return figure
 

@@ -209,7 +209,7 @@ def sizes() -> Figure:
         ticks = [tick for tick in ticks if np.isfinite(tick)]
         panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         panel.minorticks_off()
-    counts = [125, 250, 500, 1000, 2000, 4000, 8000]
+    counts = [64, 128, 256, 512, 1024, 2048]
     panels[0, 0].set_yticks(counts, [f"{count:,}" for count in counts])
     for panel in panels[:, 0]:
         panel.set_ylabel("rows")
@@ -219,7 +219,8 @@ def sizes() -> Figure:
         "rows that an error of alpha = 0.1 needs; base: d = 20, tau = 0.2, epsilon = 1, "
         f"delta = {about['delta']:g},\nlambda = {about['learning_rate']}, "
         f"kappa = {about['density']}, T = {about['rounds_times']} / tau^2; bars: min to max of "
-        f"{len(distinct(lines, 'sample'))} samples"
+        f"{len(distinct(lines, 'sample'))} samples;\n"
+        "128 rows are the fewest that were run at tau = 0.2"
     )
     return figure
 
@@ -234,8 +235,8 @@ def _sizes(panel: Axes, lines: list[Line], axis: str, words: str, **style: Any) 
         mean = float(np.exp(np.mean(np.log(rows))))
         places.append(place)
         means.append(mean)
-        below.append(mean - min(rows))
-        above.append(max(rows) - mean)
+        below.append(max(mean - min(rows), 0))
+        above.append(max(max(rows) - mean, 0))
     panel.errorbar(places, means, yerr=[below, above], label=words, **style)
 
 

@@ -309,6 +309,7 @@ TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
         "halfspaces": _halfspaces,
         "rates": _rates,
         "rounds": _rounds,
+        "sizes": _sizes,
     },
     "random_forests.md": {"forests": _forests, "negative-counts": _negative_counts},
 }

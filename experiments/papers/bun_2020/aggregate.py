@@ -121,6 +121,11 @@ GROWTHS = {
         {"axis": "dimension", "dimension": 2000, **_AT},
         1.0,
     ),
+    "growth of rows from 200 to 2,000 dimensions": (
+        {"axis": "dimension", "dimension": 200, **_AT},
+        {"axis": "dimension", "dimension": 2000, **_AT},
+        1.0,
+    ),
     "rows with clipped hypotheses over those without, d = 20": (
         {"axis": "dimension", "dimension": 20, **_AT},
         {**_WIDE, "dimension": 20},

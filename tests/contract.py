@@ -188,8 +188,9 @@ def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) ->
 
 
 def _additive(name: str, slow: bool = True, **fixed) -> Row:
+    """Without scores by class, as steps follow the noise of sums, and scores the steps."""
     delta, make = {"delta": _delta(name)}, functools.partial(recipes.additive, domain=THREE)
-    recipe = _recipe(make, "depth", **fixed, **delta)
+    recipe = _recipe(make, "depth", scores_fraction=0.0, **fixed, **delta)
     extreme, sites = tables.flipped_rule, ("bins",)
     return Row(name, recipe, True, slow, extreme=extreme, sites=sites, **delta)
 
@@ -213,6 +214,7 @@ ROWS = [
     _oblivious("oblivious-scores-gdp", ("scores",), **_SCORES),
     _additive("additive", slow=False, resolutions=(2, 4)),
     _additive("additive-gdp", resolutions=(2, 4)),
+    _additive("additive-pairs-gdp", resolutions=(2, 4), pairs=(("x0", "x2"),)),
     _rule("lazybb-rule", slow=False),
     _rule("lazybb-rule-zcdp"),
     _rule("lazybb-rule-published"),

@@ -68,8 +68,9 @@ def random_model(recipe, depth, domain, exact=False):
             found = ObliviousTree(feature, right, rng.normal(0, 0.1, (rounds, *axes, leaves)))
         case "shapes":
             bins = max(column.n_bins for column in domain.values())
-            score = rng.normal(0, 0.5, (1, *axes, len(domain), bins))
-            found = Shapes(score, rng.random(1))
+            score = rng.normal(0, 0.5, (1, *axes, len(domain) + 1, bins))
+            parts = rng.integers(0, bins // 2, (1, 1, 2, 256), np.uint8)
+            found = Shapes(score, rng.random(1), np.array([[[0, 2]]], np.int32), parts)
         case "tree_groups":
             attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)

@@ -43,46 +43,62 @@ def config_of(recipe):
     return recipe.learner.program.args[0]
 
 
-@pytest.mark.parametrize("epsilon", [3.0, np.inf])
-def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon):
-    """Momentum and the falling step are those of optax; the model is the sum of all rounds."""
-    table, recipe = table_of(), recipe_of(epsilon)
+PAIRS = [("size", "on"), ("kind", "size")]
+
+
+@pytest.mark.parametrize(("epsilon", "pairs"), [(3.0, []), (np.inf, PAIRS)])
+def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
+    """Momentum and the falling step are those of optax; the model is the sum of all rounds.
+
+    A cell of a pair is one of a group of the first column and one of the second.
+    """
+    table, recipe, columns = table_of(), recipe_of(epsilon, pairs=pairs), 3 + len(pairs)
     boosted = BOOST(jax.random.key(0), table, recipe)
     config, params = config_of(recipe), recipe.params
     prologue, drawn = boosted.transcript.prologue, boosted.transcript.rounds["bins"]
-    group = np.asarray(learner.groups(config, params, recipe.public(prologue)))
+    group = np.asarray(learner.groups(config, params, recipe.public(prologue))[0])
     bins, target = np.asarray(table.bins), np.asarray(table.target)
     start = float(recipe.learner.prologue.intercept(prologue, params))
-    step, limit, count = float(params.step), float(params.limit), [13, 2, 2]
+    step, limit, count = float(params.step), float(params.limit), [13, 2, 2, 8, 8][:columns]
+    if pairs:  # at two resolutions, of two and of four groups of the sizes
+        size, on, kind = bins[:, 0], bins[:, 1], bins[:, 2]
+        half, quarter = (group[q, 0] - group[q, 0, 0] for q in (0, 1))
+        bins = np.column_stack([bins, 2 * quarter[size] + on, 4 * kind + quarter[size]])
+        joined = [[0, 1, 0, 1, 2, 3, 2, 3], [0, 0, 1, 1, 2, 2, 3, 3]]
+        found = group[0, 3:, :8] - group[0, 3:, :1]
+        assert found.tolist() == joined
+        assert np.all(half == quarter // 2)
+        assert np.all(np.diff(group[1, 3:, :8]) == 1)
 
     schedule = optax.linear_schedule(1.0, 0.0, ROUNDS // 2, ROUNDS // 2)
     moved = optax.chain(optax.trace(0.9, nesterov=True), optax.scale_by_schedule(schedule))
-    curves, state, bound = np.zeros((3, 13)), moved.init(np.zeros((3, 13))), abs(start)
+    curves, state, bound = np.zeros((columns, 13)), moved.init(np.zeros((columns, 13))), abs(start)
     noises = []
     for number in range(ROUNDS):
         # The sum of a group is that of y min(p, cap) over its rows, beside the noise.
         cap = min(0.3, 1 / (1 + 2.0**-bound))
-        score = start + sum(curves[f, bins[:, f]] for f in range(3))
+        score = start + sum(curves[f, bins[:, f]] for f in range(columns))
         weight = np.minimum(1 / (1 + 2 ** np.where(target, score, -score)), cap)
         sums = np.zeros(drawn.shape[1])
-        for q, f in np.ndindex(2, 3):
+        for q, f in np.ndindex(2, columns):
             np.add.at(sums, group[q, f, bins[:, f]], np.where(target, weight, -weight))
         released = np.asarray(drawn[number]) * cap / 127
         if np.isinf(epsilon):
             np.testing.assert_allclose(released, sums, atol=0.2)
 
         # The step of each bin, and its noise.
-        signal, sigma = np.zeros((3, 13)), float(params.noise["bins"]) * np.sqrt(6) * cap
-        for q, f in np.ndindex(2, 3):
+        sigma = float(params.noise["bins"]) * np.sqrt(2 * columns) * cap
+        signal = np.zeros((columns, 13))
+        for q, f in np.ndindex(2, columns):
             signal[f, : count[f]] += released[group[q, f, : count[f]]] / np.sqrt(2)
-        rate = step / max(sigma, step * ROWS * np.sqrt(2) * 3 / limit) / np.log(2)
+        rate = step / max(sigma, step * ROWS * np.sqrt(2) * columns / limit) / np.log(2)
         added, state = moved.update(rate * signal, state)
         curves = curves + np.asarray(added)
         bound += np.abs(np.asarray(added)).max(axis=1).sum()
         noises.append(rate * sigma)
     found = np.asarray(boosted.hypotheses.score)
     slope = found[0, 0, 0] / curves[0, 0]
-    assert found.shape == (1, 3, 13)
+    assert found.shape == (1, columns, 13)
     np.testing.assert_allclose(found[0], slope * curves, atol=2e-3 * np.abs(found).max())
 
     # The noise of a bin is that of all rounds together.
@@ -91,10 +107,10 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon):
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_sums_move_by_their_sensitivity_and_no_further(delta, relation):
+@pytest.mark.parametrize(("delta", "pairs"), [(0.0, []), (1e-6, PAIRS)])
+def test_sums_move_by_their_sensitivity_and_no_further(delta, pairs, relation):
     """A row whose label is replaced moves all its groups twice; rows are those of joined bins."""
-    recipe = recipe_of(delta=delta, relation=relation, marginals_fraction=0)
+    recipe = recipe_of(delta=delta, relation=relation, marginals_fraction=0, pairs=pairs)
     table, most = table_of(), float(drawn(recipe, "rounds")["bins"].most)
 
     @jax.jit
@@ -189,6 +205,22 @@ def test_long_curves_are_wrapped_and_numbers_are_in_their_units():
     assert sum("kind [" in line for line in words) == 1  # both in one line
 
 
+def test_a_pair_is_a_table_of_cells():
+    """Of each bin of the first column a line of the second one; equal lines and bins are joined."""
+    parts = np.zeros((1, 1, 2, 256), np.uint8)
+    parts[0, 0, 0, 6:], parts[0, 0, 1, 1] = 2, 1
+    score = np.zeros((1, 4, 13), np.float32)
+    score[0, 3, :4] = -1, 1, 2, -2
+    found = Shapes(score, np.array([0.25]), np.array([[[0, 1]]]), parts)
+    assert SHAPES.explain(found, None, DOMAIN, None, None).splitlines()[2:5] == [
+        "size and on",
+        "  <= 0.5  0: -1.00, 1: +1.00",
+        "  > 0.5 or missing  0: +2.00, 1: -2.00",
+    ]
+    bins = np.array([[5, 0, 0], [12, 1, 0]], np.uint8).T
+    np.testing.assert_array_equal(SHAPES.predict(Shapes(*(a[0] for a in found)), bins), [-1, -2])
+
+
 def test_a_saved_model_says_the_same_of_a_bin_that_no_row_has():
     table, recipe = table_of(), recipe_of(np.inf)
     model = BOOST(jax.random.key(0), table, recipe).model(table, recipe)
@@ -204,3 +236,24 @@ WRONG = {"rounds": 0, "resolutions": (0,), "step": -1, "learning_rate": 0, "mono
 def test_numbers_out_of_range_are_refused(name):
     with pytest.raises(ValueError, match=name):
         recipe_of(**{name: WRONG[name]})
+
+
+PAIR, MANY = ("size", "on"), {f"k{n}": Nominal(tuple(map(str, range(n)))) for n in (15, 16)}
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    {
+        "must be two columns": {"pairs": [("size",)]},
+        "size.*size.*two columns": {"pairs": [("size", "size")]},
+        "must be two columns of": {"pairs": [("size", "age")]},
+        "twice": {"pairs": [PAIR, PAIR[::-1]]},
+        "monotone column": {"pairs": [PAIR], "monotone": {"size": 1}},
+        "256 cells each, and one has 272": {"pairs": [("k15", "k16")], "domain": MANY},
+        "one column a round": {"pairs": [PAIR], "resolutions": None},
+        "pairs must list": {"pairs": "on"},
+    }.items(),
+)
+def test_pairs_are_two_columns_without_a_direction_and_few_cells(words, more):
+    with pytest.raises(ValueError, match=words):
+        recipe_of(**more)

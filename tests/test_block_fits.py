@@ -120,12 +120,13 @@ def small_passes(monkeypatch):
 
 # Releases.
 
+PAIRS = [("age", "work")]
 CASES = {
     "two": (lambda: recipe_for("two", 700), "two", False, 100),
     "classes": (lambda: recipe_for("classes", 700, 0.0), "classes", False, 333),
     "number": (lambda: recipe_for("number", 700, relation="replace_one"), "number", True, 700),
-    "additive": (lambda: curves("two", marginals_fraction=0.1), "two", True, 100),
-    "curves of classes": (lambda: curves("classes"), "classes", False, 333),
+    "additive": (lambda: curves("two", marginals_fraction=0.1, pairs=PAIRS), "two", True, 100),
+    "curves of classes": (lambda: curves("classes", pairs=PAIRS), "classes", False, 333),
     "curves of a number": (lambda: curves("number", monotone={"age": 1}), "number", False, 333),
     "forest": (forest, "two", True, 100),
     "disjoint": (lambda: forest(disjoint=True, rounds=3, delta=1e-6), "two", False, 333),

@@ -290,6 +290,11 @@ FORMS = [
     ({}, (*FIT, "--depth", "99"), "depth"),
     ({}, (*FIT, "--relation", "replace_one"), "set rows to their number, or choose relation="),
     ({}, (*FIT, "--monotone", "age=+1"), "the recipe 'bdpe' takes no monotone"),
+    (
+        {},
+        (*FIT, "--pair", "age", "job"),
+        "takes no pairs, as these do: ['additive']",
+    ),
     ({}, of("rings", "--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
 ]
 

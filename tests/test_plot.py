@@ -128,12 +128,19 @@ def test_all_shapes_are_drawn_from_the_one_of_the_largest_range():
         panels = plot.shapes(model, DOMAIN)
         ranges = []
         for ax in panels:
+            if ax.child_axes:  # a table of the two columns of a pair
+                ((inner,), (table,)) = ax.child_axes, ax.child_axes[0].collections
+                assert ax.get_title() == f"{inner.get_ylabel()} and {inner.get_xlabel()}"
+                assert table.get_array().shape == (5, 3)
+                ranges.append(np.ptp(table.get_array()))
+                continue
             alone = plot.shape(model, DOMAIN, ax.get_title())
             drawn = np.concatenate([*(line.get_ydata() for line in alone.lines[1:])])
             if alone.patches:
                 drawn = np.append(drawn, alone.patches[-1].get_data().values)
             ranges.append(np.ptp(drawn))
-        assert {ax.get_title() for ax in panels} == set(DOMAIN)
+        pairs = {"age and rank"} if model is not MODELS["bdpe"] else set()
+        assert {ax.get_title() for ax in panels} == {*DOMAIN, *pairs}
         assert ranges == sorted(ranges, reverse=True)
         assert ("bands" in panels[0].figure.get_suptitle()) == (model is not MODELS["bdpe"])
         assert panels[0].get_shared_y_axes().joined(panels[0], panels[-1])

@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.analysis.hooks import Hooks, grey
+from dpbt.analysis.sampled import black, one_run, worst_pairs
 from dpbt.common import types
 from dpbt.common.public import same_splits, without_values
 from dpbt.common.types import AnyArray, Array, Recipe, Relation, Table, Transcript
@@ -25,12 +27,31 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of
 from dpbt.data.splits import of_splits
 from dpbt.privacy import keys
+from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
 from dpbt.training.boosting import compared
 from dpbt.training.fit import boost
 from dpbt.training.step import check_run, check_table
+
+__all__ = [
+    "Audit",
+    "Bound",
+    "Hooks",
+    "Neighbours",
+    "audit",
+    "black",
+    "exact",
+    "grey",
+    "labels_of",
+    "neighbours",
+    "one_run",
+    "pair_loss",
+    "search",
+    "whole_domain",
+    "worst_pairs",
+]
 
 MEMORY = 256 * 2**20
 """Neighbours compared side by side take about so many bytes."""
@@ -202,6 +223,53 @@ def audit(
         transcripts=transcripts,
         step_ratio={site: float(ratio) for site, ratio in ratios.items()},
     )
+
+
+def exact(
+    key: Array,
+    near: Neighbours,
+    recipe: Recipe,
+    runs: int = 200,
+    *,
+    confidence: float = CONFIDENCE,
+) -> Bound:
+    """A lower bound on what a recipe spends, from exact losses on the neighbour that is worst.
+
+    A few transcripts choose the neighbour. For a pure claim the largest loss is a certificate. With
+    a delta, chances are bounded (`bounds.bounds_of`). The result is a function of the rows, and is
+    not itself private.
+
+    Args:
+        key: one typed key.
+        near: from `neighbours`.
+        recipe: one setting; its `rows` must cover the largest neighbour.
+        runs: how many, at least 8, half of them on each of the two tables.
+        confidence: in (0, 1).
+
+    Raises:
+        ValueError: as `audit`.
+    """
+    half = max(whole("runs", runs) // 2, 4)
+    first, here, there = jax.random.split(key, 3)
+    few = _recorded(first, near.table, recipe, max(half // 20, 2), near.present)
+    loss, _ = _numbers(_compared(few, near.table, near.table, near.present, recipe, {}))
+    total = np.abs(sum(loss.values()))
+    other = near.table._replace(present=jnp.asarray(near.present[np.argmax(total.max(axis=0))]))
+    pair, losses = (near.table, other), []
+    for own, (table, against) in zip((here, there), (pair, pair[::-1]), strict=True):
+        ran = _recorded(own, table, recipe, half, [against.present])
+        mask = np.asarray(against.present)[None]
+        found, _ = _numbers(_compared(ran, table, against, mask, recipe, {}))
+        losses.append({site: values[:, 0] for site, values in found.items()})
+    ours, theirs = (np.sum([*of.values()], axis=0) for of in losses)
+    scores = Scores(ours, -theirs)
+    book = ledger(recipe)
+    epsilon, mu, curve = bounds_of(*scores.halves(), book.delta, confidence, exact=True)
+    if certain := book.delta == 0:
+        epsilon = max(float(np.max(np.abs(scores))), float(total.max()))
+    where = max(losses[0], key=lambda site: float(np.max(np.abs(losses[0][site]))))
+    claim = (book.epsilon, book.delta)
+    return Bound("exact", claim, epsilon, mu, confidence, 2 * half, where, curve, certain)
 
 
 def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcripts: int) -> float:

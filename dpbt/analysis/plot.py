@@ -13,6 +13,7 @@ library is the extra `figures`, and is imported only where something is drawn.
 from __future__ import annotations  # the types of matplotlib are only named
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,12 +24,13 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.hypotheses import SHAPES
 from dpbt.learners.shapes import curves
+from dpbt.privacy.bounds import Bound
 from dpbt.release.model import Model, domain_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["attributes", "shape", "shapes"]
+__all__ = ["attributes", "shape", "shapes", "tradeoff"]
 
 BLUE, ORANGE = "#0072B2", "#D55E00"
 """Colours that colour-blind readers tell apart."""
@@ -125,7 +127,7 @@ def shape(
     known = domain_of(model, domain)
     if not isinstance(attribute, str):
         raise ValueError(f"attribute must be the name of one column, got {shown(attribute)}")
-    curve = _curve(model, known, attribute, of, class_)
+    curve = _curve(model, known, (attribute,), of, class_)
     ax = _panel(ax, (6.0, 3.6))
     _draw(ax, known[attribute], curve)
     ax.set(xlabel=attribute, ylabel=curve.label)
@@ -143,7 +145,8 @@ def shapes(
     """Draw the shapes of all attributes in one figure, from the one of the largest range.
 
     Each panel is as `shape` draws it, and all have one vertical axis. Of an additive model this is
-    all of the model but the score that every row starts with.
+    all of the model but the score that every row starts with. Its pairs are tables in colours, all
+    of one scale.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
@@ -161,18 +164,27 @@ def shapes(
     """
     whole("most", most)
     known = domain_of(model, domain)
-    found = {name: _curve(model, known, name, of, class_) for name in known}
+    own = model.about.kind is SHAPES and of == "score"
+    named = [*curves(model.on_host(), known)[0]] if own else [(name,) for name in known]
+    found: dict[tuple[str, ...], _Curve] = {}
+    found |= {name: _curve(model, known, name, of, class_) for name in named}
     order = sorted(found, key=lambda name: -float(np.ptp(found[name].values)))[:most]
     down = math.ceil(len(order) / 4)
     across = math.ceil(len(order) / down)
     panels = _figure((3.2 * across, 2.4 * down + 0.4), down, across).ravel()
+    largest = max(float(np.abs(found[name].values).max()) for name in order) or 1.0
     for name, ax in zip(order, panels, strict=False):
-        _draw(ax, known[name], found[name], small=True)
-        ax.set_title(name, fontsize=10)
+        ax.set_title(" and ".join(name), fontsize=10)
+        columns = [known[each] for each in name]
+        if columns[1:]:
+            ax = _draw_pair(ax, columns, found[name].values, largest)
+            ax.set(ylabel=name[0], xlabel=name[1])
+        else:
+            _draw(ax, columns[0], found[name], small=True)
         ax.tick_params(labelsize=7)
     for ax in panels[len(order) :]:
         ax.set_visible(False)
-    first, left = found[order[0]], len(known) - len(order)
+    first, left = found[order[0]], len(found) - len(order)
     title = f"{model.about.name}: {first.label}"
     if left:
         title += f" ({left} columns that move it less are left out)"
@@ -182,11 +194,44 @@ def shapes(
     return list(panels[: len(order)])
 
 
+def tradeoff(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
+    """What audits found: how often tests are right, by how often they are wrong.
+
+    A test says which of two tables a run was on. For each audit there are the points that its tests
+    attain, with their confidence, and a line above which no test of a learner of the first audit's
+    claim can be. Both axes are logarithmic. What was found on private rows is private.
+
+    Args:
+        bounds: from `dpbt.audit`, of one claim.
+        ax: the panel to draw in; by default that of a new figure.
+
+    Raises:
+        ValueError: if there is no audit.
+        ImportError: without matplotlib.
+    """
+    if not bounds:
+        raise ValueError("expected at least one audit")
+    ax, (epsilon, delta) = _panel(ax, (4.6, 4.0)), bounds[0].claim
+    wrong = np.geomspace(1e-6, 1, 200)
+    most = np.minimum(np.exp(min(epsilon, 700)) * wrong + delta, 1)
+    most = np.minimum(most, 1 - np.exp(-epsilon) * np.maximum(1 - delta - wrong, 0))
+    ax.plot(wrong, most, color="black", label=f"claim: epsilon = {epsilon:g}, delta = {delta:g}")
+    ax.plot(wrong, wrong, ":", color="0.6", label="guessing")
+    for bound, mark in zip(bounds, "osD^v", strict=False):
+        chances = np.clip(bound.curve, wrong[0], 1)
+        chances = chances[bound.curve[:, 1] > bound.curve[:, 0]]
+        ax.plot(*chances.T, mark, markersize=3, label=f"{bound.level}, {bound.runs:,} runs")
+    ax.set(xscale="log", yscale="log", xlabel="tests that are wrong", ylabel="tests that are right")
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
 class _Curve(NamedTuple):
     """What is drawn of an attribute.
 
     Attributes:
-        values: f64[bins].
+        values: f64[bins], or f64[bins, bins] of a pair of columns.
         label: what they are.
         noise: the deviation of the noise of each, where it is known; else 0.
         base: where the dashed line is.
@@ -198,21 +243,20 @@ class _Curve(NamedTuple):
     base: float
 
 
-def _curve(model: Model, domain: Domain, attribute: str, of: str, class_: Any) -> _Curve:
-    """The own curve of an attribute in an additive model, and else its partial dependence.
+def _curve(model: Model, domain: Domain, names: tuple[str, ...], of: str, class_: Any) -> _Curve:
+    """The own curve of a column or a pair in an additive model, and else its partial dependence.
 
     Raises:
         ValueError: as `shape`.
     """
     if model.about.kind is SHAPES and of == "score":
-        check_columns([attribute], domain)
-        score, noise = curves(model.on_host())
-        place = list(domain).index(attribute)
-        own = np.moveaxis(score, (-2, -1), (0, 1))[place, : domain[attribute].n_bins]
+        check_columns(names, domain)
+        found, noise = curves(model.on_host(), domain)
+        own = np.moveaxis(found[names], range(-len(names), 0), range(len(names)))
         values, words, scale = _drawn(model, own, of, class_)
         return _Curve(values * scale, f"what a column adds to the {words}", noise * scale, 0.0)
-    found = partial_dependence(model, attribute, domain, of=of)
-    values, words, scale = _drawn(model, found.values, of, class_)
+    means = partial_dependence(model, names, domain, of=of).values
+    values, words, scale = _drawn(model, means, of, class_)
     if isinstance(model.about.target, Numeric):
         values = float(model.about.target.low) + scale * values
     return _Curve(values, f"mean {words}", 0.0, float(values.mean()))
@@ -249,6 +293,20 @@ def _draw(ax: Axes, column: Column, curve: _Curve, small: bool = False) -> None:
     long = sum(len(word) + 2 for word in ticks.values()) > (40 if small else 60)
     ax.set_xticks(list(ticks), list(ticks.values()), rotation=90 if long else 0)
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_pair(ax: Axes, columns: list[Column], values: np.ndarray, most: float) -> Axes:
+    """Draw the table of a pair in colours of -most..most, with axes of its own inside a panel."""
+    ax.set_axis_off()
+    inner = ax.inset_axes((0, 0, 1, 1))
+    image = inner.pcolormesh(values, cmap="PuOr", vmin=-most, vmax=most)
+    ax.figure.colorbar(image, ax=ax).ax.tick_params(labelsize=7)
+    for column, axis in zip(columns, (inner.yaxis, inner.xaxis), strict=True):
+        ticks = _ticks(column, 4, 8, 12)[1]
+        places = [min(place, column.n_bins - 0.5) for place in ticks]
+        long = axis is inner.xaxis and sum(map(len, ticks.values())) > 30
+        axis.set_ticks(places, list(ticks.values()), rotation=90 if long else 0)
+    return inner
 
 
 def _panel(ax: Axes | None, size: tuple[float, float]) -> Axes:

@@ -1,6 +1,7 @@
 """Check a recipe's claim on made-up rows."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import dpbt
@@ -17,7 +18,9 @@ _FLOAT32 = 1e-3
 
 
 @command(
-    *shared.RECIPE,
+    option("--module FILE", "a Python file with a learner of your own, in place of a recipe"),
+    option("--runs N", "runs of that learner for each pair and level", default=2000),
+    *((name, {**more, "required": False}) for name, more in shared.RECIPE),
     option("--neighbours N", "number of neighbours at most (%(default)s)", default=60),
     option("--transcripts N", "number of transcripts (%(default)s)", default=5),
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
@@ -29,7 +32,17 @@ def audit(options: argparse.Namespace) -> int:
     of them. No row of yours is read, so what is printed may be shown to anybody. An audit of
     private rows would itself not be private. Exit status 1 means a loss above the claim of a pure
     guarantee.
+
+    --module audits any learner. The file has `claim` = (epsilon, delta), `pairs`, a mapping of
+    names to (table, neighbour), and `learn(table, hooks)`, whose draws are by the hooks, or
+    `fit(table, seed)`, of which only what `view(released)` shows is looked at. docs/audits.md has
+    an example. Its tables are run on, so what is found is as private as they are.
     """
+    if options.module is not None:
+        return _module(options)
+    asked = ("domain", "rows", "epsilon")
+    if lacking := [f"--{name}" for name in asked if getattr(options, name) is None]:
+        raise InputError(f"an audit needs {', '.join(lacking)}, or --module")
     domain, label = shared.declared(options.domain)
     replace = options.relation == "replace_one"
     if replace and options.rows > MAX_ROWS:
@@ -60,6 +73,29 @@ def audit(options: argparse.Namespace) -> int:
         print("THE LOSS IS ABOVE THE CLAIM: release nothing of this recipe, and report it")
         return 1
     return 0
+
+
+def _module(options: argparse.Namespace) -> int:
+    """Audit the learner of a Python file at the levels that it has functions for."""
+    import runpy
+
+    path = Path(options.module)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    found = runpy.run_path(str(path))
+    learn, fit = found.get("learn"), found.get("fit")
+    if not {"claim", "pairs"} <= set(found) or not (learn or fit):
+        raise InputError(f"{path}: needs claim, pairs, and learn(table, hooks) or fit(table, seed)")
+    broken, common = False, {"claim": found["claim"], "runs": options.runs, "seed": options.seed}
+    for name, (table, neighbour) in found["pairs"].items():
+        bounds = [] if learn is None else [dpbt.audit.grey(learn, table, neighbour, **common)]
+        if fit is not None:
+            view = found.get("view", lambda released: released)
+            bounds.append(dpbt.audit.black(fit, table, neighbour, view=view, **common))
+        for bound in bounds:
+            print(f"{name}\n{bound}\n")
+            broken |= bound.broken
+    return int(broken)
 
 
 def _neighbours(domain: Domain, label: Label, rows: int, options: argparse.Namespace):

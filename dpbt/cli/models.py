@@ -10,7 +10,19 @@ from typing import Any, TextIO
 import numpy as np
 
 import dpbt
-from dpbt.cli.shared import MODEL, ROWS, InputError, command, free, of_input, option, out, working
+from dpbt.cli.shared import (
+    FORM,
+    MODEL,
+    ROWS,
+    InputError,
+    command,
+    form_of,
+    free,
+    of_input,
+    option,
+    out,
+    working,
+)
 from dpbt.common.storage import naming, remove_left, write_whole
 from dpbt.data import blocks as folders
 from dpbt.data import files
@@ -83,6 +95,7 @@ def plot(options: argparse.Namespace) -> None:
     MODEL,
     option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
     option("--proba", "a column for the probability of each class"),
+    *FORM,
     *out("the file of the predictions, in place of standard output"),
 )
 def predict(options: argparse.Namespace) -> None:
@@ -151,7 +164,8 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
                 raise InputError(f"{options.model}: {words}")
             yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
         else:
-            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS):
+            form = form_of(options, domain)
+            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS, form):
                 rows = model.encode(columns)
                 yield rows, np.ones(len(rows), bool)
         yield np.zeros((0, model.features), model.dtype), np.ones(0, bool)

@@ -5,6 +5,9 @@ rows, so that a curve is smooth where it is noisy and bends where the rows say s
 group of each column and each resolution. So a round has one draw, of one vector, and its noise is
 that of one tree times the root of the number of these partitions.
 
+A declared pair of columns is one more column. Its bins are the cells of a grid, which joins the
+bins of both columns to groups, and they are joined at the coarser resolutions as bins are.
+
 The hypothesis adds a score to each bin. Momentum and a decaying step make the rounds one descent,
 which is post-processing. What is drawn once, before and after the rounds, is that of
 `oblivious_tree`.
@@ -12,6 +15,7 @@ which is post-processing. What is drawn once, before and after the rounds, is th
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -25,11 +29,14 @@ from dpbt.learners import oblivious_splits as splits
 from dpbt.learners import oblivious_tree as trees
 from dpbt.learners.hypotheses import SHAPES, ObliviousTree, Of
 from dpbt.learners.oblivious_splits import Rows
-from dpbt.learners.shapes import Shapes
+from dpbt.learners.shapes import Shapes, cells
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
 from dpbt.privacy.sensitivity import moved_rows
+
+CELLS = 8
+"""The most groups that the bins of a column in order are joined to in a pair."""
 
 
 class Params(NamedTuple):
@@ -60,42 +67,51 @@ class Config(NamedTuple):
         resolutions: the numbers of groups that the bins of a column in order are joined to. A
             column of fewer bins, or without an order, has a group for each bin.
         capacity: the most rounds.
+        pairs: the numbers of the two columns of each pair, which has cells of its own.
     """
 
     once: splits.Config
     resolutions: tuple[int, ...]
     capacity: int
+    pairs: tuple[tuple[int, int], ...] = ()
 
     @property
     def partitions(self) -> int:
-        """Q F: how many groups a row is in."""
-        return len(self.resolutions) * len(self.once.attributes)
+        """Q (F + P): how many groups a row is in."""
+        return len(self.resolutions) * (len(self.once.attributes) + len(self.pairs))
 
-    @property
-    def joined(self) -> np.ndarray:
-        """bool[Q, F]: whether the bins of a column are joined."""
-        return np.array(
-            [
-                [each.ordered and each.n_bins > count for each in self.once.attributes]
-                for count in self.resolutions
-            ]
-        )
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """i64[Q, F]: how many groups each column has."""
+    def sizes(self, counts: Sequence[int]) -> np.ndarray:
+        """i64[Q, F]: how many groups each column has where bins are joined to so many."""
         bins = np.array([each.n_bins for each in self.once.attributes])
-        return np.where(self.joined, np.array(self.resolutions)[:, None], bins)
+        ordered = np.array([each.ordered for each in self.once.attributes])
+        return np.where(ordered, np.minimum(bins, np.array(counts)[:, None]), bins)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """i32[P, 2]: the columns of each pair."""
+        return np.array(self.pairs, np.int32).reshape(-1, 2)
+
+    @property
+    def grid(self) -> np.ndarray:
+        """i64[P, 2]: how many groups of each column make the cells of a pair."""
+        return self.sizes((min(max(self.resolutions), CELLS),))[0][self.columns]
+
+    @property
+    def known(self) -> np.ndarray:
+        """bool[F + P, C]: the bins of each column and the cells of each pair."""
+        bins = [each.n_bins for each in self.once.attributes] + self.grid.prod(axis=1).tolist()
+        return np.arange(max(bins)) < np.array(bins)[:, None]
 
 
 def sensitivity(config: Config) -> float:
     """How far one row moves the sums of all groups, in grid units, in the mechanism's norm.
 
     Proof. Given the released scores, a row adds y w, with |w| at most GRID, to one group of each
-    column and resolution: to Q F sums. Under add/remove these move by at most GRID each: L1 =
-    Q F GRID and L2 = sqrt(Q F) GRID. Under replace-one the removed row moves Q F sums and the row
-    that comes in moves Q F sums. If these are the same and the labels differ, each moves by 2 GRID:
-    L1 = 2 Q F GRID and L2 = 2 sqrt(Q F) GRID, which also bounds any two other rows by the triangle
+    column, or cell of each pair, and resolution: to S = Q (F + P) sums. Its cell follows from its
+    own bins and from what is public. Under add/remove these move by at most GRID each: L1 =
+    S GRID and L2 = sqrt(S) GRID. Under replace-one the removed row moves S sums and the row
+    that comes in moves S sums. If these are the same and the labels differ, each moves by 2 GRID:
+    L1 = 2 S GRID and L2 = 2 sqrt(S) GRID, which also bounds any two other rows by the triangle
     inequality. All other rows keep their weights.
 
     A number has a residual in -GRID..GRID in place of y w. With several classes a row adds its K
@@ -108,22 +124,56 @@ def sensitivity(config: Config) -> float:
     )
 
 
-def groups(config: Config, params: Params, public: Public) -> Array:
-    """i32[Q, F, C]: the place of each bin's group among all sums; beyond them for no bin.
+def _of_bins(config: Config, params: Params, public: Public, counts: Sequence[int]) -> Array:
+    """i32[Q, F, C]: the group of each bin, where bins in order are joined to so many groups.
 
-    Bins in order are joined at the quantiles of the mass that thresholds follow, so a group is a
-    run of bins.
+    They are joined at the quantiles of the mass that thresholds follow, so a group is a run of
+    bins.
     """
-    once, sizes = config.once, config.sizes
+    once = config.once
     mass = splits.mixture(once, trees.masses(once, params, public)[0])
     middle = jnp.cumsum(mass, axis=1) - rounded(mass / 2)
-    count = jnp.asarray(config.resolutions, jnp.int32)[:, None, None]
+    count = jnp.asarray(counts, jnp.int32)[:, None, None]
     quantile = jnp.floor(middle[None] * count.astype(jnp.float32)).astype(jnp.int32)
     bin = jnp.arange(once.known.shape[1], dtype=jnp.int32)[None, None]
-    own = jnp.where(jnp.asarray(config.joined)[..., None], jnp.clip(quantile, 0, count - 1), bin)
-    first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(sizes.shape)
-    known = jnp.asarray(once.known)[None]
-    return jnp.where(known, own + jnp.asarray(first, jnp.int32)[..., None], int(sizes.sum()))
+    joined = (config.sizes(counts) < once.known.sum(axis=1))[..., None]
+    return jnp.where(joined, jnp.clip(quantile, 0, count - 1), bin)
+
+
+def parts(config: Config, params: Params, public: Public) -> Array:
+    """u8[P, 2, MAX_BINS]: what the bins of both columns of a pair add to the number of a cell.
+
+    A bin that a column does not have counts as its last one.
+    """
+    columns, most = config.columns, min(max(config.resolutions), CELLS)
+    last = np.array([[each.n_bins - 1] for each in config.once.attributes])
+    bin = np.minimum(np.arange(types.MAX_BINS), last)[columns]
+    group = _of_bins(config, params, public, (most,))[0][columns]
+    stride = np.stack([config.grid[:, 1], np.ones(len(columns))], axis=1).astype(np.int32)
+    return (jnp.take_along_axis(group, bin, axis=2) * stride[..., None]).astype(jnp.uint8)
+
+
+def groups(config: Config, params: Params, public: Public) -> tuple[Array, int]:
+    """(i32[Q, F + P, C], how many sums there are): the place of each bin's group among all sums.
+
+    It is beyond them for no bin. The cells of a pair are joined evenly at coarser resolutions.
+    """
+    width, grid = config.known.shape[1], config.grid
+    own = _of_bins(config, params, public, config.resolutions)
+    own = jnp.pad(own, ((0, 0), (0, 0), (0, width - own.shape[2])))
+
+    # The groups of both columns that a cell is in, and the place of these two.
+    sizes, cell = config.sizes(config.resolutions), np.arange(width)
+    coarse = config.sizes([min(n, CELLS) for n in config.resolutions])[:, config.columns]
+    both = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
+    both = both * coarse[..., None] // grid[..., None]
+    of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
+
+    sizes = np.concatenate([sizes, coarse.prod(axis=2)], axis=1)
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).reshape(*sizes.shape, 1)
+    found = jnp.concatenate([own, jnp.asarray(of_pairs, jnp.int32)], axis=1)
+    total = int(sizes.sum())
+    return jnp.where(config.known, found + jnp.asarray(first, jnp.int32), total), total
 
 
 @functools.cache
@@ -145,15 +195,17 @@ def program(
 
     The residual of two classes is y w.
     """
-    once, last = config.once, config.once.known.shape[1]
-    bins = jnp.minimum(rows.bins.astype(jnp.int32), last)
+    once, last = config.once, config.known.shape[1]
+    place, total = groups(config, params, public)
+    cell = cells(config.columns, parts(config, params, public), rows.bins)
+    bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
     residuals = trees.residuals(once, rows, weights)
     found = jax.lax.map(lambda bin: trees.sums_of(residuals, bin, last + 1), bins)
     of_bins = jnp.moveaxis(found, 0, -2)[..., :last]
     draw(
         "bins",
         once.noise,
-        Total(of_bins, _grouped(int(config.sizes.sum())), (groups(config, params, public),)),
+        Total(of_bins, _grouped(total), (place,)),
         sensitivity=sensitivity(config),
         theorem="docs/privacy.md O4",
         **trees.moved_residuals(once, config.partitions, "all bins of all columns"),
@@ -174,7 +226,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
     none = ((0, 0),) * (len(response.axes) + 1)
     padded = jnp.pad(release["bins"].astype(jnp.float32), (*none[1:], (0, 1)))
-    sums = rounded(padded * unit)[..., groups(config, params, public)]
+    sums = rounded(padded * unit)[..., groups(config, params, public)[0]]
     signal = rounded(jnp.sum(sums, axis=-3) / np.float32(math.sqrt(count)))
     noise = rounded(trees.deviation(once, params, "bins", sensitivity(config)) * unit)
 
@@ -186,12 +238,16 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
         share = (response.classes - 1) / response.classes
         signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
         scale, noise = np.float32(share) * scale, rounded(noise * np.float32(math.sqrt(share)))
-    smooth = rounded(jnp.asarray(public.rows, jnp.float32) * (math.sqrt(count) * len(once.known)))
+    features = math.sqrt(count) * len(config.known)
+    smooth = rounded(jnp.asarray(public.rows, jnp.float32) * features)
     rate = rounded(params.step / jnp.maximum(noise, rounded(params.step * smooth) / params.limit))
     rate = rounded(rate * scale)
     number = jnp.arange(config.capacity, dtype=jnp.int32)
     return Shapes(
-        rounded(signal * rate), jnp.where(number == public.round, rounded(noise * rate), 0.0)
+        rounded(signal * rate),
+        jnp.where(number == public.round, rounded(noise * rate), 0.0),
+        jnp.asarray(config.columns),
+        parts(config, params, public),
     )
 
 
@@ -225,8 +281,8 @@ class Descent(NamedTuple):
 
     def init(self, like: Shapes) -> tuple[Any, Array, Array]:
         """(velocity, curves, rounds so far)."""
-        zeros = jax.tree.map(jnp.zeros_like, like)
-        return zeros, zeros.score, jnp.int32(0)
+        zeros = jax.tree.map(jnp.zeros_like, like[:2])
+        return zeros, zeros[0], jnp.int32(0)
 
     def update(self, step: Shapes, state: Any, params: Any = None) -> tuple[Shapes, Any]:
         """What the round adds, and the next state."""
@@ -237,12 +293,14 @@ class Descent(NamedTuple):
         def faster(step: Array, velocity: Array) -> Array:
             return step + rounded(decay * velocity)
 
-        velocity = jax.tree.map(faster, step, velocity)
-        moved = jax.tree.map(lambda a, b: rounded(taper * faster(a, b)), step, velocity)
-        if any(self.config.once.monotone):
-            after = monotone(curves + moved.score, self.config.once)
-            moved = moved._replace(score=after - curves)
-        return moved, (velocity, curves + moved.score, number + 1)
+        velocity = jax.tree.map(faster, step[:2], velocity)
+        moved = jax.tree.map(lambda a, b: rounded(taper * faster(a, b)), step[:2], velocity)
+        if any((once := self.config.once).monotone):
+            own = slice(0, len(once.known)), slice(0, once.known.shape[1])
+            after = curves + moved[0]
+            moved = after.at[own].set(monotone(after[own], once)) - curves, moved[1]
+        state = velocity, curves + moved[0], number + 1
+        return step._replace(score=moved[0], noise=moved[1]), state
 
 
 def monotone(score: Array, once: splits.Config) -> Array:
@@ -271,13 +329,13 @@ def _predict(shapes: Shapes, rows: Rows) -> Array:
 
 
 def _scaled(shapes: Shapes, slope: Array) -> Shapes:
-    return Shapes(shapes.score * slope, shapes.noise * jnp.abs(slope))
+    return shapes._replace(score=shapes.score * slope, noise=shapes.noise * jnp.abs(slope))
 
 
 def _merged(shapes: Shapes, *_: object) -> Shapes:
     """One hypothesis in place of those of all rounds: the sum of their curves."""
     noise = jnp.sqrt(jnp.sum(rounded(added(shapes.noise) ** 2)))
-    return Shapes(added(shapes.score)[None], noise[None])
+    return Shapes(added(shapes.score)[None], noise[None], shapes.pairs[:1], shapes.parts[:1])
 
 
 def _curves(once: splits.Config, found: ObliviousTree, params: Any, public: Public) -> Shapes:
@@ -352,5 +410,5 @@ def additive(config: Config) -> types.WeakLearner:
         **trees.drawn_once(once, "bins"),
         params=lambda noise, public: Params(dict(noise)),
         optimizer=functools.partial(Descent, config),
-        tag=f"additive({config.resolutions}, {config.capacity}, {once.tag})",
+        tag=f"additive({config.resolutions}, {config.capacity}, {config.pairs}, {once.tag})",
     )

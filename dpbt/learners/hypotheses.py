@@ -456,13 +456,13 @@ SHAPES = Kind(
     name="shapes",
     predict=predict_shapes,
     read=lambda rows: rows.bins.T,
-    arrays=(("score", "float32"), ("noise", "float32")),
+    arrays=(("score", "float32"), ("pairs", "int32"), ("parts", "uint8"), ("noise", "float32")),
     make=Shapes,
     check=check_shapes,
     explain=explain_shapes,
     nodes=nodes_of_shapes,
 )
-"""Additive models over the bins of a domain: one curve a column."""
+"""Additive models over the bins of a domain: one curve a column, and declared pairs."""
 
 
 # Groups of random trees: thresholds on positions, and leaves that state shares.

@@ -38,18 +38,36 @@ def indented(lines: list[str]) -> list[str]:
 
 
 class Shapes(NamedTuple):
-    """A curve for each column.
+    """A curve for each column, and a table of cells for each declared pair of columns.
+
+    By default there are no pairs.
 
     Attributes:
-        score: f32[F, C], or f32[K, F, C] with several classes: what each bin adds to the score.
-            Bins beyond C add what the last one adds.
+        score: f32[F + P, C], or f32[K, F + P, C] with several classes: what each bin of a column
+            adds to the score, and then what each cell of a pair adds. Bins beyond C add what the
+            last one adds.
         noise: f32[], about the deviation of the noise that privacy adds to the score of a bin. It
             is that of the draws alone, and mostly an upper bound, since later rounds learn from
             what earlier noise did. Between rounds it is f32[T], by the round of the draw.
+        pairs: i32[P, 2]: the two columns of each pair.
+        parts: u8[P, 2, MAX_BINS]: for each bin of both columns a part of the number of the cell,
+            which is the sum of the two.
     """
 
     score: Array
     noise: Array
+    pairs: Array = np.zeros((1, 0, 2), np.int32)
+    parts: Array = np.zeros((1, 0, 2, MAX_BINS), np.uint8)
+
+
+def cells(pairs: Any, parts: Any, bins: Any) -> Any:
+    """u8[P, N]: the cell of each row in each pair; bins u8[F, N], the others as `Shapes` has."""
+    xp = namespace(pairs, parts, bins)
+    both = [
+        xp.take_along_axis(parts[:, side], bins[pairs[:, side]].astype(np.int32), axis=1)
+        for side in (0, 1)
+    ]
+    return both[0] + both[1]
 
 
 def predict_shapes(shapes: Shapes, bins: Any) -> Any:
@@ -61,7 +79,11 @@ def predict_shapes(shapes: Shapes, bins: Any) -> Any:
         return total + curve[..., xp.minimum(bin, score.shape[-1] - 1).astype(np.int32)]
 
     start = xp.zeros((*score.shape[:-2], bins.shape[1]), np.float32)
-    return fold(add, start, (xp.moveaxis(score, -2, 0), bins))
+    of_all, columns = xp.moveaxis(score, -2, 0), bins.shape[0]
+    total = fold(add, start, (of_all[:columns], bins))
+    if not shapes.pairs.shape[0]:
+        return total
+    return fold(add, total, (of_all[columns:], cells(shapes.pairs, shapes.parts, bins)))
 
 
 def check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple) -> None:
@@ -72,48 +94,76 @@ def check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple)
     """
     if splits is None:
         raise ValueError("additive models must read bins")
-    score, count = shapes.score, shapes.score.shape[:1]
+    score, (count, number) = shapes.score, (shapes.score.shape[:1], shapes.parts.shape[1:2])
     widest = int(np.max(splits.high)) + 1
-    fits = score.shape[:-1] == (*count, *axes, width) and shapes.noise.shape == count
+    fits = (shapes.noise.shape, shapes.pairs.shape) == (count, (*count, *number, 2))
+    fits &= score.shape[:-1] == (*count, *axes, width + sum(number))
+    fits &= shapes.parts.shape == (*count, *number, 2, MAX_BINS)
     if not fits or not widest <= score.shape[-1] <= MAX_BINS or np.any(shapes.noise < 0):
-        raise ValueError("score must have a number for each bin of each column and class")
+        raise ValueError("score must have a number for each bin of each column, pair and class")
+    cell = np.sum(shapes.parts.max(axis=-1), axis=-1, dtype=int)
+    if np.any((shapes.pairs < 0) | (shapes.pairs >= width)) or np.any(cell >= score.shape[-1]):
+        raise ValueError("pairs and parts must number what the model has")
 
 
-def curves(shapes: Shapes) -> tuple[np.ndarray, float]:
-    """The curves of all rounds together, f64[F, C] or f64[K, F, C], and the noise of a bin."""
-    score, noise = (np.asarray(array, np.float64) for array in shapes)
-    return score.sum(axis=0), float(np.sqrt(np.sum(noise**2)))
+def curves(
+    shapes: Shapes, domain: Mapping[str, Any]
+) -> tuple[dict[tuple[str, ...], np.ndarray], float]:
+    """What each bin of a column adds and what each two bins of a pair add, and the noise of one.
+
+    The first are by the name or the two names: f64[bins] or f64[bins, bins], after an axis of
+    classes if there are several.
+    """
+    score, noise = (np.asarray(array, np.float64) for array in shapes[:2])
+    score, names, bins = score.sum(axis=0), [*domain], [each.n_bins for each in domain.values()]
+    found: dict[tuple[str, ...], np.ndarray] = {}
+    found |= {(name,): score[..., k, : bins[k]] for k, name in enumerate(names)}
+    for k, ((one, two), part) in enumerate(zip(shapes.pairs[0], shapes.parts[0], strict=True)):
+        cell = part[0, : bins[one], None] + part[1, None, : bins[two]]
+        found[names[one], names[two]] = score[..., len(names) + k, cell]
+    return found, float(np.sqrt(np.sum(noise**2)))
 
 
 def explain_shapes(
     shapes: Shapes, _: Splits, domain: Mapping[str, Any], target: Any, classes: Sequence | None
 ) -> str:
-    """The curve of each column, from the one that moves scores most; equal bins are joined."""
+    """The curve of each column, from the one that moves scores most; equal bins are joined.
+
+    A pair has a line of the second column for bins of the first one.
+    """
     several = shapes.score.ndim == 4
     head, factor = heading(target, several, "columns")
     names = [f" [{word}]" for word in classes or target.values] if several else [""]
-    score, noise = curves(shapes)
-    score, noise = score.reshape(-1, *score.shape[-2:]) * factor, noise * factor
+    found, noise = curves(shapes, domain)
+    found, noise = {key: values * factor for key, values in found.items()}, noise * factor
     # Two digits of the noise, or without noise three of the numbers.
-    unit = noise or float(np.ptp(score)) / 10 or 1.0
+    unit = noise or max(float(np.ptp(values)) for values in found.values()) / 10 or 1.0
     digits = min(max(1 - math.floor(math.log10(unit)), 0), 9)
     words = f"the noise of privacy moves it by about {noise:.{digits}f}"
-    lines = [head, f"of each column the first entry that holds counts; {words}"]
-
-    columns, half = list(domain.items()), False
+    lines, half = [head, f"of each column the first entry that holds counts; {words}"], False
     indent = min(max(len(name) for name in domain) + max(map(len, names)), 24) + 2
-    spread = [np.ptp(score[:, k, : column.n_bins]) for k, (_, column) in enumerate(columns)]
-    for number in np.argsort(spread, kind="stable")[::-1]:
-        name, column = columns[number]
-        for of_class, curve in zip(names, score[:, number], strict=True):
-            block = textwrap.wrap(
-                ", ".join(_entries(column, curve, digits)),
-                98,
-                initial_indent=f"{name}{of_class}".ljust(indent - 2) + "  ",
-                subsequent_indent=" " * indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+
+    def wrapped(name: str, column: Any, curve: np.ndarray) -> list[str]:
+        return textwrap.wrap(
+            ", ".join(_entries(column, curve, digits)),
+            98,
+            initial_indent=name.ljust(indent - 2) + "  ",
+            subsequent_indent=" " * indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+    for (*first, last), values in sorted(found.items(), key=lambda each: -np.ptp(each[1])):
+        axes = values.shape[values.ndim - 1 - len(first) :]
+        for of_class, curve in zip(names, values.reshape(-1, *axes), strict=True):
+            if first:
+                one, half = domain[first[0]], False
+                lines.append(f"{first[0]} and {last}{of_class}")
+                alike = [*map(tuple, curve)].__getitem__
+                for bins in (list(run) for _, run in itertools.groupby(range(len(curve)), alike)):
+                    lines += wrapped(f"  {one.held(bins)}", domain[last], curve[bins[0]])
+                continue
+            block = wrapped(f"{last}{of_class}", domain[last], curve)
             short = len(block) == 1 and len(block[0]) < 49
             if short and half:  # the last line has room for it
                 lines[-1] = lines[-1].ljust(50) + block[0]
@@ -134,10 +184,16 @@ def _entries(column: Any, curve: np.ndarray, digits: int) -> list[str]:
 
 
 def nodes_of_shapes(graph: Graph, shapes: Shapes, rows: Value, *_: Any) -> Nodes:
-    """The scores of all columns are one table, in which each column has a place of its own."""
+    """The scores of all columns and pairs are one table, in which each has a place of its own."""
     score: Any = np.sum(shapes.score, axis=0, dtype=np.float64).astype(np.float32)
-    columns, bins = score.shape[-2:]
+    (columns, bins), pairs = score.shape[-2:], shapes.pairs[0]
     table = np.moveaxis(score, (-2, -1), (0, 1)).reshape(columns * bins, *score.shape[:-2])
     first = bins * np.arange(columns, dtype=np.int64)[None]
-    place = graph.add("Min", rows.cast("INT64"), np.int64(bins - 1)) + first
+    place = graph.add("Min", rows.cast("INT64"), np.int64(bins - 1))
+    if len(pairs):
+        parts = shapes.parts[0].reshape(-1, MAX_BINS).astype(np.int64)
+        asked = graph.asked(rows, pairs.reshape(-1), parts)
+        both = graph.add("Reshape", asked, np.array([-1, len(pairs), 2], np.int64)).sum(axis=2)
+        place = graph.add("Concat", place, both, axis=1)
+    place = place + first
     return graph.constant(table).at(place).sum(), None

@@ -4,13 +4,13 @@ from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt.common import types
-from dpbt.common.validate import whole, within
+from dpbt.common.validate import shown, whole, within
 from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
@@ -37,6 +37,7 @@ def additive(
     delta: ArrayLike = 0.0,
     target: Target | None = None,
     monotone: Mapping[str, int] | None = None,
+    pairs: Sequence[tuple[str, str]] = (),
     rounds: int | None = None,
     step: ArrayLike | None = None,
     learning_rate: ArrayLike | None = None,
@@ -73,6 +74,11 @@ def additive(
             number in a declared range, None for two classes. Give `dpbt.table` the same.
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
             must not rise. It costs nothing.
+        pairs: pairs of names of columns that act together, such as ("age", "hours"). Of each a
+            table of cells is added to the curves: columns in order have up to 8 groups, at
+            quantiles as curves have, and others a group for each value. A pair costs as much noise
+            as a column. It has at most 256 cells, and no monotone column. Pairs are declared from
+            what is known without the rows: to choose them by looking at the rows is not private.
         rounds: T; by default 128, and of one column as `rule` says for `auto`.
         step: the deviation, in nats, of the noise that all rounds together add to the score of a
             row, where noise sets the step. By default 1.6 for two classes.
@@ -80,7 +86,7 @@ def additive(
             50 for classes and 12 for a number.
         resolutions: the numbers of groups, at quantiles of the rows, that the bins of a column are
             joined to in a vector; by default (2, 4, 8, 16). Where they are given, all rounds
-            release vectors.
+            release vectors. Pairs are refused where a round would release one column.
         marginals_fraction: the share of the budget for class histograms before the first round; by
             default as `rule` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
@@ -112,7 +118,13 @@ def additive(
         scores_fraction = ruled["scores_fraction"]
     once = {name: ruled[name] for name in ("target_fraction", "target_bins")}
     once |= {"marginals_fraction": marginals_fraction, "scores_fraction": scores_fraction}
-    if resolutions is None and not (request.approximate and ruled["depth"] > 6):
+    vector = resolutions is not None or (request.approximate and ruled["depth"] > 6)
+    if pairs and not vector:
+        raise ValueError(
+            "pairs need rounds of all columns, and these settings learn one column a round; "
+            "resolutions=(2, 4, 8, 16) makes rounds of all, at more noise"
+        )
+    if not vector:
         per_round = total / np.sqrt(ruled["rounds"] if rounds is None else count)
         common = {"domain": domain, "target": target, "monotone": monotone, **once}
         shared = ("epsilon", "delta", "rows", "relation")
@@ -131,14 +143,42 @@ def additive(
         return dataclasses.replace(found, learner=by_column, **words)
 
     # The numbers of the rounds; the noise of a row is that of one bin of each column.
-    per_round = total / (learner.growth(count, _MOMENTUM) * math.sqrt(len(domain)))
+    asked = _numbered(pairs, domain, monotone)
+    per_round = total / (learner.growth(count, _MOMENTUM) * math.sqrt(len(domain) + len(asked)))
     numbers = learner.Params({}, per_round, rate, _MOMENTUM, count)
     groups = _RESOLUTIONS if resolutions is None else resolutions
     sizes = within("resolutions", groups, f"[1, {types.MAX_BINS}]", whole=True)
+    joined = tuple(map(int, sizes.flat))
 
     def learned(config: Config) -> types.WeakLearner:
-        return learner.additive(learner.Config(config, tuple(map(int, sizes.flat)), count))
+        made = learner.Config(config, joined, count, asked)
+        if (most := made.known.shape[1]) > types.MAX_BINS:
+            raise ValueError(f"pairs have at most {types.MAX_BINS} cells each, and one has {most}")
+        return learner.additive(made)
 
     drawn = Once(**once, clip=None)
     parts, described = ("bins", learned, numbers), ("additive", f"{sizes.size} resolutions")
     return assembled(request, domain, target, monotone, drawn, (1, (1,), 0.0, 0), parts, described)
+
+
+def _numbered(
+    pairs: Sequence[tuple[str, str]], domain: Domain, monotone: Mapping[str, int] | None
+) -> tuple[tuple[int, int], ...]:
+    """The numbers of the columns of each pair.
+
+    Raises:
+        ValueError: as `additive`, naming a pair.
+    """
+    if not isinstance(pairs, list | tuple) or not all(isinstance(p, list | tuple) for p in pairs):
+        raise ValueError(f"pairs must list pairs of columns, got {shown(pairs)}")
+    names, found = list(domain), []
+    for pair in pairs:
+        places = [names.index(name) for name in pair if name in names]
+        if len(pair) != 2 or len(set(places)) != 2:
+            raise ValueError(f"pairs: {shown(pair)} must be two columns of {names}")
+        if sorted(places) in map(sorted, found):
+            raise ValueError(f"pairs: {shown(pair)} is there twice")
+        if any((monotone or {}).get(name) for name in pair):
+            raise ValueError(f"pairs: {shown(pair)} has a monotone column, and cells are not so")
+        found.append((places[0], places[1]))
+    return tuple(found)

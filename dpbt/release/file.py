@@ -138,7 +138,7 @@ def probability_of(about: Any, scores: Array) -> Array:
 # Files.
 
 
-FORMAT, VERSION = "dpbt model", 6
+FORMAT, VERSION = "dpbt model", 7
 """Files of any other version are refused."""
 
 _SPLITS = {

@@ -39,6 +39,7 @@ from dpbt.release.scoring import answer, vote
 if TYPE_CHECKING:
     from dpbt.common.types import Recipe, Release, Table, Transcript
     from dpbt.privacy.accounting import Ledger
+    from dpbt.privacy.bounds import Bound
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -404,7 +405,12 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
     return book if kind is None else structs.replace(book, key=kind)
 
 
-def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None = None) -> str:
+def statement(
+    model: "Model | Recipe | Ledger",
+    *,
+    max_rows_per_user: int | None = None,
+    audits: Sequence["Bound"] = (),
+) -> str:
     """Half a page on what the guarantee of a model means, for a data-protection officer.
 
     It reads the ledger alone, and no rows. A statement of a model names the kind of its key. One of
@@ -414,13 +420,18 @@ def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None
         model: a model, one setting of a recipe, or a ledger.
         max_rows_per_user: say what the guarantee means for people with up to so many rows, instead
             of as many as the recipe was made for. The noise stays as it is, so epsilon grows.
+        audits: what `dpbt.audit` found of this recipe, on tables that are public or made up. What
+            it finds on private rows is not private, and must not be in a statement.
 
     Raises:
         ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1.
     """
     kept = model.kept if isinstance(model, Model) else None
+    audited = "".join(f"\n- {each.words}" for each in audits)
+    if audited:
+        audited = f"\n\nAudits, on tables that are public or made up:{audited}"
     if kept is not None and max_rows_per_user is None:
-        return kept.statement
+        return kept.statement + audited
     from dpbt.privacy.accounting import Ledger
     from dpbt.release import statement as words
 
@@ -431,7 +442,8 @@ def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None
         book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
     known: Any = model.about if isinstance(model, Model) else model
     name = None if isinstance(model, Ledger) else known.name
-    return words.of_ledger(book, name, kept.versions.get("dpbt", "") if kept else dpbt.__version__)
+    version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
+    return words.of_ledger(book, name, version) + audited
 
 
 # In words.
@@ -442,9 +454,9 @@ def explain(model: Model, domain: Domain | None = None) -> str:
 
     Trees are shown as rules, with the branches that a row can reach. Branches that say the same are
     shown as one leaf. Trees that say the same of every row are counted in one line. Of an additive
-    model all curves are shown, from that of the column that moves scores most, with the noise of a
-    bin. Halfspaces are shown as the weight of each attribute. With several classes there is a line
-    for each class. Of a number, values are in its units.
+    model all curves and tables of pairs are shown, from those that move scores most, with the noise
+    of a bin. Halfspaces are shown as the weight of each attribute. With several classes there is a
+    line for each class. Of a number, values are in its units.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.

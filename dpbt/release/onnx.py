@@ -81,10 +81,10 @@ Outputs = dict[str, tuple[str, tuple[int, ...]]]
 def _answers(graph: Graph, model: Model, score: Value, share: Value | None) -> Outputs:
     """Add what scores predict."""
     match model.about.target:
-        case Nominal(names=names):
+        case Nominal(values=values):
             graph.add("ArgMax", score, axis=1, keepdims=0, name="class")
             graph.add("Softmax", score * np.float32(math.log(2)), axis=1, name="probability")
-            several = "FLOAT", (len(names),)
+            several = "FLOAT", (len(values),)
             return {"score": several, "class": ("INT64", ()), "probability": several}
         case Numeric(low=low, high=high):
             inside = graph.add("Clip", score.cast("DOUBLE"), np.float64(0), np.float64(1))

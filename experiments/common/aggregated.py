@@ -30,6 +30,9 @@ SEPARATOR = "; "
 DIGITS = 5
 """Significant digits of numbers that were measured."""
 
+WHOLE = 9
+"""Those that tell all numbers of single precision apart: fewer would make ties."""
+
 Line = results.Line
 
 
@@ -48,6 +51,7 @@ def write(
     name: str,
     lines: Sequence[Mapping],
     about: Mapping[str, Any],
+    digits: int = DIGITS,
 ) -> None:
     """Write the lines of a result, and what made them.
 
@@ -55,24 +59,25 @@ def write(
         options: `out` and `reduced` are read.
         paper: the paper's folder.
         name: the result's name.
-        lines: of equal keys; measured numbers are rounded to DIGITS.
+        lines: of equal keys.
         about: the command, date, versions and constants.
+        digits: the significant digits that measured numbers keep.
     """
     path = Path(options.out) / paper / f"{name}.csv"
     more = {"reduced": options.reduced} if options.reduced else {}
     text = json.dumps({**about, **more}, indent=1, sort_keys=True, default=str) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    short = [{key: _short(value) for key, value in line.items()} for line in lines]
+    short = [{key: _short(value, digits) for key, value in line.items()} for line in lines]
     results.write_columns(path, short)
     write_whole(path.with_suffix(".json"), lambda part: part.write_text(text))
     print(path)
 
 
-def _short(value: object) -> object:
+def _short(value: object, digits: int) -> object:
     """A number in few digits; a whole one without a point."""
     if not isinstance(value, float):
         return value
-    rounded = float(f"{value:.{DIGITS}g}")
+    rounded = float(f"{value:.{digits}g}")
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 

@@ -7,9 +7,11 @@ which line of the result stands beside a printed number, and has that number as 
 Our number agrees with a printed one if they differ by at most half a unit of its last digit, and
 twice the standard error of the difference. That error has our part and the paper's, where it is
 known. A claim that something is above or below a number agrees if ours is, and differs if ours is
-not. It is undecided if ours is within twice that standard error of the number, on either side. A
-row agrees if nine tenths of its cells do. It is undecided if it does not agree, and would if its
-undecided cells did.
+not. It is undecided if ours is within twice that standard error of the number, on either side.
+
+A row agrees if nine tenths of its cells do, and more than of a baseline (`chance`). It is undecided
+if it does not agree, and would if its undecided cells did or if it beat chance. The cells of a row
+with `readings` are readings of one claim, and it is undecided if only some of them agree.
 """
 
 import math
@@ -30,7 +32,7 @@ ENOUGH = 0.9
 KEYS = {
     *("id", "place", "words", "result", "column", "columns", "error", "relation", "cells"),
     *("printed_error", "unit", "figure", "run", "why", "cannot", "input", "reading", "domains"),
-    *("uncounted", "of", "captions"),
+    *("uncounted", "of", "captions", "chance", "readings"),
 }
 """The keys of a row. `of` names the calibrations that its numbers are of, if it is not all. A
 figure's `captions` are the domains that the print names, by the number of the figure."""
@@ -57,8 +59,9 @@ class Cell(NamedTuple):
         paper: the paper.
         row: the id of the row.
         place: the table, figure or section.
-        where: the line of our result, in words.
-        printed: as it is printed.
+        at: what it stands for; the line of our result has these values.
+        told: the number as it is printed; and its spread, if there is one.
+        lines: the line of our result by calibration, or None.
         ours: by calibration.
         agrees: AGREES, DIFFERS or UNDECIDED by calibration; None without a result.
         domains: on how many domains our value is, where the result says so.
@@ -67,11 +70,17 @@ class Cell(NamedTuple):
     paper: str
     row: str
     place: str
-    where: str
-    printed: str
-    ours: dict[str, Ours]
-    agrees: dict[str, str | None]
+    at: Mapping[str, Any]
+    told: Sequence[str]
+    lines: Mapping[str, Line | None]
+    ours: Mapping[str, Ours]
+    agrees: Mapping[str, str | None]
     domains: int | None = None
+
+    @property
+    def printed(self) -> str:
+        """The number as it is printed."""
+        return self.told[0]
 
 
 def rows(paper: str) -> list[dict[str, Any]]:
@@ -96,16 +105,15 @@ def cells(paper: str, row: Mapping[str, Any], folder: Path | None = None) -> Ite
     except InputError:
         lines = []
     for where, *printed in row["cells"]:
-        text = str(printed[0])
-        if text.startswith("="):
-            text = _evaluated(lines, where, text[1:])
-        ours = {name: _ours(lines, where, row, name) for name in CALIBRATIONS}
-        agrees = {name: agree(ours[name], [text, *printed[1:]], row) for name in CALIBRATIONS}
-        words = " ".join(f"{key}={value}" for key, value in where.items())
-        counts = [(_line(lines, where, name) or {}).get("domains") for name in CALIBRATIONS]
-        known = [count for count in counts if count is not None]
-        least = min(known, default=None)
-        yield Cell(paper, row["id"], row["place"], words, text, ours, agrees, least)
+        told = [str(text) for text in printed]
+        if told[0].startswith("="):
+            told[0] = _evaluated(lines, where, told[0][1:])
+        own = {name: _line(lines, where, name) for name in CALIBRATIONS}
+        ours = {name: of_line(line, row, name) for name, line in own.items()}
+        agrees = {name: agree(ours[name], told, row) for name in CALIBRATIONS}
+        counts = [line["domains"] for line in own.values() if line and line.get("domains")]
+        least = min(counts, default=None)
+        yield Cell(paper, row["id"], row["place"], where, told, own, ours, agrees, least)
 
 
 def _evaluated(lines: Sequence[Line], where: Mapping[str, Any], column: str) -> str:
@@ -124,19 +132,17 @@ def _line(lines: Sequence[Line], where: Mapping[str, Any], calibration: str | No
     return None
 
 
-def _ours(
-    lines: Sequence[Line], where: Mapping[str, Any], row: Mapping[str, Any], calibration: str
+def of_line(
+    line: Line | None, row: Mapping[str, Any], calibration: str, value: float | None = None
 ) -> Ours:
-    """Our value and its error in a calibration."""
-    line = _line(lines, where, calibration)
+    """Our value and its error in a line, or a given value and the error that it would have."""
     if line is None or calibration not in row.get("of", CALIBRATIONS):
         return Ours(None, None)
-    column = row.get("columns", {}).get(calibration) or row.get("column")
-    if column is None:
-        return Ours(None, None)
-    value = line.get(column)
-    if value is None and "column" in row:
-        value = line.get(row["column"])
+    if value is None:
+        column = row.get("columns", {}).get(calibration) or row.get("column")
+        value = line.get(column) if column else None
+        if value is None and "column" in row:
+            value = line.get(row["column"])
     if value is None or isinstance(value, str):
         return Ours(value, None)
     return Ours(float(value), _error(line, row, calibration, float(value)))
@@ -200,13 +206,21 @@ def agree(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> str | None:
     if isinstance(ours.value, str):
         return AGREES if ours.value == printed[0] else DIFFERS
     number, relation = float(printed[0]), row.get("relation", "=")
-    allowed = 2 * math.hypot(ours.error or 0.0, _printed_error(number, printed, row))
+    width = allowed(ours, printed, row)
     if relation != "=":
-        if allowed and abs(ours.value - number) <= allowed:
+        if width and abs(ours.value - number) <= width:
             return UNDECIDED
         return AGREES if RELATIONS[relation](ours.value, number) else DIFFERS
-    allowed += row.get("unit", unit(str(printed[0]))) / 2
-    return AGREES if abs(ours.value - number) <= allowed + 1e-9 else DIFFERS
+    return AGREES if abs(ours.value - number) <= width + 1e-9 else DIFFERS
+
+
+def allowed(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> float:
+    """How far a number of ours may be from a printed one."""
+    own = _printed_error(float(printed[0]), printed, row)
+    width = 2 * math.hypot(ours.error or 0.0, own)
+    if row.get("relation", "=") != "=":
+        return width
+    return width + row.get("unit", unit(str(printed[0]))) / 2
 
 
 def _printed_error(number: float, printed: Sequence, row: Mapping[str, Any]) -> float:
@@ -238,25 +252,32 @@ class Verdict(NamedTuple):
         undecided: how many are undecided.
         known: how many have a result.
         cells: how many there are.
+        enough: how many must agree.
+        beaten: whether more agree than by chance.
     """
 
     agreeing: int
     undecided: int
     known: int
     cells: int
+    enough: float
+    beaten: bool = True
 
     @property
     def word(self) -> str:
         """agrees, undecided, differs, or not run."""
         if not self.known:
             return "not run"
-        if self.agreeing >= ENOUGH * self.known:
-            return AGREES
-        return UNDECIDED if self.agreeing + self.undecided >= ENOUGH * self.known else DIFFERS
+        if self.agreeing >= self.enough:
+            return AGREES if self.beaten else UNDECIDED
+        return UNDECIDED if self.agreeing + self.undecided >= self.enough else DIFFERS
 
 
-def verdict(found: Sequence[Cell], calibration: str) -> Verdict:
-    """Count the cells that agree, and those that are undecided."""
+def verdict(row: Mapping[str, Any], found: Sequence[Cell], calibration: str) -> Verdict:
+    """Count the cells that agree, and those that are undecided; chance is not looked at."""
     marks = [cell.agrees[calibration] for cell in found]
-    known = len(marks) - marks.count(None)
-    return Verdict(marks.count(AGREES), marks.count(UNDECIDED), known, len(marks))
+    agreeing, known = marks.count(AGREES), len(marks) - marks.count(None)
+    if row.get("readings"):
+        undecided = known - agreeing if agreeing else marks.count(UNDECIDED)
+        return Verdict(agreeing, undecided, known, len(marks), known)
+    return Verdict(agreeing, marks.count(UNDECIDED), known, len(marks), ENOUGH * known)

@@ -8,14 +8,15 @@ papers' own pages are written, too.
 import argparse
 import csv
 import io
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpbt.common.storage import write_whole
 from experiments.common import aggregated, results, tables
-from experiments.reproduction import claims, doc_tables
+from experiments.reproduction import chance, claims, doc_tables
 
 TITLES = {
     "nock_henecka_2020": "Nock & Henecka (2020)",
@@ -30,7 +31,10 @@ WORDS = (
     *("agrees", "undecided", "differs", "drawn", "input", "cannot be run", "not counted"),
     "not run",
 )
-SUMMARY = "How many rows have each verdict (first / second column, where they differ):\n"
+SUMMARY = """\
+How many rows have each verdict (first / second column, where they differ). Below a paper stands
+what the verdicts would be without chance, by the share of numbers that agree, where they differ:
+"""
 VERDICT = 5
 """The place of the verdict in a row."""
 
@@ -54,9 +58,12 @@ found in them. It is for readers who want to know what holds up. `make reproduct
 - *agrees*: ours differs by at most half a unit of the printed number's last digit, plus twice the
   standard error of the difference. Where a row has another unit, its words say so. A claim of
   "more" or "less" agrees if ours is, by more than twice that standard error. Without a standard
-  error, any difference counts. A row agrees if nine tenths of its numbers do.
+  error, any difference counts. A row agrees if nine tenths of its numbers do. If it has more than
+  four, they must also be more than chance scores, by two standard errors. A table below those of
+  each paper says what chance scores.
 - *undecided*: a claim of "more" or "less" holds or fails by at most twice the standard error. A row
-  is undecided if it does not agree, but would if its undecided numbers did.
+  is undecided if it does not agree, but would if its undecided numbers did. So is one that agrees
+  no more than chance, and one whose words have two readings of which one agrees.
 - *in part*: some of the row's numbers have none of ours beside them. They were not run yet, or no
   number comes of the runs, such as a share of no differences.
 - *drawn*: the paper shows curves and prints no numbers, and the figure is drawn from our results.
@@ -85,37 +92,111 @@ def run(options: argparse.Namespace) -> None:
         print(path)
 
 
+class Judged(NamedTuple):
+    """A row of claims beside our results.
+
+    Attributes:
+        row: as it is typed.
+        cells: its numbers.
+        chance: calibration -> the baseline, or None.
+        verdicts: calibration -> the verdict.
+    """
+
+    row: dict[str, Any]
+    cells: list[claims.Cell]
+    chance: dict[str, chance.Chance | None]
+    verdicts: dict[str, claims.Verdict]
+
+
+def judged(paper: str, row: dict[str, Any], folder: Path | None = None) -> Judged:
+    """A row with its numbers, its baseline and its verdicts, of the calibrations that it is of."""
+    cells = list(claims.cells(paper, row, folder))
+    own = row.get("of", claims.CALIBRATIONS) if cells else ()
+    baselines = {name: chance.of(row, cells, name) for name in own}
+    verdicts = {name: claims.verdict(row, cells, name) for name in own}
+    for name, baseline in baselines.items():
+        if baseline is not None:
+            beaten = baseline.beaten(verdicts[name].agreeing)
+            verdicts[name] = verdicts[name]._replace(beaten=beaten)
+    return Judged(row, cells, baselines, verdicts)
+
+
 def texts(folder: Path | None = None) -> dict[str, str]:
     """The files that the command writes: name -> text."""
     parts, lines, tallies = [], [], []
     for paper in claims.PAPERS:
-        found, tally = [], Counter()
-        for row in claims.rows(paper):
-            cells = list(claims.cells(paper, row, folder))
-            lines += [_numbers(cell) for cell in cells]
-            shown = _row(row, cells, aggregated.names(paper, folder))
-            tally.update(_words(row, cells, shown[VERDICT]))
+        rows = [judged(paper, row, folder) for row in claims.rows(paper)]
+        found, tally, alone = [], Counter(), Counter()
+        for one in rows:
+            lines += [_numbers(cell) for cell in one.cells]
+            shown = _row(one, aggregated.names(paper, folder))
+            tally.update(_words(one, shown[VERDICT]))
+            share = {name: own._replace(beaten=True) for name, own in one.verdicts.items()}
+            alone.update(_words(one._replace(verdicts=share), shown[VERDICT]))
             found.append(shown)
         columns = COLUMNS.get(paper, claims.CALIBRATIONS)
         head = ("place", "what it says", "paper", *columns, "verdict", "why")
-        counts = (_both(tally, word) for word in WORDS)
-        tallies.append((TITLES[paper], str(len(found)), *counts))
+        tallies.append((TITLES[paper], str(len(found)), *(_both(tally, word) for word in WORDS)))
+        if alone != tally:
+            tallies.append(("by the share alone", "", *(_both(alone, word) for word in WORDS)))
+        beside = _beside([one for one in rows if "chance" in one.row], columns)
         parts.append(
-            f"## {TITLES[paper]}\n\n{tables.markdown(head, found)}\n\n{_origins(paper, folder)}"
+            f"## {TITLES[paper]}\n\n{tables.markdown(head, found)}\n\n"
+            f"{beside}{_origins(paper, folder)}"
         )
     summary = f"{SUMMARY}\n{tables.markdown(('paper', 'rows', *WORDS), tallies)}\n"
     page = "\n".join((INTRODUCTION, summary, *parts))
     return {"reproduction.md": page, "reproduction.csv": _csv(lines)}
 
 
-def _words(
-    row: dict[str, Any], cells: Sequence[claims.Cell], shown: str
-) -> Iterator[tuple[str, str]]:
+BESIDE = """\
+Rows of many numbers beside chance. *chance* is how many would agree with a coin, with the best
+single number in all cells, or with our numbers shuffled; twice the standard error of the
+difference stands with it. The last columns are in the unit of the row: the mean and the standard
+deviation of ours less the print, what the rule allows in the median, and how far the farthest
+number is that agrees.
+"""
+
+
+def _beside(rows: Sequence[Judged], columns: Sequence[str]) -> str:
+    """The table of rows that have a baseline; empty without one."""
+    lines = []
+    for one in rows:
+        names = {name: own for name, own in one.chance.items() if own is not None}
+        shared = len(names) > 1 and _shared(one.cells)
+        for name, own in list(names.items())[: 1 if shared else None]:
+            count = one.verdicts[name]
+            score = f"{own.agreeing:.1f} ± {2 * own.error:.1f}"
+            column = "both" if shared else columns[claims.CALIBRATIONS.index(name)]
+            line = (one.row["place"], column, f"{count.agreeing} of {count.known}", own.words)
+            lines.append((*line, score, "yes" if count.beaten else "no", *_spread(one, name)))
+    if not lines:
+        return ""
+    head = ("place", "column", "agree", "baseline", "chance", "more than chance")
+    head = (*head, "ours less the print", "allowed, farthest")
+    return f"{BESIDE}\n{tables.markdown(head, lines)}\n\n"
+
+
+def _spread(one: Judged, name: str) -> tuple[str, str]:
+    """Mean and deviation of ours less the print; the allowance, and the farthest that agrees."""
+    known = [cell for cell in one.cells if isinstance(cell.ours[name].value, float)]
+    if not known:
+        return "", ""
+    gaps = [float(cell.ours[name].value or 0.0) - float(cell.printed) for cell in known]
+    agree = [cell.agrees[name] == claims.AGREES for cell in known]
+    farthest = max((abs(gap) for gap, same in zip(gaps, agree, strict=True) if same), default=0)
+    allowed = statistics.median(
+        claims.allowed(cell.ours[name], cell.told, one.row) for cell in known
+    )
+    spread = f"{statistics.fmean(gaps):.3g}, {statistics.stdev(gaps):.2g}"
+    return spread, f"{allowed:.2g}, {farthest:.2g}"
+
+
+def _words(one: Judged, shown: str) -> Iterator[tuple[str, str]]:
     """(calibration, verdict) of a row."""
-    own = row.get("of", claims.CALIBRATIONS)
     for name in claims.CALIBRATIONS:
-        word = claims.verdict(cells, name if name in own else own[0]).word if cells else shown
-        yield name, word
+        own = one.verdicts.get(name) or next(iter(one.verdicts.values()), None)
+        yield name, own.word if own else shown
 
 
 def _both(tally: Counter, word: str) -> str:
@@ -124,10 +205,9 @@ def _both(tally: Counter, word: str) -> str:
     return str(counts[0]) if counts[0] == counts[1] else " / ".join(map(str, counts))
 
 
-def _row(
-    row: dict[str, Any], cells: Sequence[claims.Cell], there: Sequence[str]
-) -> tuple[str, ...]:
+def _row(one: Judged, there: Sequence[str]) -> tuple[str, ...]:
     """The cells of the page for one row; `there` are the paper's results."""
+    row, cells, counts = one.row, one.cells, one.verdicts
     why = row.get("cannot") or row.get("uncounted") or row.get("why", "")
     place = f"[{row['place']}](gallery.md)" if "figure" in row else row["place"]
     head = (place, row["words"])
@@ -138,9 +218,8 @@ def _row(
         word = "drawn" if drawn else "not run"
     if word:
         return (*head, "", "", "", word, why)
-    own = row.get("of", claims.CALIBRATIONS)
-    counts = {name: claims.verdict(cells, name) for name in own}
-    ours = [_ours(cells, name, counts[name]) if name in own else "" for name in claims.CALIBRATIONS]
+    own = claims.CALIBRATIONS
+    ours = [_ours(cells, name, counts[name]) if name in counts else "" for name in own]
     if ours[0] and _shared(cells):
         ours[1] = SAME
     words = list(dict.fromkeys(count.word for count in counts.values()))
@@ -197,7 +276,8 @@ def _number(ours: claims.Ours) -> str:
 def _numbers(cell: claims.Cell) -> results.Line:
     """A line of the file of all numbers."""
     line: results.Line = {"paper": cell.paper, "row": cell.row, "place": cell.place}
-    line |= {"where": cell.where, "printed": cell.printed}
+    where = " ".join(f"{key}={value}" for key, value in cell.at.items())
+    line |= {"where": where, "printed": cell.printed}
     for name in claims.CALIBRATIONS:
         value, error = cell.ours[name]
         line[name] = f"{value:.4g}" if isinstance(value, float) else value

@@ -11,7 +11,7 @@ import pytest
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data
 from experiments.papers.nock_henecka_2020 import derived, saved, settings
-from experiments.reproduction import claims, doc_tables, page, results
+from experiments.reproduction import chance, claims, doc_tables, page, results
 from paper_figures import __main__ as figures
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +48,8 @@ def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(mo
             for key in ("why", "cannot", "uncounted"):
                 assert not re.search(r"\d\.\d", row.get(key, "")), row["id"]
             assert row.get("unit", 0.0) == 0 or "to the nearest" in row["words"], row["id"]
+            many = len(row.get("cells", ())) > 4 and "relation" not in row
+            assert many == ("chance" in row), row["id"]
             if "figure" in row:
                 assert row["figure"] in figures.NAMES
             if row.get("cells") and row["result"] in aggregated.names(paper):
@@ -102,6 +104,54 @@ def test_more_or_less_is_undecided_within_twice_the_standard_error(relation):
     assert (says(9.9, 0.0), says(10.1, None)) == (below, above)
     both = row | {"printed_error": {"binomial": 20}}
     assert claims.agree(claims.Ours(12.0, 0.0), ["10"], both) == claims.UNDECIDED
+
+
+def cells_of(ours, printed):
+    """Cells of a row, whose axis is called k."""
+    agrees = [
+        claims.agree(claims.Ours(x, 0.0), [y], {}) for x, y in zip(ours, printed, strict=True)
+    ]
+    return [
+        claims.Cell(
+            "", "", "", {"k": k}, [y], {"tight": {"x": x}}, {"tight": claims.Ours(x, 0.0)}, a
+        )
+        for k, (x, y, a) in enumerate(
+            zip(ours, printed, ({"tight": a} for a in agrees), strict=True)
+        )
+    ]
+
+
+def test_a_row_agrees_only_if_it_beats_chance_by_two_standard_errors():
+    """Of n different numbers a shuffle has one right, give or take one."""
+    row = {"column": "x", "chance": {"shuffled": "k"}}
+    four, three = (
+        chance.of(row, cells_of(x, list("1234")[: len(x)]), "tight")
+        for x in ([1, 2, 3, 4], [1, 2, 3])
+    )
+    assert four == chance.Chance("shuffled ks", 1, pytest.approx(1))
+    assert four.beaten(4)
+    assert not three.beaten(3)
+    same = chance.of(
+        row | {"chance": {"constant": "k"}}, cells_of([1, 1, 1, 2], list("1112")), "tight"
+    )
+    assert same == chance.Chance("constant 1", 3, pytest.approx(1))
+    table_1 = page.judged("nock_henecka_2020", claims.rows("nock_henecka_2020")[0])
+    assert table_1.chance["tight"].agreeing == pytest.approx(12.183, abs=1e-3)
+    agreeing = claims.Verdict(9, 0, 9, 9, 8.1)
+    assert agreeing.word == claims.AGREES
+    assert agreeing._replace(beaten=False).word == claims.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("printed", "word"), [("0", "agrees"), ("2", "undecided"), ("9", "differs")]
+)
+def test_readings_that_disagree_leave_a_claim_undecided(printed, word):
+    row = {"relation": ">", "readings": True}
+    found = [
+        cell._replace(agrees={"tight": claims.agree(cell.ours["tight"], [printed], row)})
+        for cell in cells_of([1.0, 3.0], "13")
+    ]
+    assert claims.verdict(row, found, "tight").word == word
 
 
 def test_what_is_kept_is_small_and_says_what_made_it():

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
     for (bins, clip), grid in sorted(grids.items()):
         name = f"grid_{bins}_{clip:g}"
         grid.about.update(clip=clip, **_unfinished(grid))
-        aggregated.write(options, NAME, name, saved.lines(grid), grid.about)
+        aggregated.write(options, NAME, name, saved.lines(grid), grid.about, aggregated.WHOLE)
     beside = argparse.Namespace(**{**vars(options), "results": options.auto or options.results})
     keep = ("domain", "epsilon", "error_mean", "error_sd")
     aggregated.take(beside, NAME, "auto", f"{NAME} auto", keep)

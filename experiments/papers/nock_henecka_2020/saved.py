@@ -230,7 +230,7 @@ def lines(grid: Grid) -> list[aggregated.Line]:
             head = {"domain": domain, **at._asdict()}
             depth = head.pop("depth")
             row = rows.setdefault(at[:-1], head | {f"d{d}": None for d in DEPTHS})
-            row[f"d{depth}"] = round(mean[at], 4)
+            row[f"d{depth}"] = mean[at]
         found += rows.values()
     return found
 

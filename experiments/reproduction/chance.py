@@ -1,0 +1,140 @@
+"""What chance scores in a row of many numbers, and whether ours are nearer to the print.
+
+A row of more than four numbers names its baseline, which is judged by the same rule as our numbers:
+
+- `{"coin": AXIS}`: every trial falls on one of the values of AXIS, each as likely as the others;
+- `{"constant": AXIS}`: one number stands in all cells, with the error that it would have as ours.
+  It is the printed number that agrees with most cells;
+- `{"shuffled": AXIS}`: our numbers of each value of AXIS stand beside those printed of another one.
+
+A coin and a shuffle have a spread of their own. That of a constant is over the values of AXIS, of
+what ours score more. All of them are exact: nothing is drawn.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import multinomial
+
+from experiments.reproduction import claims
+from experiments.reproduction.claims import AGREES, Cell, Ours
+
+ENOUGH = 2
+"""By how many standard errors ours must score more than chance."""
+
+
+class Chance(NamedTuple):
+    """What a baseline scores.
+
+    Attributes:
+        words: the baseline, in words.
+        agreeing: how many cells agree with it, in expectation.
+        error: the standard error of what ours score more.
+    """
+
+    words: str
+    agreeing: float
+    error: float
+
+    def beaten(self, agreeing: int) -> bool:
+        """Whether so many cells that agree are more than chance."""
+        return agreeing - self.agreeing > ENOUGH * self.error
+
+
+def of(row: Mapping[str, Any], found: Sequence[Cell], name: str) -> Chance | None:
+    """The baseline of a row; None without one, or without results.
+
+    Args:
+        row: the row of claims.
+        found: its cells.
+        name: the calibration.
+    """
+    if "chance" not in row or all(cell.agrees[name] is None for cell in found):
+        return None
+    ((kind, axis),) = row["chance"].items()
+    return {"coin": _coin, "constant": _constant, "shuffled": _shuffled}[kind](
+        row, found, name, axis
+    )
+
+
+def _agree(ours: Ours, cell: Cell, row: Mapping[str, Any]) -> bool:
+    return claims.agree(ours, cell.told, row) == AGREES
+
+
+def _groups(found: Sequence[Cell], axis: str) -> Iterator[tuple[Any, list[Cell]]]:
+    """The values of an axis, each with its cells."""
+    for value in dict.fromkeys(cell.at[axis] for cell in found):
+        yield value, [cell for cell in found if cell.at[axis] == value]
+
+
+def _rest(cell: Cell, axis: str) -> tuple:
+    """What a cell stands for but an axis."""
+    return tuple(pair for pair in cell.at.items() if pair[0] != axis)
+
+
+def _coin(row: Mapping[str, Any], found: Sequence[Cell], name: str, axis: str) -> Chance:
+    """The trials of a line are tossed; lines are independent."""
+    trials, ways = row["error"]["binomial"], len(list(_groups(found, axis)))
+    each = itertools.product(range(trials + 1), repeat=ways)
+    counts = np.asarray([own for own in each if sum(own) == trials])
+    chance = multinomial.pmf(counts, trials, [1 / ways] * ways)
+    mean = square = 0.0
+    for rest in dict.fromkeys(_rest(cell, axis) for cell in found):
+        own = [cell for cell in found if _rest(cell, axis) == rest]
+        agree = [
+            [_agree(claims.of_line({}, row, name, float(n)), cell, row) for n in range(trials + 1)]
+            for cell in own
+        ]
+        score = sum(np.asarray(one)[counts[:, k]] for k, one in enumerate(agree))
+        mean += float(chance @ score)
+        square += float(chance @ score**2 - (chance @ score) ** 2)
+    return Chance("coin", mean, math.sqrt(square))
+
+
+def _constant(row: Mapping[str, Any], found: Sequence[Cell], name: str, axis: str) -> Chance:
+    """The best of the printed numbers in all cells that have one of ours."""
+    known = [cell for cell in found if cell.agrees[name] is not None]
+    groups = [own for _, own in _groups(known, axis)]
+
+    def scores(text: str) -> np.ndarray:
+        return np.asarray(
+            [
+                sum(
+                    _agree(claims.of_line(cell.lines[name], row, name, float(text)), cell, row)
+                    for cell in own
+                )
+                for own in groups
+            ]
+        )
+
+    best = max(sorted({cell.printed for cell in known}), key=lambda text: scores(text).sum())
+    ours = [sum(cell.agrees[name] == AGREES for cell in own) for own in groups]
+    more = np.asarray(ours) - scores(best)
+    spread = float(np.std(more, ddof=1)) if len(more) > 1 else 0.0
+    return Chance(f"constant {best}", float(scores(best).sum()), math.sqrt(len(more)) * spread)
+
+
+def _shuffled(row: Mapping[str, Any], found: Sequence[Cell], name: str, axis: str) -> Chance:
+    """All permutations of the values of an axis, by the mean and variance of a random one."""
+    groups = [{_rest(cell, axis): cell for cell in own} for _, own in _groups(found, axis)]
+    score = np.asarray(
+        [
+            [
+                sum(
+                    _agree(theirs[rest].ours[name], cell, row)
+                    for rest, cell in own.items()
+                    if rest in theirs
+                )
+                for theirs in groups
+            ]
+            for own in groups
+        ],
+        float,
+    )
+    centred = score - score.mean(axis=0) - score.mean(axis=1, keepdims=True) + score.mean()
+    variance = (centred**2).sum() / (len(groups) - 1)
+    words = {"dataset": "data set"}.get(axis, axis)
+    return Chance(f"shuffled {words}s", float(score.sum() / len(groups)), math.sqrt(variance))

@@ -1,0 +1,163 @@
+"""Audits of learners that are not of this library: bounds hold, and leaks are found."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpbt
+from dpbt import audit, recipes
+from dpbt.analysis import hooks
+from dpbt.data.domains import Boolean
+from dpbt.privacy import bounds
+from dpbt.privacy.conversions import gdp_epsilon
+from tests.tables import random_table
+
+MANY, FEW = np.ones(5), np.ones(4)
+
+
+def counted(scale=1.0, sensitivity=1.0):
+    return lambda rows, noise: noise.laplace(len(rows), sensitivity, scale, "count")
+
+
+def fitted(learn):
+    return lambda rows, seed: learn(rows, audit.Hooks(seed))
+
+
+# The bounds.
+
+
+def test_chances_are_those_of_clopper_and_pearson():
+    low, high = bounds.chances(np.array([0, 7, 20]), 20, 0.975)
+    exact = [stats.binomtest(k, 20).proportion_ci(0.95, "exact") for k in (0, 7, 20)]
+    np.testing.assert_allclose(low, [each.low for each in exact], atol=1e-9)
+    np.testing.assert_allclose(high, [each.high for each in exact], atol=1e-9)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
+    """Of the Gaussian mechanism, whose mu and epsilon are known; log ratios are exact scores."""
+    mu, delta, failures, found = 1.5, 1e-2, 0, []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        here, there = rng.normal(mu, 1, 2000), rng.normal(0, 1, 2000)
+        ratio = [mu * each - mu**2 / 2 for each in (here, there)]
+        scores = bounds.Scores(*(ratio if exact else (here, there)))
+        epsilon, lower, _ = bounds.bounds_of(*scores.halves(), delta, 0.9, exact)
+        failures += (lower > mu) + (epsilon > gdp_epsilon(mu, delta))
+        found.append(lower)
+    assert failures <= stats.binom(80, 0.1).ppf(0.999)
+    assert np.mean(found) > 0.75 * mu
+
+
+def test_one_run_refutes_what_a_binomial_refutes():
+    assert bounds.one_run_epsilon(100, 50, 100, 0.0, 0.05) == 0
+    found = bounds.one_run_epsilon(100, 90, 100, 0.0, 0.05)
+    chance = 1 / (1 + math.exp(-found))
+    assert stats.binom(100, chance).sf(89) == pytest.approx(0.05, rel=1e-6)
+    assert 0 < bounds.one_run_epsilon(100, 90, 100, 1e-4, 0.05) < found
+
+
+# Grey boxes.
+
+
+def test_a_grey_box_has_the_exact_loss_of_each_mechanism():
+    def learn(rows, noise):
+        on = len(rows) > 4
+        noise.integer_laplace(len(rows), 1.0, 2.0)
+        noise.respond(on, 0.5)
+        noise.choose([0.0, float(on)], 1.0, 0.5)
+        custom = lambda out: math.log(0.6 if out == on else 0.4)  # noqa: E731
+        noise.custom(on, lambda rng: on == (rng.random() < 0.6), custom)
+        return noise.public.random()
+
+    found = audit.grey(learn, MANY, FEW, claim=(2.0, 0.0))
+    assert found.certain
+    normed = 2 * math.log((1 + math.exp(0.25)) / 2)  # of the exponential mechanism
+    most = 0.5 + 0.5 + max(0.25 - normed / 2, normed / 2) + math.log(1.5)
+    assert found.epsilon == pytest.approx(most, rel=1e-6)
+    assert not found.broken
+    assert "nothing against the claim" in str(found)
+    told = dpbt.statement(recipes.random_forest(epsilon=1.0, rows=100), audits=[found])
+    assert told.endswith(f"Audits, on tables that are public or made up:\n- {found.words}")
+
+
+def test_a_wrong_sensitivity_is_found_and_named():
+    found = audit.grey(counted(0.5, 0.5), MANY, FEW, claim=(1.0, 0.0), runs=20)
+    assert found.epsilon == pytest.approx(2.0)
+    assert "moved 2 times its stated sensitivity" in found.where
+    assert "THE CLAIM IS FALSE" in str(found)
+
+
+def test_gaussian_draws_add_up_to_mu():
+    def learn(rows, noise):
+        return [noise.gaussian(len(rows), 1.0, 4.0) for _ in range(16)]
+
+    found = audit.grey(learn, MANY, FEW, claim=(5.0, 1e-5), runs=20)
+    assert found.certain
+    assert found.mu == pytest.approx(1.0)
+    assert found.epsilon == pytest.approx(gdp_epsilon(1.0, 1e-5))
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda rows, noise: noise.exactly(len(rows)),
+        lambda rows, noise: len(rows) > 4 and noise.laplace(0.0, 1.0, 1.0),
+        lambda rows, noise: noise.laplace(np.zeros(len(rows)), 1.0, 1.0),
+        lambda rows, noise: noise.laplace(np.nan if len(rows) > 4 else 0.0, 1.0, 1.0),
+    ],
+    ids=["a number", "a draw", "a shape", "no number"],
+)
+def test_what_follows_private_rows_is_found(leak):
+    assert audit.grey(leak, MANY, FEW, claim=(1.0, 0.0), runs=8).epsilon == math.inf
+    assert hooks.replayed(leak, FEW, MANY, 0).loss >= bounds.LARGE / 2
+
+
+# Black boxes, and one run.
+
+
+def test_a_black_box_finds_a_leak_and_nothing_in_a_right_learner():
+    common = {"claim": (1.0, 0.0), "runs": 1200}
+    right = audit.black(fitted(counted()), MANY, FEW, **common)
+    assert 0.3 < right.epsilon <= 1
+    wrong = audit.black(fitted(counted(0.25)), MANY, FEW, **common)
+    assert wrong.broken
+    leaks = audit.black(lambda rows, seed: [seed % 2, len(rows)], MANY, FEW, **common)
+    assert leaks.epsilon > 4
+    alike = audit.black(lambda rows, seed: [1.0, np.nan], MANY, FEW, **common)
+    assert (alike.epsilon, alike.mu) == (0, 0)
+
+
+def test_one_run_finds_a_leak_and_nothing_in_a_right_learner():
+    def fit(scale):
+        return lambda coins, seed: coins + np.random.default_rng(seed).laplace(0, scale, coins.size)
+
+    assert 0.5 < audit.one_run(fit(1.0), 4000, claim=(1.0, 0.0)).epsilon <= 1
+    assert audit.one_run(fit(0.3), 4000, claim=(1.0, 1e-6)).broken
+
+
+# Recipes, and the command.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_a_recipe_on_its_worst_neighbour(delta):
+    table, domain = random_table(0, 10, 2), {"a": Boolean(), "b": Boolean()}
+    common = {"epsilon": 4.0, "delta": delta, "rows": 10, "rounds": 2, "depth": 1}
+    recipe = recipes.oblivious_boost(domain=domain, attributes_per_tree=(1,), **common)
+    near = audit.neighbours(table, recipe.relation)
+    found = audit.exact(jax.random.key(0), near, recipe, 400)
+    assert 0.2 < found.epsilon <= 4 + 1e-3
+    assert not found.broken
+    assert found.certain == (delta == 0)
+    assert found.curve.shape[1] == 2
+
+
+def test_pairs_differ_in_the_last_row():
+    pairs = audit.worst_pairs([0.0, -1.0], [1.0, 1.0])
+    for table, neighbour in pairs.values():
+        np.testing.assert_array_equal(table[:-1], neighbour)
+    assert len(pairs) == 6

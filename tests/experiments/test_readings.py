@@ -46,11 +46,11 @@ def test_beta_of_the_second_option_tells_neighbours_apart():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alpha", ["objective", 0.3])
-def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha):
+@pytest.mark.parametrize(("alpha", "least"), [("objective", np.inf), (0.3, 0.1)])
+def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha, least):
     """Two trees with noise, against a plain loop over rows."""
     table = random_table(3, rows=40, splits=5)
-    setting = recipe(rows=40, rounds=2, depth=2, alpha=alpha, epsilon=200.0)
+    setting = recipe(rows=40, rounds=2, depth=2, alpha=alpha, epsilon=200.0, step_clip=least)
     boosted = jax.jit(dpbt.boost)(jax.random.key(1), table, setting)
     release = {site: np.asarray(array) for site, array in boosted.transcript.rounds.items()}
     budget = setting.params
@@ -64,8 +64,9 @@ def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha):
         weight = np.clip(np.round(np.asarray(loss.inverse_link(-sign * score)) * 127), 1, 127) / 127
         right = splits[:, release["split_0"][t, 0]]
         leaf = 2 * right + splits[np.arange(40), release["split_1"][t][right]]
-        value = np.clip(release["leaf"][t] * float(budget.leaf_step), -10, 10)[leaf]
-        beta = link_alpha / 100 * np.sum(weight * sign * value) / 40
+        leaves = np.clip(release["leaf"][t] * float(budget.leaf_step), -10, 10)
+        value, bound = leaves[leaf], max(np.max(np.abs(leaves)), min(least, 10))
+        beta = link_alpha / bound**2 * np.sum(weight * sign * value) / 40
         assert release["beta"][t] * float(budget.beta_step) == pytest.approx(beta, abs=1e-6)
         score = score + beta * value
     np.testing.assert_allclose(boosted.scores, score, atol=1e-5)

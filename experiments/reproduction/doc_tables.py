@@ -310,6 +310,7 @@ TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
         "rates": _rates,
         "rounds": _rounds,
         "sizes": _sizes,
+        "rivals": _rivals,
     },
     "random_forests.md": {"forests": _forests, "negative-counts": _negative_counts},
 }

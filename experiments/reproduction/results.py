@@ -53,6 +53,8 @@ STEPS = (
     Step("asadi_2022", "series fig2 --keys 5", SMALL_FOLDS, seconds=311),
     Step("asadi_2022", "series fig3 --keys 5", SMALL_FOLDS, seconds=138),
     Step("asadi_2022", "series trees --keys 5", SMALL_FOLDS, seconds=16),
+    Step("asadi_2022", "series rounds --keys 2", SMALL_FOLDS),
+    Step("asadi_2022", "grid --learner top_down --printed --folds 2 --keys 3", long=True),
     Step("asadi_2022", "margins", MUSHROOM, seconds=222),
     Step("asadi_2022", "baselines", MUSHROOM, seconds=950),
     Step("asadi_2022", "rivals", MUSHROOM),

@@ -47,6 +47,16 @@ GRID = {
 0.25 and 0.3, and no sizes. This grid has fewer rounds and higher densities, where noise is
 smaller."""
 
+PRINTED_TREES = {
+    "rounds": (5, 9, 15, 19, 25, 29, 35, 39, 45, 51),
+    "learning_rate": (0.35, 0.4),
+    "density": (0.25, 0.3),
+    "splits": (1, 3),
+    "depth": (3,),
+    "leaf_fraction": (0.5,),
+}
+"""Table 1 for trees, as printed; it has no sizes, and half of the budget is the text's."""
+
 LEAF_SHARES = {"published": (0.5,), "tight": (0.1, 0.25, 0.5)}
 _TREES = {"rounds": 5, "density": 0.5, "learning_rate": 0.4, "splits": 2, "depth": 3}
 TREES = {"published": {**_TREES, "leaf_fraction": 0.5}, "tight": {**_TREES, "leaf_fraction": 0.1}}
@@ -97,11 +107,13 @@ def of_tables(dataset: str, epsilon: float) -> dict:
     }
 
 
-def searched(learner: str, calibration: str) -> dict[str, tuple]:
-    """The axes of the grid.
+def searched(learner: str, calibration: str, printed: bool = False) -> dict[str, tuple]:
+    """The axes of the grid; `printed` has Table 1 for trees, too.
 
     Only the tight calibration varies the share of a round's budget that labels get.
     """
     if learner == "one_rule":
         return GRID[learner]
+    if printed:
+        return PRINTED_TREES
     return {**GRID[learner], "leaf_fraction": LEAF_SHARES[calibration]}

@@ -145,7 +145,7 @@ def evaluate(options: argparse.Namespace) -> None:
     are public, or keep what is printed as private as they are. Of a number it measures the root of
     the mean squared error, the mean absolute error and R^2. Rows without a label do not count.
     """
-    from dpbt.analysis import measures
+    from dpbt.release import measures
 
     model, (_, label) = _saved(options.model), declared(options.domain)
     domain, about = model.about.domain, model.about

@@ -17,11 +17,11 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.analysis.measures import log_loss_of_two
 from dpbt.common.types import ADD_REMOVE, Recipe, Table
 from dpbt.privacy import keys
 from dpbt.recipes.oblivious import rule
 from dpbt.release.file import about, probability_of
+from dpbt.release.measures import log_loss_of_two
 from experiments.common import peers
 from experiments.comparisons import challengers
 from experiments.comparisons.methods import (

@@ -15,11 +15,11 @@ from experiments.papers.nock_henecka_2020 import (
     reading_pages,
     reading_tables,
     second_option,
+    step_tables,
 )
 from tests.tables import random_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "nock_henecka.md"
-SUMMARY = PAGE.with_name("nock_readings.csv")
 ALL_NOISE = second_option.Noise(splits=True, leaves=True, each_leaf=True, before=True)
 
 
@@ -110,8 +110,8 @@ def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
     assert found == {reading_tables.BY_FOLDS: pytest.approx(0.2), reading_tables.BY_ROWS: 0.0}
 
 
-def test_the_page_is_what_its_summary_says():
-    lines = results.read_csv(SUMMARY, "nock_henecka_2020 readings")
-    text = PAGE.read_text()
-    assert pages.filled(reading_pages.PAGES, text, lines, str(PAGE)) == text
+@pytest.mark.parametrize("own", [reading_pages.PAGES, step_tables.PAGES])
+def test_the_page_is_what_its_summary_says(own):
+    lines, text = results.read_csv(PAGE.with_name(own.file), own.command), PAGE.read_text()
+    assert pages.filled(own, text, lines, str(PAGE)) == text
     assert len(lines) > 40

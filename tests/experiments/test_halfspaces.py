@@ -51,6 +51,7 @@ def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
         assert len(list(csv.DictReader(file))) == len(found["errors"])
     assert command_line.main(["bun_2020", "table", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == found
+    assert command_line.main(["bun_2020", "sizes", *small]) == 0
     assert command_line.main(["bun_2020", "aggregate"]) == 0
     assert figures.main(["bun_2020"]) == 0
 

@@ -14,6 +14,7 @@ COMMANDS = {
     "convert": "dpbt.cli.rows:convert",
     "fit": "dpbt.cli.fit:fit",
     "predict": "dpbt.cli.models:predict",
+    "evaluate": "dpbt.cli.models:evaluate",
     "explain": "dpbt.cli.models:explain",
     "statement": "dpbt.cli.models:statement",
     "plot": "dpbt.cli.models:plot",

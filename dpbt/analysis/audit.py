@@ -53,6 +53,9 @@ __all__ = [
     "worst_pairs",
 ]
 
+_ROUNDING = 1e-4
+"""How far a loss of float32 may be above the truth, beside its own size and 1."""
+
 MEMORY = 256 * 2**20
 """Neighbours compared side by side take about so many bytes."""
 
@@ -266,7 +269,8 @@ def exact(
     book = ledger(recipe)
     epsilon, mu, curve = bounds_of(*scores.halves(), book.delta, confidence, exact=True)
     if certain := book.delta == 0:
-        epsilon = max(float(np.max(np.abs(scores))), float(total.max()))
+        largest = max(float(np.max(np.abs(scores))), float(total.max()))
+        epsilon = max(largest - _ROUNDING * (1 + largest), 0.0)
     where = max(losses[0], key=lambda site: float(np.max(np.abs(losses[0][site]))))
     claim = (book.epsilon, book.delta)
     return Bound("exact", claim, epsilon, mu, confidence, 2 * half, where, curve, certain)

@@ -16,6 +16,7 @@ from dpbt.cli.shared import (
     ROWS,
     InputError,
     command,
+    declared,
     form_of,
     free,
     of_input,
@@ -129,6 +130,55 @@ def predict(options: argparse.Namespace) -> None:
     with working(f"predicting {options.file}"):
         write_whole(path, write, mode=0o600)
     print(f"wrote {path}")
+
+
+@command(
+    MODEL,
+    option("file ROWS", ROWS),
+    option("--domain FILE", "its label says what the label's column holds", required=True),
+    *FORM,
+)
+def evaluate(options: argparse.Namespace) -> None:
+    """Measure a saved model on rows with labels: accuracy, AUROC, log loss and calibration.
+
+    The numbers are exact, so they are a release of these rows that no ledger covers. Use rows that
+    are public, or keep what is printed as private as they are. Of a number it measures the root of
+    the mean squared error, the mean absolute error and R^2. Rows without a label do not count.
+    """
+    from dpbt.release import measures
+
+    model, (_, label) = _saved(options.model), declared(options.domain)
+    domain, about = model.about.domain, model.about
+    if domain is None or (about.target, about.classes) != (label.target, label.classes):
+        raise InputError(f"{options.model}: of another label than that of {options.domain}")
+    with working(f"predicting {options.file}"), of_input(options.file):
+        names = (*domain, label.column)
+        columns = files.read_columns(
+            options.file, names, form_of(options, (*domain, *label.columns))
+        )
+        rows = model.encode(columns)
+        target, there, _ = label.read(columns[label.column], None, len(rows))
+    rows, target = rows[there], target[there]
+    if not len(rows):
+        raise InputError(f"{options.file}: no row has a label")
+
+    shares = None if about.probability is None else np.asarray(model.predict_proba(rows))
+    scores, curve = np.asarray(model.decision_function(rows)), []
+    words = "" if label.classes is None else label.classes[-1]
+    if isinstance(about.target, Numeric):
+        target = about.target.low + target * (about.target.high - about.target.low)
+        found = measures.of_numbers(target, np.asarray(model.predict(rows)))
+    elif about.target is not None:
+        found = measures.of_classes(target.astype(int), scores.argmax(axis=1), shares)
+    else:
+        positive = None if shares is None else shares[:, 1]
+        found = measures.of_two_classes(target, scores, positive)
+        curve = [] if positive is None else measures.calibration(target, positive)
+    print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
+    for name, value in found.items():
+        print(f"{name}: {'none' if value is None else format(value, '.4g')}")
+    for count, stated, share in curve:
+        print(f"  probability {stated:.3f}: {share:.3f} of {count} rows are {words}")
 
 
 def _write(file: TextIO, model: Model, options: argparse.Namespace) -> None:

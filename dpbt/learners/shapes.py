@@ -104,6 +104,9 @@ def check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple)
     cell = np.sum(shapes.parts.max(axis=-1), axis=-1, dtype=int)
     if np.any((shapes.pairs < 0) | (shapes.pairs >= width)) or np.any(cell >= score.shape[-1]):
         raise ValueError("pairs and parts must number what the model has")
+    alike = all(np.array_equal(each, each[:1].repeat(len(each), 0)) for each in shapes[2:])
+    if not alike or any(len({tuple(pair) for pair in each}) < len(each) for each in shapes.pairs):
+        raise ValueError("all rounds must have the same pairs, each once")
 
 
 def curves(

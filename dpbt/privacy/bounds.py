@@ -86,7 +86,8 @@ def _tests(
     low, high = chances(own, len(scores.here), confidence)
     _, above = chances(other, len(scores.there), confidence)
     if exact:
-        above = np.minimum(above, np.exp(np.minimum(-at, 0)) * high)
+        rare = np.exp(np.clip(-at, -700, 0))  # more would underflow
+        above = np.minimum(above, np.where(at < LARGE / 2, rare, 0.0) * high)
     return above, low
 
 
@@ -153,7 +154,9 @@ def bounds_of(
 
 def _directed(scores: Scores, sign: int) -> Scores:
     """Scores that are larger on the first of their two tables, as `sign` has it."""
-    here, there = (np.clip(sign * np.nan_to_num(each), -LARGE, LARGE) for each in scores)
+    if any(np.isnan(each).any() for each in scores):
+        raise ValueError("a score is not a number")
+    here, there = (np.clip(sign * each, -LARGE, LARGE) for each in scores)
     return Scores(here, there) if sign > 0 else Scores(there, here)
 
 

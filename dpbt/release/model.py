@@ -427,12 +427,20 @@ def statement(
         ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1.
     """
     kept = model.kept if isinstance(model, Model) else None
-    audited = "".join(f"\n- {each.words}" for each in audits)
-    if audited:
+    from dpbt.privacy.accounting import Ledger
+
+    audited = ""
+    if audits:
+        from dpbt.privacy.bounds import Bound
+
+        own = model if isinstance(model, Ledger) else ledger(model)
+        for each in audits:
+            if not isinstance(each, Bound) or not np.allclose(each.claim, (own.epsilon, own.delta)):
+                raise ValueError("audits must be what dpbt.audit found of this very claim")
+            audited += f"\n- {each.words}"
         audited = f"\n\nAudits, on tables that are public or made up:{audited}"
     if kept is not None and max_rows_per_user is None:
         return kept.statement + audited
-    from dpbt.privacy.accounting import Ledger
     from dpbt.release import statement as words
 
     book = model if isinstance(model, Ledger) else ledger(model)

@@ -21,9 +21,9 @@ from dpbt.common.types import ADD_REMOVE, Recipe, Table
 from dpbt.privacy import keys
 from dpbt.recipes.oblivious import rule
 from dpbt.release.file import about, probability_of
+from dpbt.release.measures import log_loss_of_two
 from experiments.common import peers
 from experiments.comparisons import challengers
-from experiments.comparisons.measures import log_loss_of_two
 from experiments.comparisons.methods import (
     FEWER,
     Fit,

@@ -57,7 +57,7 @@ STEPS = (
     Step("asadi_2022", "grid --learner top_down --printed --folds 2 --keys 3", long=True),
     Step("asadi_2022", "margins", MUSHROOM, seconds=222),
     Step("asadi_2022", "baselines", MUSHROOM, seconds=950),
-    Step("asadi_2022", "rivals", MUSHROOM),
+    Step("asadi_2022", "rivals"),
     Step("nock_henecka_2020", "forests", BANKNOTE, seconds=1651),
     Step("nock_henecka_2020", "auto", BANKNOTE, seconds=628),
     Step("nock_henecka_2020", "criterion", BANKNOTE, seconds=515),

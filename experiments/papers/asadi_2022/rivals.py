@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
+from dpbt.cli.shared import InputError
 from dpbt.common.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results
 from experiments.papers.asadi_2022 import dp_bag, dp_boost
@@ -47,7 +48,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure all rivals; write the lines, and print them."""
+    """Measure all rivals; write the lines, and print them.
+
+    Raises:
+        InputError: if there is nothing to measure, since only DP-LR has the data sets.
+    """
     lines: list[results.Line] = []
     config: dict[str, Any] = {"folds": options.folds, "seed": options.seed}
     config |= {"partitions": RIVALS.partitions, "tried": str(RIVALS.penalties)}
@@ -58,6 +63,8 @@ def run(options: argparse.Namespace) -> None:
         for line in _lines(name, options):
             lines.append(line)
             results.write_csv(commands.out_folder(options) / "rivals.csv", lines, config)
+    if not lines:
+        raise InputError("nothing was measured: DP-LR needs diffprivlib")
     tables.show(commands.out_folder(options), "rivals", options.json)
 
 

@@ -71,6 +71,11 @@ def measures(rounds: Sequence[Line], needed: Sequence[Line]) -> list[Line]:
             ratios = _ratios(own, low, high)
             if ratios:
                 lines.append(_measure(name, calibration, ratios, formula))
+        at = {"axis": "tau", "tau": 0.1, **_AT}
+        known = [line["rows"] for line in where(own, **at)]
+        if known and None not in known:
+            words = "rows that an error of 0.1 needs at tau = 0.1"
+            lines.append(_measure(words, calibration, known, _theorem_30(0.1)))
         exponents = _exponents(where(own, axis="dimension", alpha=ALPHA, epsilon=EPSILON))
         if exponents:
             words = "exponent of the dimension in the rows"

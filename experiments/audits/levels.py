@@ -63,16 +63,16 @@ def _of_sums(name: str, delta: float) -> Iterator[Level]:
     def canaries(coins: np.ndarray, seed: int) -> Any:
         return learn(coins[None], dpbt.audit.Hooks(seed))  # a cell for each
 
-    pair, common = (np.ones(ROWS), np.ones(ROWS - 1)), {"claim": claim}
+    tables = np.ones(ROWS), np.ones(ROWS - 1)
 
     def grey(runs: int, seed: int) -> Bound:
-        return dpbt.audit.grey(learn, *pair, runs=runs, seed=seeds * seed, **common)
+        return dpbt.audit.grey(learn, *tables, runs=runs, seed=seeds * seed, claim=claim)
 
     def black(runs: int, seed: int) -> Bound:
-        return dpbt.audit.black(fit, *pair, runs=runs, seed=seeds * seed, **common)
+        return dpbt.audit.black(fit, *tables, runs=runs, seed=seeds * seed, claim=claim)
 
     def one_run(runs: int, seed: int) -> Bound:
-        return dpbt.audit.one_run(canaries, runs, seed=seed, **common)
+        return dpbt.audit.one_run(canaries, runs, seed=seed, claim=claim)
 
     for level, bound in {"grey box": grey, "black box": black, "one run": one_run}.items():
         yield Level(name, level, delta, EPSILON, bound)

@@ -71,7 +71,7 @@ def exhibit(
 
 @exhibit(
     "deviation mu in place of 1 / mu, and the releases of all rounds not composed",
-    "BoostedAdaSSP, amazon-science/boostedadassp f644481",
+    "amazon-science/boostedadassp f644481",
     [1] * 5,
     [1] * 4,
     claim=(1.0, DELTA),
@@ -97,7 +97,7 @@ def lower_bound_twice(rows, noise, wrong):
 
 @exhibit(
     "the width of the target's range as the sensitivity of its sum",
-    "interpret 523 (disputed there)",
+    "interpret 523, disputed there",
     [90.0, 95.0, 100.0],
     [90.0, 95.0],
 )
@@ -109,7 +109,7 @@ def width_of_range(rows, noise, wrong):
 
 @exhibit(
     "a clip of each layer, counted as one clip of all",
-    "a wrong factor of clipping, as arXiv 2202.12219 found another (2.79 where .21 was claimed)",
+    "arXiv 2202.12219 has another wrong factor of a clip",
     np.ones((3, 16)),
     np.ones((2, 16)),
     claim=(1.0, DELTA),
@@ -160,7 +160,7 @@ def mean_by_exact_number(rows, noise, wrong):
 
 @exhibit(
     "rows go to trees by their position, so a removal moves others",
-    "diffprivlib 0.6.6, read",
+    "forests of disjoint rows",
     [[k, k in (0, 6)] for k in range(15)],
     [[k, k in (0, 6)] for k in range(1, 15)],
 )
@@ -176,7 +176,7 @@ def trees_by_position(rows, noise, wrong):
 
 @exhibit(
     "labels may flip, and a choice by them is taken as monotonic",
-    "under replace-one; diffprivlib 0.6.6, read",
+    "labels of leaves, under replace-one",
     [0] * 6 + [1] * 6,
     [0] * 5 + [1] * 7,
 )
@@ -207,7 +207,7 @@ def price_of_noisy_maximum(rows, noise, wrong):
 
 @exhibit(
     "randomized response whose lie may be the truth",
-    "opendp 480 (PR 2708 is another off by one)",
+    "opendp 480",
     [1],
     [0],
 )
@@ -224,7 +224,7 @@ def lie_may_be_true(rows, noise, wrong):
 
 @exhibit(
     "the exact number of rows in the model",
-    "DP-EBM's `bag_weights_`; see the table of libraries",
+    "DP-EBM's `bag_weights_`, [below](#other-libraries)",
     [1] * 5,
     [1] * 4,
     why="a grey box sees what passes a hook; `hooks.exactly` would show it",
@@ -250,7 +250,7 @@ def private_batch_size(rows, noise, wrong):
 
 @exhibit(
     "weights of rounds from exact errors (beta_t, error counts)",
-    "papers of boosting; see docs/errata.md",
+    "[papers of boosting](errata.md)",
     [0, 0, 0, 0, 1],
     [0, 0, 0, 0],
 )
@@ -290,7 +290,7 @@ def redefined_groups(rows, noise, wrong):
 
 @exhibit(
     "a domain from the private maximum",
-    "dpmm 18; DP-EBM's and others' ranges, read",
+    "dpmm 18",
     [0, 1, 1, 2, 9],
     [0, 1, 1, 2],
 )
@@ -313,7 +313,7 @@ def no_number(rows, noise, wrong):
 
 @exhibit(
     "the type of a column decides a cell",
-    "a reader of files",
+    "readers that guess types",
     ["7"] * 9 + ["n/a"],
     ["7"] * 9,
 )
@@ -329,7 +329,7 @@ def type_of_column(rows, noise, wrong):
 
 @exhibit(
     "a sampler that takes more rows than its rate says",
-    "the kind of Opacus 819",
+    "Opacus 819 has the kind",
     [1],
     [],
     claim=(math.log(1 + 0.1 * (math.e**2 - 1)), 0.0),
@@ -349,7 +349,7 @@ def sampling_rate(rows, noise, wrong):
 
 @exhibit(
     "a cost that the odometer forgets",
-    "the choices of splits, with leaves alone charged",
+    "choices of splits, where leaves alone are charged",
     [0] * 3 + [1] * 5,
     [0] * 3 + [1] * 4,
 )
@@ -368,7 +368,7 @@ def forgotten_cost(rows, noise, wrong):
     [1] * 5,
     [1] * 4,
     claim=(0.1 * math.sqrt(2 * 20 / DELTA), DELTA),
-    why="its claim is too large, not too small: it is no leak, and its thread says so",
+    why="its claim is too large, so it is no leak, as its thread says",
 )
 def missing_logarithm(rows, noise, wrong):
     """Twenty counts at epsilon .1; the claim is that of the formula without its logarithm."""
@@ -420,7 +420,7 @@ def sums_in_floats(rows, noise, wrong):
 
 @exhibit(
     "one key on two recipes",
-    "docs/guarantees.md, Keys",
+    "[keys](guarantees.md#keys)",
     [1] * 5,
     [1] * 4,
     claim=(1.5, 0.0),
@@ -438,7 +438,7 @@ def one_key(rows, noise, wrong):
 
 @exhibit(
     "a seed of 32 bits",
-    "research keys; see docs/guarantees.md, Keys",
+    "[research keys](guarantees.md#keys)",
     [1] * 5,
     [1] * 4,
     why="it takes 2^32 trials on one release, and no level tries seeds",

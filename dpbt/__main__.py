@@ -6,6 +6,7 @@ Exit status 2 means bad input, and 130 an interruption. A file is written whole 
 import os
 import sys
 
+import dpbt
 from dpbt.cli.shared import INTERRUPTED, Parser, add_commands, status_of
 
 COMMANDS = {
@@ -13,6 +14,7 @@ COMMANDS = {
     "convert": "dpbt.cli.rows:convert",
     "fit": "dpbt.cli.fit:fit",
     "predict": "dpbt.cli.models:predict",
+    "evaluate": "dpbt.cli.models:evaluate",
     "explain": "dpbt.cli.models:explain",
     "statement": "dpbt.cli.models:statement",
     "plot": "dpbt.cli.models:plot",
@@ -27,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status; bad input ends in one line and status 2."""
     given = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog="dpbt", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"dpbt {dpbt.__version__}")
     add_commands(parser, COMMANDS)
     return status_of(parser, given)
 

@@ -24,11 +24,11 @@ from experiments.common.commands import Parser
 from paper_figures import gallery, style
 
 PAPERS = {
-    "nock_henecka_2020": ("fig1", "fig2", "fig5", "domains", "fig62", "table1", "table4"),
+    "nock_henecka_2020": ("fig1", "fig2", "fig5", "domains", "fig62", "table1", "table4", "auto"),
     "asadi_2022": ("fig1", "fig2", "table2", "sparsity"),
-    "bun_2020": ("halfspaces", "theorems"),
-    "bojarski_2014": ("table1", "series"),
-    "comparisons": ("curves", "ranks", "classes", "regression"),
+    "bun_2020": ("halfspaces", "theorems", "sizes"),
+    "bojarski_2014": ("table1", "fig1", "fig2", "series"),
+    "comparisons": ("curves", "ranks", "worth", "classes", "regression"),
     "audits": ("levels",),
 }
 """Module -> its figures, each of which is a function that draws one figure, or figures by name."""

@@ -10,13 +10,12 @@ from dpbt.cli.shared import InputError
 from experiments.common import aggregated
 from experiments.common.results import Line, columns, distinct, where
 from paper_figures.style import (
-    AUTO,
     CALIBRATION_MARKERS,
     CALIBRATIONS,
     DASHES,
     GREEN,
     PAPER,
-    PEER,
+    PURPLE,
     SKY,
     WITHOUT,
     bars_of,
@@ -30,12 +29,12 @@ NAME = "asadi_2022"
 TICKS = (0.05, 0.1, 0.2, 0.5, 1, 5)
 
 
-BASELINES = {
-    "auto": ("auto", AUTO, "^"),
-    "dp-lr": ("DP-LR (diffprivlib)", PEER, "v"),
-    "dp-rf": ("random forest (diffprivlib)", SKY, "D"),
+RIVALS = {
+    "dp-lr": ("DP-LR, tuned (diffprivlib)", GREEN, "v"),
+    "dp-boost": ("DP-Boost", PURPLE, "P"),
+    "dp-bag": ("DP-Bag", SKY, "X"),
 }
-"""Private method -> words, colour and marker."""
+"""Private method of the paper -> words, colour and marker."""
 
 LEVELS = {"boosting": ("boosted trees, no privacy", "--"), "one rule": ("one 1-rule", ":")}
 """Method without privacy -> words and dash."""
@@ -48,14 +47,25 @@ def baselines(panel: Axes, dataset: str, protocol: str) -> None:
     except InputError:
         return
     own = where(lines, dataset=dataset, protocol=protocol)
-    for method, (words, shade, marker) in BASELINES.items():
-        if here := where(own, method=method):
-            style: dict[str, Any] = {"color": shade, "marker": marker, "linewidth": 1}
-            _accuracies(panel, here, label=words, linestyle="-.", **style)
     for method, (words, dash) in LEVELS.items():
         for line in where(own, method=method):
             style = {"color": WITHOUT, "linestyle": dash, "linewidth": 1}
             panel.axhline(line["accuracy_mean"], label=words, **style)
+
+
+def rivals(panel: Axes, dataset: str) -> None:
+    """Draw the paper's private rivals, where they have been measured."""
+    try:
+        lines = where(aggregated.read(NAME, "rivals"), dataset=dataset)
+    except InputError:
+        return
+    for method, (words, shade, marker) in RIVALS.items():
+        style: dict[str, Any] = {"color": shade, "marker": marker, "linewidth": 1}
+        here = where(lines, method=method)
+        if here:
+            _accuracies(panel, here, label=words, linestyle="-.", **style)
+        else:
+            panel.plot([], [], label=words, linestyle="-.", **style)
 
 
 def by_epsilon(panel: Axes, lines: list[Line], calibration: str, words: str, **style) -> None:
@@ -91,7 +101,10 @@ def fig1() -> Figure:
         own = where(advantages, calibration=name)
         rounds, mean, least, most = columns(own, "round", "mean", "least", "most")
         left.plot(rounds, mean, color=shade, linestyle=DASHES[k], linewidth=0.9, label=name)
-        left.fill_between(rounds, least, most, color=shade, alpha=0.15, linewidth=0)
+        shade_words = f"{name}, smallest to largest"
+        left.fill_between(
+            rounds, least, most, color=shade, alpha=0.15, linewidth=0, label=shade_words
+        )
         bars = where(histogram, calibration=name)
         width = (bars[0]["high"] - bars[0]["low"]) / 2
         places = [line["low"] + k * width for line in bars]
@@ -101,7 +114,7 @@ def fig1() -> Figure:
     left.axhline(gamma, color="black", linewidth=0.8, label=f"gamma = {gamma:g}")
     left.axhline(0, color="0.7", linewidth=0.8)
     left.axvline(250, color="black", linewidth=0.8, linestyle=":", label="the text's 250 rounds")
-    legend_below(figure, left, 4)
+    legend_below(figure, left, 3)
     right.legend()
     right.xaxis.set_major_locator(MultipleLocator(0.5))
     finish(left, xlabel="round", ylabel="advantage, mean over keys")
@@ -186,7 +199,8 @@ PROTOCOL = {"adult": "its test rows", "cod-rna": "cross-validated", "mushroom": 
 def table2() -> Figure:
     """The plots of Table 2: accuracy of LazyBB with 1-rules by epsilon, on three data sets.
 
-    A panel for each data set: both calibrations at the paper's settings, and what it prints.
+    A panel for each data set: both calibrations at the paper's settings, its rivals, and what it
+    prints.
 
     Raises:
         InputError: if the series has not been saved.
@@ -198,6 +212,7 @@ def table2() -> Figure:
         own = where(lines, dataset=name)
         for calibration in CALIBRATIONS:
             by_epsilon(panel, own, calibration, calibration)
+        rivals(panel, name)
         baselines(panel, name, "test" if name == "adult" else "folds")
         for row in ("table-4", "table-11"):
             for at, number in aggregated.printed(NAME, row):

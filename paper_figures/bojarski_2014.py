@@ -80,6 +80,77 @@ def series() -> dict[str, Figure]:
     }
 
 
+SELECTED = ("banknote", "voting", "mammographic", "mushroom")
+"""The data sets that Figures 1 and 2 of the 2014 text show."""
+
+
+def fig1() -> Figure:
+    """Figure 1 of the 2014 text: error by height and by number of trees, on its four data sets.
+
+    A row of panels for each data set.
+
+    Raises:
+        InputError: if a series has not been aggregated.
+    """
+    drawn, panels = sheet(4, 4, 8.2, sharey="row")
+    titles = ("a: by height", "b: majority, all k", "c: by number of trees", "d: majority, all h")
+    for row, name in zip(panels, SELECTED, strict=True):
+        grid = read(name)
+        _panels(row, grid)
+        for panel in row:
+            panel.axhline(LARGER_CLASS[name], color="black", linewidth=0.8, zorder=1)
+            panel.set_ylim(bottom=0)
+        row[0].set_ylabel(f"{name}\ntest error")
+    for panel, title in zip(panels[0], titles, strict=True):
+        panel.set_title(title)
+    for row in panels[:-1]:
+        for panel in row:
+            panel.set_xlabel("")
+    first, second, third = (panel.get_legend_handles_labels() for panel in panels[0, :3])
+    parts = [dict(zip(words, handles, strict=True)) for handles, words in (first, third, second)]
+    found = {words: handle for part in parts for words, handle in part.items()}
+    for panel in panels.flat:
+        panel.get_legend().remove()
+    drawn.legend(found.values(), found.keys(), loc="outside lower center", ncols=6)
+    drawn.suptitle(
+        "private forests at eta = 1000 / n_train, mean of ten runs; a and c: rules by k or h; "
+        "b and d:\nsmallest, mean and largest error of majority voting; black: the larger class"
+    )
+    return drawn
+
+
+def fig2() -> Figure:
+    """Figure 2 of the 2014 text: error by eta, and by number of trees, on its four data sets.
+
+    A row of panels for each data set.
+
+    Raises:
+        InputError: if a series has not been aggregated.
+    """
+    drawn, panels = sheet(4, 2, 8.4, sharey="row")
+    for row, name in zip(panels, SELECTED, strict=True):
+        _by_eta(row, read(f"{name}_eta"), 2)
+        for panel in row:
+            panel.axhline(LARGER_CLASS[name], color="black", linewidth=0.8, zorder=1)
+            panel.set_ylim(bottom=0)
+        row[0].set_ylabel(f"{name}\ntest error")
+        row[0].get_legend().remove()
+    for row in panels[1:]:
+        for panel in row:
+            panel.set_title("")
+    for row in panels[:-1]:
+        row[1].set_xlabel("")
+        row[0].set_xlabel("")
+    for panel, side, wide in zip(panels[1], ("left", "right"), (2, 4), strict=True):
+        handles, words = panel.get_legend_handles_labels()
+        drawn.legend(handles, words, loc=f"outside lower {side}", ncols=wide)
+    drawn.suptitle(
+        "mean of ten runs; colours of b: eta n_train; black line: the larger class; "
+        "crosses: bounds below one half"
+    )
+    return drawn
+
+
 def read(name: str) -> list[Line]:
     """The lines of a series; `least_bound` is NaN where no bound is proved."""
     lines, nothing = aggregated.read(NAME, name), {"least_bound": float("nan")}
@@ -90,19 +161,15 @@ def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
     """The panels of one data set: its grid at eta = 1000 / n_train, and its series by eta."""
     drawn, panels = sheet(3 if by_eta else 2, 2, 8.6 if by_eta else 5.6)
     private = [line for line in grid if line["private"]]
-    heights, trees = values(private, "height"), values(private, "trees")
-    few = sorted({trees[0], trees[len(trees) // 4], trees[-1]})
-    two = [height for height in HEIGHTS if height in heights] or heights[-1:]
     about = grid[0]
     first = 2 * NUMBERED.index(about["dataset"]) + 1
-    by_rule(panels[0, 0], private, "height", "trees", few, "k")
-    finish(panels[0, 0], title=f"{first}a: error by height", xlabel="height h")
-    spread(panels[0, 1], private, "height")
-    finish(panels[0, 1], title=f"{first}b: majority voting, over all k", xlabel="height h")
-    by_rule(panels[1, 0], private, "trees", "height", two, "h")
-    finish(panels[1, 0], title=f"{first}c: error by number of trees", xlabel="trees k")
-    spread(panels[1, 1], private, "trees")
-    finish(panels[1, 1], title=f"{first}d: majority voting, over all h", xlabel="trees k")
+    _panels(panels[:2].flat, grid)
+    titles = (
+        *("a: error by height", "b: majority voting, over all k"),
+        *("c: error by number of trees", "d: majority voting, over all h"),
+    )
+    for panel, title in zip(panels[:2].flat, titles, strict=True):
+        panel.set_title(f"{first}{title}")
     if by_eta:
         _by_eta(panels[2], by_eta, first + 1)
         legend_below(drawn, panels[2, 1], 4, title=f"{first + 1}b: eta n_train, rules, bounds")
@@ -118,6 +185,23 @@ def figure(grid: list[Line], by_eta: list[Line]) -> Figure:
         panel.xaxis.get_major_locator().set_params(integer=True)
     drawn.suptitle("\n".join(_heading(about, private, grid + by_eta, first)))
     return drawn
+
+
+def _panels(panels: Iterable[Axes], grid: list[Line]) -> None:
+    """Panels a to d of the first figure."""
+    private = [line for line in grid if line["private"]]
+    heights, trees = values(private, "height"), values(private, "trees")
+    few = sorted({trees[0], trees[len(trees) // 4], trees[-1]})
+    two = [height for height in HEIGHTS if height in heights] or heights[-1:]
+    first, second, third, last = panels
+    by_rule(first, private, "height", "trees", few, "k")
+    spread(second, private, "height")
+    by_rule(third, private, "trees", "height", two, "h")
+    spread(last, private, "trees")
+    for panel in (first, second):
+        finish(panel, xlabel="height h")
+    for panel in (third, last):
+        finish(panel, xlabel="trees k")
 
 
 def _heading(about: Line, private: list[Line], everything: list[Line], first: int) -> list[str]:

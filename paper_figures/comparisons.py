@@ -4,12 +4,14 @@ Colours are those of Okabe and Ito, which colour-blind readers tell apart. dpbt'
 colours, other libraries are grey, and every method has a marker of its own.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
@@ -17,6 +19,7 @@ from matplotlib.ticker import NullLocator
 from experiments.common import ranks as standings
 from experiments.common import results
 from experiments.common.results import Line
+from experiments.comparisons import pages
 from experiments.comparisons.task import FRESH
 from paper_figures.style import BLUE, GREEN, ORANGE, PURPLE, SKY, finish
 
@@ -209,6 +212,39 @@ def ranks(folder: Path | None = None) -> Figure:
     legend(drawn, STYLES)
     count = "/".join(map(str, sorted(datasets)))
     drawn.suptitle(f"private methods over {count} data sets; 1 is best", fontsize=10)
+    return drawn
+
+
+def worth(folder: Path | None = None) -> Figure:
+    """What `auto` loses to boosting without privacy, and of how many rows that ranks as well.
+
+    The horizontal axis is n mu, or n epsilon without a delta: the strength of the signal. A line is
+    a data set. Where no number of rows of boosting ranks as `auto` does, there is no point.
+
+    Raises:
+        InputError: if nothing has been saved.
+    """
+    found = pages.worth(list(lines_of("frontier", folder)))
+    deltas = sorted({each.delta for each in found})
+    drawn, panels = _panels(2, len(deltas), sharey="row")
+    names = list(dict.fromkeys(each.dataset for each in found))
+    colors = plt.get_cmap("tab20")(np.linspace(0, 1, len(names)))
+    for column, delta in zip(panels.T, deltas, strict=True):
+        for name, color, mark in zip(names, colors, itertools.cycle("osD^vP*"), strict=False):
+            own = [each for each in found if (each.dataset, each.delta) == (name, delta)]
+            own.sort(key=lambda each: each.signal)
+            style = {"color": color, "marker": mark, "label": name}
+            _curve(column[0], [e.signal for e in own], [100 * e.lost for e in own], **style)
+            own = [each for each in own if each.within]
+            _curve(column[1], [e.signal for e in own], [e.rows for e in own], **style)
+        for panel in column:
+            finish(panel, xscale="log", xlabel="n mu" if delta else "n epsilon")
+        column[0].axhline(0, color="0.6", linewidth=0.8, zorder=1)
+    panels[0, 0].set_ylabel("AUROC below boosting\nwithout privacy, hundredths")
+    panels[1, 0].set(yscale="log", ylabel="rows of which boosting without\nprivacy ranks as well")
+    _guarantees(panels, deltas)
+    legend(drawn, names)
+    drawn.suptitle("what an epsilon buys with auto", fontsize=10)
     return drawn
 
 

@@ -31,6 +31,7 @@ from paper_figures.style import (
     colour,
     finish,
     legend_below,
+    line_of,
     ordered,
     sheet,
 )
@@ -159,31 +160,6 @@ def mark_larger_class(panels: Sequence[Axes], error: float | None) -> None:
             panel.axvline(error, color="black", linewidth=0.8)
 
 
-def auto_errors(domain: str) -> dict[float, float]:
-    """Epsilon -> the mean test error of `auto`; empty where it has not been measured."""
-    try:
-        lines = aggregated.read(NAME, "auto")
-    except InputError:
-        return {}
-    return {line["epsilon"]: line["error_mean"] for line in where(lines, domain=domain)}
-
-
-def mark_auto(panel: Axes, domain: str, epsilon: float) -> None:
-    """Draw the error of `auto` at one epsilon as a vertical line, where it has been measured."""
-    error = auto_errors(domain).get(epsilon)
-    if error is not None:
-        panel.plot([error, error], [0, 100], markevery=[1], clip_on=False, **AUTO_STYLE)
-
-
-def cumulated_auto(panel: Axes, domain: str) -> None:
-    """Draw the percentage of the epsilons at which `auto` has at most an error."""
-    errors = sorted(auto_errors(domain).values())
-    if errors:
-        share = 100 * np.arange(len(errors) + 1) / len(errors)
-        style: dict[str, Any] = {**AUTO_STYLE, "markevery": slice(1, None)}
-        panel.step([errors[0], *errors], share, where="post", label="auto", **style)
-
-
 def fig1() -> Figure:
     """Nock & Henecka (2020), Figure 1: the M-alpha loss over alpha.
 
@@ -248,16 +224,18 @@ def fig2() -> Figure:
             by_alpha(column[0], found, title=words.get(name, name))
             sizes(column[1], found, leaves, shade)
     for panel in panels[0, 1:]:
-        cumulated_auto(panel, DOMAIN)
         style: dict[str, Any] = {"color": "0.5", "linewidth": 0.9, "linestyle": ":"}
         panel.axvline(CLAIM[0], **style)
         panel.axhline(CLAIM[1], label="the text's claim: 2/3 of O.C. at 20 % error", **style)
     words = "dotted: all settings,\nconstant by construction"
     panels[1, 1].text(-0.01, 24, words, fontsize=7)
     panels[0, 0].set_ylabel("% of settings with at most x")
-    panels[1, 0].set_ylabel("leaves asked for, mean and sd")
-    for panel in panels.flat:
+    panels[1, 0].set_ylabel("leaves, an input: mean and sd")
+    for panel in panels[:, 1:].flat:
         finish(panel, xlim=(-0.02, 0.64))
+    most = runs(DOMAIN, NONE).error.max()
+    for panel in panels[:, 0]:
+        finish(panel, xlim=(-0.05 * most, 1.05 * most))
     mark_larger_class(panels.ravel().tolist(), larger_class(DOMAIN))
     for panel in panels[1]:
         panel.set_xlabel("mean test error x of ten folds")
@@ -293,7 +271,7 @@ def fig5() -> Figure:
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0, 25.0)
 REGIMES = {NONE: WITHOUT, **CALIBRATIONS}
-WORDS = {NONE: "no privacy"}
+WORDS = {NONE: "no noise"}
 
 BEST = 0.2
 """The part of a panel's runs that its crop holds."""
@@ -328,15 +306,16 @@ def domain(title: str) -> Figure:
     below, above = 0.5 / height, 1 - 0.42 / height  # for words; all panels have one size
     drawn.subplots_adjust(0.085, below, 0.978, above, wspace=0.48, hspace=0.5)
     _sizes(panels[0], found)
-    _alphas(panels[1], title, found)
+    _alphas(panels[1], found)
     for k, name in enumerate(private):
-        _calibration(panels[2 + 2 * k : 4 + 2 * k], title, name, found[name])
-    auto = list(auto_errors(title).values())
-    least = min([*(own.error.min() for own in found.values()), *auto])
-    most = max([*(own.error.max() for own in found.values()), *auto])
-    whole = [*panels[:2].flat, *panels[2::2].flat]
-    for panel in (panel for panel in whole if panel.axison):
-        panel.set_xlim(least - 0.03, min(most + 0.02, 1))
+        _calibration(panels[2 + 2 * k : 4 + 2 * k], name, found[name])
+    free = [panels[0, 0], panels[0, len(REGIMES)], panels[1, 0]]
+    whole = [panel for panel in (*panels[:2].flat, *panels[2::2].flat) if panel not in free]
+    for some, names in ((whole, private), (free, [name for name in found if name == NONE])):
+        errors = np.concatenate([found[name].error for name in names] or [np.zeros(1)])
+        margin = 0.05 * (errors.max() - errors.min()) + 0.005
+        for panel in (panel for panel in some if panel.axison):
+            panel.set_xlim(errors.min() - margin, min(errors.max() + margin, 1))
     shown = [panel for panel in panels.flat if panel.axison]
     mark_larger_class(shown, larger_class(title))
     for panel in shown:
@@ -366,10 +345,10 @@ def _sizes(row: Sequence[Axes], found: dict[str, Runs]) -> None:
                 continue
             sizes(panel, found[name], size, shade, yticks=ticks, ylim=(0, 1.1 * ticks[-1]))
             panel.set_title(f"{words}, {WORDS.get(name, name)}", fontsize=7)
-    row[0].set_ylabel("asked for: mean, sd", fontsize=7)
+    row[0].set_ylabel("input: mean, sd", fontsize=7)
 
 
-def _alphas(row: Sequence[Axes], domain: str, found: dict[str, Runs]) -> None:
+def _alphas(row: Sequence[Axes], found: dict[str, Runs]) -> None:
     """Figure 9, by alpha; and what all lines mean, in the place of the other panels."""
     for panel, name in zip(row, REGIMES, strict=False):
         if name not in found:
@@ -377,8 +356,6 @@ def _alphas(row: Sequence[Axes], domain: str, found: dict[str, Runs]) -> None:
             continue
         by_alpha(panel, found[name], yticks=PERCENT)
         panel.set_title(f"by alpha, {WORDS.get(name, name)}", fontsize=7)
-        if name != NONE:
-            cumulated_auto(panel, domain)
     row[0].set_ylabel("% of settings\nwith at most x", fontsize=7)
     for panel in row[len(REGIMES) :]:
         panel.axis("off")
@@ -391,7 +368,6 @@ def _legends(left: Axes, right: Axes) -> None:
         for words, shade, dash in zip(WAYS.values(), THREE, DASHES, strict=False)
     ]
     handles += [
-        Line2D([], [], label="auto, one setting an epsilon", **AUTO_STYLE),
         Line2D([], [], color="black", linewidth=0.8, label="larger class"),
         Patch(fill=False, edgecolor="0.4", label="crop, drawn below"),
         Line2D([], [], color="0.3", linestyle=":", label="sizes: all settings, by construction"),
@@ -409,7 +385,7 @@ def _legends(left: Axes, right: Axes) -> None:
         legend.set_in_layout(False)
 
 
-def _calibration(rows: np.ndarray, domain: str, name: str, own: Runs) -> None:
+def _calibration(rows: np.ndarray, name: str, own: Runs) -> None:
     """The private runs by epsilon, and by alpha at each epsilon, above their crops."""
     by_epsilon(rows[0, 0], own, EPSILONS, yticks=PERCENT)
     by_epsilon(rows[1, 0], own, EPSILONS)
@@ -423,7 +399,6 @@ def _calibration(rows: np.ndarray, domain: str, name: str, own: Runs) -> None:
             continue
         by_alpha(upper, here, yticks=PERCENT)
         by_alpha(lower, here)
-        mark_auto(upper, domain, epsilon)
         upper.set_title(f"epsilon = {epsilon:g}", fontsize=7)
         _crop(upper, lower, [here.error[here.alpha == way] for way in WAYS])
     rows[0, 0].set_ylabel(f"{name}, %", fontsize=7)
@@ -487,10 +462,7 @@ def _bins(calibration: str, names: Sequence[str]) -> Figure:
     panels[0, 0].plot([], [], color="grey", label="v_q = 10: wide and pale", **PALE)
     panels[0, 0].plot([], [], color="black", linewidth=0.8, label="larger class")
     legend_below(drawn, panels[0, 0], 3)
-    drawn.suptitle(
-        f"v_q = 10 and 50, {calibration}: M = 10, seed 0, mean of ten folds; "
-        "auto has one setting an epsilon"
-    )
+    drawn.suptitle(f"v_q = 10 and 50, {calibration}: M = 10, seed 0, mean of ten folds")
     return drawn
 
 
@@ -509,15 +481,39 @@ def _runs(curves: Axes, difference: Axes, name: str, calibration: str, epsilon: 
         x = np.unique(np.concatenate([few, many]))
         difference.step(x, _share(many, x) - _share(few, x), where="post", **style)
     difference.axhline(0, color="0.5", linewidth=0.8)
-    if epsilon is None:
-        cumulated_auto(curves, name)
-    else:
-        mark_auto(curves, name, epsilon)
 
 
 def _share(error: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The percentage of settings that have at most each error."""
     return 100 * np.searchsorted(np.sort(error), x, side="right") / len(error)
+
+
+def auto() -> Figure:
+    """The best setting of the grid, and `auto`: mean test errors over domains, by epsilon.
+
+    It is not in the paper. The best setting is chosen on its own test folds.
+
+    Raises:
+        InputError: if `auto` has not been measured.
+    """
+    theirs = aggregated.read(NAME, "auto")
+    figure, panel = sheet(1, 1, 3)
+    names = [name for name in fitted() if any(line["domain"] == name for line in theirs)]
+    for name in CALIBRATIONS:
+        found = [runs(domain, name) for domain in names]
+        means = [
+            np.mean([own.error[np.isclose(own.epsilon, at)].min() for own in found])
+            for at in EPSILONS
+        ]
+        panel.plot(EPSILONS, means, label=f"best setting, {name}", **line_of(name))
+    means = [np.mean([line["error_mean"] for line in where(theirs, epsilon=at)]) for at in EPSILONS]
+    panel.plot(EPSILONS, means, label="auto", **AUTO_STYLE)
+    finish(panel, xlabel="epsilon", xscale="log", ylabel="mean test error")
+    panel.set_xticks(EPSILONS, [f"{at:g}" for at in EPSILONS])
+    panel.minorticks_off()
+    panel.legend()
+    figure.suptitle(f"{len(names)} domains: v_q = 10, M = 10, ten folds")
+    return figure
 
 
 def table1() -> Figure:

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import dpbt
 from dpbt import audit, recipes
-from dpbt.analysis import bounds, hooks
+from dpbt.analysis import hooks
 from dpbt.data.domains import Boolean
+from dpbt.privacy import bounds
 from dpbt.privacy.conversions import gdp_epsilon
 from tests.tables import random_table
 
@@ -78,6 +80,13 @@ def test_a_grey_box_has_the_exact_loss_of_each_mechanism():
     assert found.epsilon == pytest.approx(most, rel=1e-6)
     assert not found.broken
     assert "nothing against the claim" in str(found)
+    forest = recipes.random_forest(epsilon=1.0, rows=100)
+    with pytest.raises(ValueError, match="of this very claim"):
+        dpbt.statement(forest, audits=[found])
+    book = dpbt.ledger(forest)
+    found = found._replace(claim=(book.epsilon, book.delta))
+    told = dpbt.statement(forest, audits=[found])
+    assert told.endswith(f"Audits, on tables that are public or made up:\n- {found.words}")
 
 
 def test_a_wrong_sensitivity_is_found_and_named():
@@ -91,7 +100,8 @@ def test_gaussian_draws_add_up_to_mu():
     def learn(rows, noise):
         return [noise.gaussian(len(rows), 1.0, 4.0) for _ in range(16)]
 
-    found = audit.grey(learn, MANY, FEW, claim=(5.0, 1e-5), runs=20)
+    assert not audit.grey(learn, MANY, FEW, claim=(5.0, 1e-5), runs=20).certain
+    found = audit.grey(learn, MANY, FEW, claim=(5.0, 1e-5), runs=20, fixed=True)
     assert found.certain
     assert found.mu == pytest.approx(1.0)
     assert found.epsilon == pytest.approx(gdp_epsilon(1.0, 1e-5))
@@ -104,12 +114,26 @@ def test_gaussian_draws_add_up_to_mu():
         lambda rows, noise: len(rows) > 4 and noise.laplace(0.0, 1.0, 1.0),
         lambda rows, noise: noise.laplace(np.zeros(len(rows)), 1.0, 1.0),
         lambda rows, noise: noise.laplace(np.nan if len(rows) > 4 else 0.0, 1.0, 1.0),
+        lambda rows, noise: noise.laplace(np.inf if len(rows) > 4 else 0.0, 1.0, 1.0),
+        lambda rows, noise: (noise.laplace(0.0, 1.0, 1.0), {"rows": len(rows)}),
     ],
-    ids=["a number", "a draw", "a shape", "no number"],
+    ids=["a number", "a draw", "a shape", "no number", "infinity", "a return"],
 )
 def test_what_follows_private_rows_is_found(leak):
     assert audit.grey(leak, MANY, FEW, claim=(1.0, 0.0), runs=8).epsilon == math.inf
     assert hooks.replayed(leak, FEW, MANY, 0).loss >= bounds.LARGE / 2
+
+
+def test_a_learner_may_write_into_what_it_gave_and_was_given():
+    def learn(rows, noise):
+        total = np.zeros(2)
+        total[0] += len(rows)
+        counts = noise.laplace(total, 1.0, 1.0)
+        counts[counts < 0] = 0
+        total += 5
+        return counts / (1 + counts.sum())
+
+    assert audit.grey(learn, MANY, FEW, claim=(1.0, 0.0), runs=40).epsilon == pytest.approx(1.0)
 
 
 # Black boxes, and one run.

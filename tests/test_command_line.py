@@ -208,6 +208,24 @@ def test_predictions_are_those_of_the_library(here, capsys):
     assert np.ptp(numbers) > 1
 
 
+@pytest.mark.parametrize(("name", "model"), [("class", "model.json"), ("site", "site.model")])
+def test_an_evaluation_counts_the_rows_with_a_label(here, capsys, name, model):
+    domain = "domain.json" if name == "class" else f"{name}.json"
+    status, out, err = run(capsys, "evaluate", model, "rows.csv", "--domain", domain)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    given = dict(line.split(": ") for line in lines[1:4])
+    columns = files.read_columns("rows.csv", (*COLUMNS, name))
+    loaded, known = dpbt.load(model), set(WORDS if name == "site" else TWO.values())
+    there = np.array([cell in known for cell in columns[name]])
+    right = np.array(loaded.predict(columns)) == np.array(columns[name])
+    assert lines[0].startswith(f"{there.sum()} rows; these numbers are a release")
+    assert float(given["accuracy"]) == pytest.approx(right[there].mean(), rel=1e-3)
+    assert 0.5 < float(given["auroc"]) <= 1
+    words = "of another label than that of rings.json"
+    assert words in refusal(capsys, "evaluate", model, "rows.csv", "--domain", "rings.json")
+
+
 def test_models_that_vote_state_scores(here, capsys):
     content = json.loads(Path("model.json").read_text())
     content |= {"probability": None, "reason": "a vote"}

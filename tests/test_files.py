@@ -1,5 +1,8 @@
 """A private text file: one line is one row, whatever it holds; and the table of its rows."""
 
+import gzip
+import zipfile
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.data.files import blocks_of_file, names_of, read_columns
+from dpbt.data.files import Form, blocks_of_file, names_of, read_columns
 from tests import filerows
 
 SMALL = {"age": Numeric(0, 100, bins=2, missing=True), "member": Boolean("yes", "no")}
@@ -43,6 +46,34 @@ def test_line_ends_marks_and_blocks(read, tmp_path):
         parts = list(blocks_of_file(path, NAMES, 3))
         assert [len(part["age"]) for part in parts] == [3, 1]
         assert {name: parts[0][name] + parts[1][name] for name in NAMES} == columns
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.csv.gz", "s.zip"])
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_packed_files_and_other_delimiters(tmp_path, name, delimiter):
+    """The header says what separates cells; a file without one has names from elsewhere."""
+    lines = ["age,member,ill", "41,yes,1", '"6;1",no,0', "1,2"]
+    text = "\n".join(line.replace(",", delimiter) for line in lines).encode()
+    expected = {"age": ["41", "6;1", None], "member": ["yes", "no", None], "ill": ["1", "0", None]}
+    path = tmp_path / name
+    packed(path, text)
+    assert names_of(path) == list(NAMES)
+    assert read_columns(path, NAMES) == expected
+    packed(path, text.partition(b"\n")[2])
+    assert read_columns(path, NAMES, Form(delimiter, NAMES)) == expected
+    if name != "s.csv":
+        path.write_bytes(path.read_bytes()[:-9])
+        with pytest.raises(ValueError, match=r": an archive that is damaged or locked$"):
+            read_columns(path, NAMES, Form(delimiter, NAMES))
+
+
+def packed(path, text):
+    """Write a file of text, packed as its name says."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("rows.csv", text)
+    else:
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
 
 
 def test_malformed_lines_are_rows_without_values(read):
@@ -80,7 +111,7 @@ def test_a_line_changes_no_other(tmp_path_factory, lines, odd, data):
     ("content", "words"),
     [
         (b"", "rows.csv: the file is empty"),
-        (b"age,ill\nsecret,1\n", "rows.csv, line 1: no column 'member'$"),
+        (b"age,ill\nsecret,1\n", "rows.csv, line 1: no column 'member'; is there a header"),
         (b"age,age,member,ill\n", "rows.csv, line 1: more than one column 'age'$"),
         (b'age,member,"ill\n', "rows.csv, line 1: the header is no UTF-8 text"),
     ],

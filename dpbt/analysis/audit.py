@@ -16,7 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.analysis.bounds import CONFIDENCE, Bound, Scores, bounds_of
 from dpbt.analysis.hooks import Hooks, grey
 from dpbt.analysis.sampled import black, one_run, worst_pairs
 from dpbt.common import types
@@ -28,6 +27,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of
 from dpbt.data.splits import of_splits
 from dpbt.privacy import keys
+from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
@@ -52,6 +52,9 @@ __all__ = [
     "whole_domain",
     "worst_pairs",
 ]
+
+_ROUNDING = 1e-4
+"""How far a loss of float32 may be above the truth, beside its own size and 1."""
 
 MEMORY = 256 * 2**20
 """Neighbours compared side by side take about so many bytes."""
@@ -266,7 +269,8 @@ def exact(
     book = ledger(recipe)
     epsilon, mu, curve = bounds_of(*scores.halves(), book.delta, confidence, exact=True)
     if certain := book.delta == 0:
-        epsilon = max(float(np.max(np.abs(scores))), float(total.max()))
+        largest = max(float(np.max(np.abs(scores))), float(total.max()))
+        epsilon = max(largest - _ROUNDING * (1 + largest), 0.0)
     where = max(losses[0], key=lambda site: float(np.max(np.abs(losses[0][site]))))
     claim = (book.epsilon, book.delta)
     return Bound("exact", claim, epsilon, mu, confidence, 2 * half, where, curve, certain)

@@ -6,13 +6,13 @@ log ratio of likelihoods of the whole run is exact, whatever the learner is writ
 all of its randomness comes from the hooks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 
-from dpbt.analysis.bounds import CONFIDENCE, LARGE, Bound, Scores, bounds_of
+from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, Scores, bounds_of
 from dpbt.privacy.conversions import gdp_epsilon
 
 Learn = Callable[[Any, "Hooks"], Any]
@@ -158,10 +158,10 @@ class Hooks:
         draw = lambda: given + noise(self._noise, given.shape)  # noqa: E731
 
         def sure(out: np.ndarray) -> float:
-            none = np.isnan(given)
-            if not np.array_equal(np.isnan(out), none):
-                return -LARGE  # only one of the tables has no number there
-            return float(np.sum(density(np.where(none, 0.0, out - given))))
+            odd = ~(np.isfinite(given) & np.isfinite(out))
+            if not np.array_equal(out[odd], given[odd], equal_nan=True):
+                return -LARGE  # only one of the tables has a finite number there
+            return float(np.sum(density(np.where(odd, 0.0, out - np.where(odd, 0.0, given)))))
 
         return self._called(kind, given, sensitivity, distance, name, draw, sure)
 
@@ -184,8 +184,10 @@ class Hooks:
                 raise DivergedError(words)
             output = known.output
         found = float(log_density(output))
-        self.calls.append(Call(words, value, sensitivity, distance, output, found))
-        return output
+        # Copies, as a learner may write into what it gave and was given.
+        kept = np.array(value), np.array(output)
+        self.calls.append(Call(words, kept[0], sensitivity, distance, kept[1], found))
+        return np.array(output)
 
 
 def _l1(moved: np.ndarray) -> float:
@@ -218,16 +220,22 @@ class Replayed(NamedTuple):
 
 
 def replayed(learn: Learn, table: Any, other: Any, seed: int) -> Replayed:
-    """Run a learner on a table, and ask how likely its outputs were on another."""
+    """Run a learner on a table, and ask how likely its outputs were on another.
+
+    Raises:
+        ValueError: for a density that is not a number.
+    """
     run = Hooks(seed)
-    learn(table, run)
+    released = learn(table, run)
     again = Hooks(seed, run.calls)
     try:
-        learn(other, again)
+        replay = learn(other, again)
     except DivergedError as other_draw:
         return Replayed(LARGE, f"draw {len(again.calls)}: only one table asks for {other_draw}", 1)
     if len(again.calls) < len(run.calls):
         return Replayed(LARGE, f"the end: only one table asks for {len(run.calls)} draws", 1)
+    if not _alike(released, replay):
+        return Replayed(LARGE, "what is returned: it follows private rows beside all draws", 1)
     losses, moved, steps = [], [0.0], []
     for one, two in zip(run.calls, again.calls, strict=True):
         losses.append(one.log_density - two.log_density)
@@ -238,9 +246,27 @@ def replayed(learn: Learn, table: Any, other: Any, seed: int) -> Replayed:
             moved.append(far / one.sensitivity if one.sensitivity > 0 else np.inf)
         same = one.deviation == two.deviation or losses[-1] == 0
         steps.append(far / one.deviation if same and losses[-1] else 0.0 if same else np.nan)
+    if np.isnan(losses).any():
+        raise ValueError("a log density is not a number; the audit cannot judge this learner")
     worst = int(np.argmax(np.abs(losses))) if losses else 0
     name = run.calls[worst].name if losses else "nothing"
     return Replayed(float(np.sum(losses)), f"draw {worst} ({name})", max(moved), tuple(steps))
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two returned things hold the same numbers and words; functions are not looked at."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if callable(one) or isinstance(one, np.random.Generator | Hooks):
+        return True
+    if hasattr(one, "__dict__") and not hasattr(one, "__array__"):
+        return _alike(vars(one), vars(other))
+    ours, theirs = np.asarray(one), np.asarray(other)
+    return np.array_equal(ours, theirs, equal_nan=ours.dtype.kind in "fc")
 
 
 def grey(
@@ -249,6 +275,7 @@ def grey(
     neighbour: Any,
     *,
     claim: tuple[float, float],
+    fixed: bool = False,
     runs: int = 200,
     seed: int = 0,
     confidence: float = CONFIDENCE,
@@ -256,15 +283,17 @@ def grey(
     """A lower bound on what a learner spends, from exact log ratios of likelihoods.
 
     For a pure claim the largest loss is a certificate: an output that one table makes more likely
-    by that factor. With a delta, chances are bounded (`bounds.bounds_of`). Where all draws that
-    tell the tables apart have Gaussian noise, and their values do not follow earlier outputs, mu is
-    the root of the sum of squares of their moves in deviations, for certain.
+    by that factor. With a delta, chances are bounded (`bounds.bounds_of`). What a learner returns
+    must follow from its draws, so what differs there without a draw is a leak.
 
     Args:
         learn: (table, hooks) -> anything. All of its randomness must come from the hooks.
         table: in any form that `learn` reads.
         neighbour: likewise. What is found about two private tables is itself private.
         claim: (epsilon, delta) that the learner states.
+        fixed: whether no draw's value, noise or number of places follows earlier outputs, as the
+            caller knows. Where all draws that tell the tables apart are Gaussian, mu is then the
+            root of the sum of squares of their moves in deviations, for certain.
         runs: how many, at least 8; half of them on each table.
         seed: of the first run.
         confidence: in (0, 1).
@@ -282,9 +311,8 @@ def grey(
     if claim[1] == 0:
         largest = float(max(np.max(losses[0]), np.max(-losses[1]), 0.0))
         epsilon = np.inf if largest >= LARGE / 2 else largest
-    certain = claim[1] == 0
-    steps = {tuple(np.round(run.steps, 9)) for run in (*here, *there)}
-    if len(steps) == 1 and not np.isnan(spent := float(np.linalg.norm(next(iter(steps))))):
+    certain, steps = claim[1] == 0, {tuple(np.round(run.steps, 9)) for run in (*here, *there)}
+    if fixed and len(steps) == 1 and not np.isnan(spent := float(np.linalg.norm([*steps]))):
         mu, certain = spent, True
-        epsilon = max(epsilon, gdp_epsilon(mu, claim[1]) if claim[1] else 0.0)
+        epsilon = gdp_epsilon(mu, claim[1]) if claim[1] else epsilon
     return Bound("grey box", claim, epsilon, mu, confidence, 2 * half, where, curve, certain)

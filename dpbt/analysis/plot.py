@@ -13,6 +13,7 @@ library is the extra `figures`, and is imported only where something is drawn.
 from __future__ import annotations  # the types of matplotlib are only named
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,12 +24,13 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.hypotheses import SHAPES
 from dpbt.learners.shapes import curves
+from dpbt.privacy.bounds import Bound
 from dpbt.release.model import Model, domain_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["attributes", "shape", "shapes"]
+__all__ = ["attributes", "shape", "shapes", "tradeoff"]
 
 BLUE, ORANGE = "#0072B2", "#D55E00"
 """Colours that colour-blind readers tell apart."""
@@ -163,8 +165,9 @@ def shapes(
     whole("most", most)
     known = domain_of(model, domain)
     own = model.about.kind is SHAPES and of == "score"
-    named = curves(model.on_host(), known)[0] if own else [(name,) for name in known]
-    found = {name: _curve(model, known, name, of, class_) for name in named}
+    named = [*curves(model.on_host(), known)[0]] if own else [(name,) for name in known]
+    found: dict[tuple[str, ...], _Curve] = {}
+    found |= {name: _curve(model, known, name, of, class_) for name in named}
     order = sorted(found, key=lambda name: -float(np.ptp(found[name].values)))[:most]
     down = math.ceil(len(order) / 4)
     across = math.ceil(len(order) / down)
@@ -172,11 +175,12 @@ def shapes(
     largest = max(float(np.abs(found[name].values).max()) for name in order) or 1.0
     for name, ax in zip(order, panels, strict=False):
         ax.set_title(" and ".join(name), fontsize=10)
-        if len(name) > 1:
-            ax = _draw_pair(ax, [known[k] for k in name], found[name].values, largest)
+        columns = [known[each] for each in name]
+        if columns[1:]:
+            ax = _draw_pair(ax, columns, found[name].values, largest)
             ax.set(ylabel=name[0], xlabel=name[1])
         else:
-            _draw(ax, known[name[0]], found[name], small=True)
+            _draw(ax, columns[0], found[name], small=True)
         ax.tick_params(labelsize=7)
     for ax in panels[len(order) :]:
         ax.set_visible(False)
@@ -188,6 +192,39 @@ def shapes(
         title += "\nbands: one and two deviations of the noise of privacy"
     panels[0].figure.suptitle(title, fontsize=11)
     return list(panels[: len(order)])
+
+
+def tradeoff(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
+    """What audits found: how often tests are right, by how often they are wrong.
+
+    A test says which of two tables a run was on. For each audit there are the points that its tests
+    attain, with their confidence, and a line above which no test of a learner of the first audit's
+    claim can be. Both axes are logarithmic. What was found on private rows is private.
+
+    Args:
+        bounds: from `dpbt.audit`, of one claim.
+        ax: the panel to draw in; by default that of a new figure.
+
+    Raises:
+        ValueError: if there is no audit.
+        ImportError: without matplotlib.
+    """
+    if not bounds:
+        raise ValueError("expected at least one audit")
+    ax, (epsilon, delta) = _panel(ax, (4.6, 4.0)), bounds[0].claim
+    wrong = np.geomspace(1e-6, 1, 200)
+    most = np.minimum(np.exp(min(epsilon, 700)) * wrong + delta, 1)
+    most = np.minimum(most, 1 - np.exp(-epsilon) * np.maximum(1 - delta - wrong, 0))
+    ax.plot(wrong, most, color="black", label=f"claim: epsilon = {epsilon:g}, delta = {delta:g}")
+    ax.plot(wrong, wrong, ":", color="0.6", label="guessing")
+    for bound, mark in zip(bounds, "osD^v", strict=False):
+        chances = np.clip(bound.curve, wrong[0], 1)
+        chances = chances[bound.curve[:, 1] > bound.curve[:, 0]]
+        ax.plot(*chances.T, mark, markersize=3, label=f"{bound.level}, {bound.runs:,} runs")
+    ax.set(xscale="log", yscale="log", xlabel="tests that are wrong", ylabel="tests that are right")
+    ax.legend(frameon=False, fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 class _Curve(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.analysis.bounds import CONFIDENCE, Bound, Scores, bounds_of, one_run_epsilon
+from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of, one_run_epsilon
 
 Fit = Callable[[Any, int], Any]
 """(table, seed) -> what is released. Seeds of two runs differ."""

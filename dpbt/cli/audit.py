@@ -82,12 +82,19 @@ def _module(options: argparse.Namespace) -> int:
     path = Path(options.module)
     if not path.is_file():
         raise InputError(f"{path}: no such file")
-    found = runpy.run_path(str(path))
-    learn, fit = found.get("learn"), found.get("fit")
-    if not {"claim", "pairs"} <= set(found) or not (learn or fit):
-        raise InputError(f"{path}: needs claim, pairs, and learn(table, hooks) or fit(table, seed)")
-    broken, common = False, {"claim": found["claim"], "runs": options.runs, "seed": options.seed}
-    for name, (table, neighbour) in found["pairs"].items():
+    try:
+        found = runpy.run_path(str(path))
+        learn, fit, pairs = found.get("learn"), found.get("fit"), dict(found["pairs"])
+        epsilon, delta = map(float, found["claim"])
+    except Exception as error:
+        raise InputError(f"{path}: needs claim and pairs, and is no such file: {error}") from None
+    if not pairs or not (learn or fit) or not (epsilon >= 0 and 0 <= delta < 1):
+        raise InputError(
+            f"{path}: needs a claim (epsilon, delta), pairs by name, and learn(table, hooks) or "
+            "fit(table, seed)"
+        )
+    broken, common = False, {"claim": (epsilon, delta), "runs": options.runs, "seed": options.seed}
+    for name, (table, neighbour) in pairs.items():
         bounds = [] if learn is None else [dpbt.audit.grey(learn, table, neighbour, **common)]
         if fit is not None:
             view = found.get("view", lambda released: released)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
     option("--filter FILE", "pay from this file of `filter new`, which has the same --rows"),
     shared.YES,
+    *shared.FORM,
     option("--checkpoint FILE", "of a folder of blocks: goes on from it after a stop"),
     option("--memory-mb N", "of a folder of blocks: what the process may take (4096)"),
     *out("the file of the model", required=True),
@@ -67,8 +68,9 @@ def fit(options: argparse.Namespace) -> None:
         if in_blocks:
             table = _table_of_folder(options, domain, label)
         else:
-            shared.ask(options.file, domain, label, options.yes, "Learn and pay")
-            table = _table_of_file(options, domain, label)
+            form = shared.form_of(options, (*domain, *label.columns))
+            shared.ask(options.file, domain, label, options.yes, "Learn and pay", form)
+            table = _table_of_file(options, domain, label, form)
         if options.checkpoint is not None:
             from dpbt.training.checkpoint import Checkpoint
 
@@ -109,7 +111,9 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     return table
 
 
-def _table_of_file(options: argparse.Namespace, domain: Domain, label: Label) -> "Table":
+def _table_of_file(
+    options: argparse.Namespace, domain: Domain, label: Label, form: files.Form
+) -> "Table":
     """The rows of a file in memory.
 
     Raises:
@@ -117,7 +121,7 @@ def _table_of_file(options: argparse.Namespace, domain: Domain, label: Label) ->
         OSError: if it cannot be read.
     """
     with working(f"reading {options.file}"), of_input(options.file):
-        columns = files.read_columns(options.file, (*domain, *label.columns))
+        columns = files.read_columns(options.file, (*domain, *label.columns), form)
         labels = columns.pop(label.column)
         weights = None if label.weight is None else columns.pop(label.weight.column)
     if len(labels) > options.rows:

@@ -10,7 +10,20 @@ from typing import Any, TextIO
 import numpy as np
 
 import dpbt
-from dpbt.cli.shared import MODEL, ROWS, InputError, command, free, of_input, option, out, working
+from dpbt.cli.shared import (
+    FORM,
+    MODEL,
+    ROWS,
+    InputError,
+    command,
+    declared,
+    form_of,
+    free,
+    of_input,
+    option,
+    out,
+    working,
+)
 from dpbt.common.storage import naming, remove_left, write_whole
 from dpbt.data import blocks as folders
 from dpbt.data import files
@@ -83,6 +96,7 @@ def plot(options: argparse.Namespace) -> None:
     MODEL,
     option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
     option("--proba", "a column for the probability of each class"),
+    *FORM,
     *out("the file of the predictions, in place of standard output"),
 )
 def predict(options: argparse.Namespace) -> None:
@@ -118,6 +132,55 @@ def predict(options: argparse.Namespace) -> None:
     print(f"wrote {path}")
 
 
+@command(
+    MODEL,
+    option("file ROWS", ROWS),
+    option("--domain FILE", "its label says what the label's column holds", required=True),
+    *FORM,
+)
+def evaluate(options: argparse.Namespace) -> None:
+    """Measure a saved model on rows with labels: accuracy, AUROC, log loss and calibration.
+
+    The numbers are exact, so they are a release of these rows that no ledger covers. Use rows that
+    are public, or keep what is printed as private as they are. Of a number it measures the root of
+    the mean squared error, the mean absolute error and R^2. Rows without a label do not count.
+    """
+    from dpbt.release import measures
+
+    model, (_, label) = _saved(options.model), declared(options.domain)
+    domain, about = model.about.domain, model.about
+    if domain is None or (about.target, about.classes) != (label.target, label.classes):
+        raise InputError(f"{options.model}: of another label than that of {options.domain}")
+    with working(f"predicting {options.file}"), of_input(options.file):
+        names = (*domain, label.column)
+        columns = files.read_columns(
+            options.file, names, form_of(options, (*domain, *label.columns))
+        )
+        rows = model.encode(columns)
+        target, there, _ = label.read(columns[label.column], None, len(rows))
+    rows, target = rows[there], target[there]
+    if not len(rows):
+        raise InputError(f"{options.file}: no row has a label")
+
+    shares = None if about.probability is None else np.asarray(model.predict_proba(rows))
+    scores, curve = np.asarray(model.decision_function(rows)), []
+    words = "" if label.classes is None else label.classes[-1]
+    if isinstance(about.target, Numeric):
+        target = about.target.low + target * (about.target.high - about.target.low)
+        found = measures.of_numbers(target, np.asarray(model.predict(rows)))
+    elif about.target is not None:
+        found = measures.of_classes(target.astype(int), scores.argmax(axis=1), shares)
+    else:
+        positive = None if shares is None else shares[:, 1]
+        found = measures.of_two_classes(target, scores, positive)
+        curve = [] if positive is None else measures.calibration(target, positive)
+    print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
+    for name, value in found.items():
+        print(f"{name}: {'none' if value is None else format(value, '.4g')}")
+    for count, stated, share in curve:
+        print(f"  probability {stated:.3f}: {share:.3f} of {count} rows are {words}")
+
+
 def _write(file: TextIO, model: Model, options: argparse.Namespace) -> None:
     """Write the predictions as CSV, a block at a time."""
     writer = csv.writer(file, lineterminator="\n")
@@ -151,7 +214,8 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
                 raise InputError(f"{options.model}: {words}")
             yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
         else:
-            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS):
+            form = form_of(options, domain)
+            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS, form):
                 rows = model.encode(columns)
                 yield rows, np.ones(len(rows), bool)
         yield np.zeros((0, model.features), model.dtype), np.ones(0, bool)

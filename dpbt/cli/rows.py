@@ -42,7 +42,7 @@ class Domains:
     PROGRAMS: ClassVar = {"template": template}
 
 
-@command(option("file ROWS", ROWS), option("--domain FILE", DOMAIN, required=True))
+@command(option("file ROWS", ROWS), option("--domain FILE", DOMAIN, required=True), *shared.FORM)
 def check(options: argparse.Namespace) -> None:
     """Show the owner of rows how a domain reads them, before a budget is spent on them.
 
@@ -55,7 +55,9 @@ def check(options: argparse.Namespace) -> None:
         raise InputError(
             "check prints exact counts of private rows, so it does so on a terminal alone"
         )
-    print(shared.report(options.file, *shared.declared(options.domain)))
+    domain, label = shared.declared(options.domain)
+    form = shared.form_of(options, (*domain, *label.columns))
+    print(shared.report(options.file, domain, label, form))
 
 
 @command(
@@ -65,6 +67,7 @@ def check(options: argparse.Namespace) -> None:
     option("--capacity N", "a public bound on the number of rows; without it that is public"),
     option("--rows-per-block K", "how many rows a block has (%(default)s)", default=2**20),
     shared.YES,
+    *shared.FORM,
 )
 def convert(options: argparse.Namespace) -> None:
     """Write a file of rows to a folder of blocks, for tables that are larger than memory.
@@ -73,8 +76,9 @@ def convert(options: argparse.Namespace) -> None:
     the rows, and only its owner may read it. `fit` then takes the folder in place of the file.
     """
     domain, label = shared.declared(options.domain)
-    shared.ask(options.file, domain, label, options.yes, "Convert")
+    form = shared.form_of(options, (*domain, *label.columns))
+    shared.ask(options.file, domain, label, options.yes, "Convert", form)
     with of_input(), shared.working(f"reading {options.file}"):
         chosen = {"capacity": options.capacity, "rows_per_block": options.rows_per_block}
-        dpbt.convert.convert_file(options.file, domain, label, options.folder, **chosen)
+        dpbt.convert.convert_file(options.file, domain, label, options.folder, form, **chosen)
     print(f"wrote {options.folder}: private, as the rows are")

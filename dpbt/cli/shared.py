@@ -19,7 +19,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -265,11 +265,23 @@ def command(*options: Option) -> Callable[[Callable], Any]:
     return declared
 
 
-ROWS = "a CSV file with a header, or a Parquet file"
+ROWS = "a CSV file, which may be packed (.gz, .zip), or a Parquet file"
 DOMAIN = "the public domain and the label, as JSON; `domain template` writes one"
 BOUND = "a public bound on the number of rows; under replace_one their public number"
 MODEL = option("model MODEL", "a file that `fit` wrote")
 YES = option("--yes", "do not show on a terminal what is doubtful in the rows, and do not ask")
+FORM = (
+    option("--delimiter CHAR", "between cells; by default that of the header"),
+    option(
+        "--no-header NAMES",
+        "the file has no header line: its columns are the domain's, the label and the weight, or "
+        "these names, separated by commas",
+        nargs="?",
+        const="",
+    ),
+)
+"""How a file of text is laid out."""
+
 PEOPLE = (
     option("--relation RELATION", "what neighbours differ by: %(choices)s (%(default)s)"),
     option("--max-rows-per-user K", "the most rows a person has, as you promise (1)", default=1),
@@ -402,7 +414,24 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
         return dpbt.recipes.build(options.recipe, given, dpbt.recipes.NAMED)
 
 
-def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:
+def form_of(options: argparse.Namespace, names: Iterable[str]) -> files.Form:
+    """What the options `FORM` say of a file, whose columns have these names by default.
+
+    Raises:
+        InputError: for a delimiter that is none.
+    """
+    delimiter, header = options.delimiter, options.no_header
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
+        raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")
+    if header is None:
+        return files.Form(delimiter)
+    return files.Form(delimiter, tuple(header.split(",")) if header else tuple(names))
+
+
+def report(
+    file: str, domain: Domain, label: Label, form: files.Form = files.CSV
+) -> owner.OwnerReport:
     """The report of the owner on a file of rows.
 
     Raises:
@@ -412,11 +441,13 @@ def report(file: str, domain: Domain, label: Label) -> owner.OwnerReport:
     if Path(file).is_dir():
         raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
     with of_input(file):
-        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS)
+        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS, form)
         return owner.report(domain, label, blocks)
 
 
-def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:
+def ask(
+    file: str, domain: Domain, label: Label, yes: bool, what: str, form: files.Form = files.CSV
+) -> None:
     """On a terminal, show the owner what is doubtful in the rows, and ask whether to go on.
 
     With `yes`, without a terminal, or from a pipe no row is read, and nothing depends on any. A
@@ -428,6 +459,7 @@ def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:
         label: of the rows.
         yes: go on without a question.
         what: would be done.
+        form: how the file is laid out.
 
     Raises:
         InputError: if the owner stops, and as `report`.
@@ -436,7 +468,7 @@ def ask(file: str, domain: Domain, label: Label, yes: bool, what: str) -> None:
     asked = is_terminal(sys.stdin, sys.stderr) and not yes
     if not asked or not Path(file).is_file():  # a pipe is read once
         return
-    found = report(file, domain, label)
+    found = report(file, domain, label, form)
     if not found.doubtful:
         return
     print(f"{found}\n{what} all the same? [y/N] ", end="", file=sys.stderr, flush=True)

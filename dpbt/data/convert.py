@@ -24,7 +24,7 @@ from dpbt.data import blocks, domains
 from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
 from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
-from dpbt.data.files import blocks_of_file
+from dpbt.data.files import CSV, Form, blocks_of_file
 from dpbt.data.kinds import Target
 
 READ_ROWS = 2**16
@@ -55,7 +55,12 @@ def raw_rows(label: Label, columns: Columns) -> RawRows:
 
 
 def convert_file(
-    path: str | Path, domain: Domain, label: Label, folder: str | Path, **options: Any
+    path: str | Path,
+    domain: Domain,
+    label: Label,
+    folder: str | Path,
+    form: Form = CSV,
+    **options: Any,
 ) -> BlockTable:
     """Convert a CSV or Parquet file (`.parquet`); see `convert`, and `files` for how it is read.
 
@@ -64,6 +69,7 @@ def convert_file(
         domain: the public domain.
         label: the label's column, its classes or its range, and the column of weights.
         folder: of the table in blocks.
+        form: how the text of a CSV file is laid out.
         **options: capacity and rows_per_block of `convert`.
 
     Raises:
@@ -71,14 +77,14 @@ def convert_file(
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if a file cannot be read or written.
     """
-    rows = _rows_of_file(as_path("path", path), domain, label)
+    rows = _rows_of_file(as_path("path", path), domain, label, form)
     return convert(rows, domain, folder, **label.options, **options)
 
 
-def _rows_of_file(path: Path, domain: Domain, label: Label) -> Iterator[RawRows]:
+def _rows_of_file(path: Path, domain: Domain, label: Label, form: Form) -> Iterator[RawRows]:
     """The rows of a file; ValueError at the end, if it was changed meanwhile."""
     before = os.stat(path)
-    for columns in blocks_of_file(path, (*domain, *label.columns), READ_ROWS):
+    for columns in blocks_of_file(path, (*domain, *label.columns), READ_ROWS, form):
         yield raw_rows(label, columns)
     after = os.stat(path)
     if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):

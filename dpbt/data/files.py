@@ -7,14 +7,36 @@ without any value, and the lines around it are read as if it were not there.
 import codecs
 import contextlib
 import csv
+import gzip
 import importlib
 import itertools
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from dpbt.common.validate import as_path
 from dpbt.data.cells import RawColumn
+
+DELIMITERS = ",;\t|"
+"""What separates cells; the header says which it is, if nothing else does."""
+
+
+class Form(NamedTuple):
+    """How a file of text is laid out; it is public.
+
+    Attributes:
+        delimiter: between cells, one character. None for that of `DELIMITERS` with which the header
+            has the columns that are asked for, or else the most; a comma without a header.
+        names: of the columns, in their order, of a file without a header; None with one.
+    """
+
+    delimiter: str | None = None
+    names: tuple[str, ...] | None = None
+
+
+CSV = Form()
 
 
 def names_of(path: str | Path) -> list[str]:
@@ -29,23 +51,24 @@ def names_of(path: str | Path) -> list[str]:
     if path.suffix.lower() == ".parquet":
         with _opened_parquet(path, ()) as given:
             return given.schema_arrow.names
-    with open(path, "rb") as file:
-        return _names(path, file.readline())
+    with _opened(path) as file:
+        return _names(path, file.readline(), ())[0]
 
 
-def read_columns(path: str | Path, names: Iterable[str]) -> dict[str, RawColumn]:
+def read_columns(path: str | Path, names: Iterable[str], form: Form = CSV) -> dict[str, RawColumn]:
     """The cells of the named columns of a file, all at once; see `blocks_of_file`."""
     nothing = {name: [] for name in names}
-    return [nothing, *blocks_of_file(path, tuple(nothing), None)][-1]
+    return [nothing, *blocks_of_file(path, tuple(nothing), None, form)][-1]
 
 
 def blocks_of_file(
-    path: str | Path, names: tuple[str, ...], rows: int | None
+    path: str | Path, names: tuple[str, ...], rows: int | None, form: Form = CSV
 ) -> Iterator[dict[str, RawColumn]]:
     """The cells of the named columns of a CSV file, or of a Parquet file (`.parquet`).
 
-    A CSV file has a header, then cells separated by commas, as UTF-8 text. Cells may be in double
-    quotes. Each physical line is a row, and row n is line n + 2 and a function of it alone. A line
+    A CSV file has a header, then cells separated by commas or as `form` says, as UTF-8 text. It may
+    be packed with gzip (`.gz`), or alone in a `.zip`. Cells may be in double quotes. Each physical
+    line below the header is a row, which is a function of that line alone. A line
     break within quotes is not supported: the lines on its two sides are two rows, and as a rule
     both are malformed. A line is malformed in any of these cases:
 
@@ -66,10 +89,11 @@ def blocks_of_file(
         path: the file.
         names: of the columns.
         rows: how many rows a block has at most; None for one block of all of them.
+        form: how the text of a CSV file is laid out.
 
     Raises:
-        ValueError: for a file that is empty or no table, or lacks a column or holds it twice. It
-            names the file, and of a CSV file line 1. No row is an error.
+        ValueError: for a file that is empty or no table, lacks a column or holds it twice, or for a
+            damaged archive. It names the file, and of a header line 1. No row is an error.
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if the file cannot be read.
     """
@@ -86,18 +110,49 @@ def blocks_of_file(
                     yield {name: batch.column(name) for name in names}
         return
 
-    with open(path, "rb") as file:
-        header = _names(path, file.readline())
-        _check_names(f"{path}, line 1", header, names)
+    with _opened(path) as file:
+        if form.names is None:
+            header, delimiter = _names(path, file.readline(), names, form.delimiter)
+            words = "; is there a header line, and what separates its names?"
+            _check_names(f"{path}, line 1", header, names, words)
+        else:
+            header, delimiter = [*form.names], form.delimiter or ","
+            _check_names("the names that were given", header, names)
         places = [header.index(name) for name in names]
         while lines := list(itertools.islice(file, rows)):
             columns: list[list[str | None]] = [[] for _ in names]
             for line in lines:
-                cells = _split(line)
+                cells = _split(line, delimiter)
                 whole = cells is not None and len(cells) == len(header)
                 for column, place in zip(columns, places, strict=True):
                     column.append(cells[place] if cells is not None and whole else None)
             yield dict(zip(names, columns, strict=True))
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The lines of a file, which may be packed.
+
+    Raises:
+        ValueError: for an archive that is damaged or has several files, also while it is read.
+        OSError: if the file cannot be opened.
+    """
+    kind = path.suffix.lower()
+    with open(path, "rb") as file:
+        try:
+            if kind == ".zip":
+                with zipfile.ZipFile(file) as archive:
+                    names = [name for name in archive.namelist() if not name.endswith("/")]
+                    if len(names) != 1:
+                        raise ValueError(f"{path}: an archive must hold one file")
+                    with archive.open(names[0]) as inner:
+                        yield inner  # type: ignore[misc]
+            elif kind == ".gz":
+                yield gzip.GzipFile(fileobj=file)  # type: ignore[misc]
+            else:
+                yield file
+        except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
+            raise ValueError(f"{path}: an archive that is damaged or locked") from None
 
 
 @contextlib.contextmanager
@@ -125,34 +180,40 @@ def _opened_parquet(path: Path, names: tuple[str, ...]) -> Iterator[Any]:
             raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
 
 
-def _names(path: str | Path, line: bytes) -> list[str]:
-    """The names of a header."""
+def _names(
+    path: str | Path, line: bytes, names: tuple[str, ...], delimiter: str | None = None
+) -> tuple[list[str], str]:
+    """The names of a header, and what separates them."""
     if not line:
         raise ValueError(f"{path}: the file is empty")
-    cells = _split(line.removeprefix(codecs.BOM_UTF8))
-    if cells is None:
+    line, tried = line.removeprefix(codecs.BOM_UTF8), delimiter or DELIMITERS
+    read = {each: _split(line, each) or [] for each in tried}
+    found = {each: [cell.strip() for cell in cells] for each, cells in read.items()}
+    best = max(found, key=lambda each: (set(names) <= set(found[each]), len(found[each])))
+    if not read[best] or (len(read[best]) == 1 and not read[tried[0]]):
         raise ValueError(
             f"{path}, line 1: the header is no UTF-8 text with closed quotes and names of at most "
             f"{csv.field_size_limit()} characters"
         )
-    return [cell.strip() for cell in cells]
+    return found[best], best
 
 
-def _check_names(place: str, header: list[str], names: tuple[str, ...]) -> None:
+def _check_names(place: str, header: list[str], names: tuple[str, ...], words: str = "") -> None:
     """Refuse a header that does not have each name once."""
     for name in names:
         if header.count(name) != 1:
             count = "more than one" if name in header else "no"
-            raise ValueError(f"{place}: {count} column {name!r}")
+            raise ValueError(f"{place}: {count} column {name!r}{words * (name not in header)}")
 
 
-def _split(line: bytes) -> list[str] | None:
+def _split(line: bytes, delimiter: str) -> list[str] | None:
     """The cells of one line, by that line alone; None if it is malformed."""
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if b"\0" in line:
         return None
     try:
         text = line.decode("utf-8")
-        return next(csv.reader([text], strict=True, skipinitialspace=True), None)
+        how: Any = {"delimiter": delimiter, "strict": True, "skipinitialspace": delimiter != "\t"}
+        return next(csv.reader([text], **how), None)
     except (UnicodeDecodeError, csv.Error):
         return None

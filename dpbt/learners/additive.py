@@ -164,7 +164,7 @@ def groups(config: Config, params: Params, public: Public) -> tuple[Array, int]:
 
     # The groups of both columns that a cell is in, and the place of these two.
     sizes, cell = config.sizes(config.resolutions), np.arange(width)
-    coarse = config.sizes(np.minimum(config.resolutions, CELLS))[:, config.columns]
+    coarse = config.sizes([min(n, CELLS) for n in config.resolutions])[:, config.columns]
     both = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
     both = both * coarse[..., None] // grid[..., None]
     of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
@@ -299,7 +299,8 @@ class Descent(NamedTuple):
             own = slice(0, len(once.known)), slice(0, once.known.shape[1])
             after = curves + moved[0]
             moved = after.at[own].set(monotone(after[own], once)) - curves, moved[1]
-        return Shapes(*moved, *step[2:]), (velocity, curves + moved[0], number + 1)
+        state = velocity, curves + moved[0], number + 1
+        return step._replace(score=moved[0], noise=moved[1]), state
 
 
 def monotone(score: Array, once: splits.Config) -> Array:

@@ -104,6 +104,9 @@ def check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple)
     cell = np.sum(shapes.parts.max(axis=-1), axis=-1, dtype=int)
     if np.any((shapes.pairs < 0) | (shapes.pairs >= width)) or np.any(cell >= score.shape[-1]):
         raise ValueError("pairs and parts must number what the model has")
+    alike = all(np.array_equal(each, each[:1].repeat(len(each), 0)) for each in shapes[2:])
+    if not alike or any(len({tuple(pair) for pair in each}) < len(each) for each in shapes.pairs):
+        raise ValueError("all rounds must have the same pairs, each once")
 
 
 def curves(
@@ -116,7 +119,8 @@ def curves(
     """
     score, noise = (np.asarray(array, np.float64) for array in shapes[:2])
     score, names, bins = score.sum(axis=0), [*domain], [each.n_bins for each in domain.values()]
-    found = {(name,): score[..., k, : bins[k]] for k, name in enumerate(names)}
+    found: dict[tuple[str, ...], np.ndarray] = {}
+    found |= {(name,): score[..., k, : bins[k]] for k, name in enumerate(names)}
     for k, ((one, two), part) in enumerate(zip(shapes.pairs[0], shapes.parts[0], strict=True)):
         cell = part[0, : bins[one], None] + part[1, None, : bins[two]]
         found[names[one], names[two]] = score[..., len(names) + k, cell]

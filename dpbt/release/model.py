@@ -39,6 +39,7 @@ from dpbt.release.scoring import answer, vote
 if TYPE_CHECKING:
     from dpbt.common.types import Recipe, Release, Table, Transcript
     from dpbt.privacy.accounting import Ledger
+    from dpbt.privacy.bounds import Bound
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -404,7 +405,12 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
     return book if kind is None else structs.replace(book, key=kind)
 
 
-def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None = None) -> str:
+def statement(
+    model: "Model | Recipe | Ledger",
+    *,
+    max_rows_per_user: int | None = None,
+    audits: Sequence["Bound"] = (),
+) -> str:
     """Half a page on what the guarantee of a model means, for a data-protection officer.
 
     It reads the ledger alone, and no rows. A statement of a model names the kind of its key. One of
@@ -414,14 +420,27 @@ def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None
         model: a model, one setting of a recipe, or a ledger.
         max_rows_per_user: say what the guarantee means for people with up to so many rows, instead
             of as many as the recipe was made for. The noise stays as it is, so epsilon grows.
+        audits: what `dpbt.audit` found of this recipe, on tables that are public or made up. What
+            it finds on private rows is not private, and must not be in a statement.
 
     Raises:
         ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1.
     """
     kept = model.kept if isinstance(model, Model) else None
-    if kept is not None and max_rows_per_user is None:
-        return kept.statement
     from dpbt.privacy.accounting import Ledger
+
+    audited = ""
+    if audits:
+        from dpbt.privacy.bounds import Bound
+
+        own = model if isinstance(model, Ledger) else ledger(model)
+        for each in audits:
+            if not isinstance(each, Bound) or not np.allclose(each.claim, (own.epsilon, own.delta)):
+                raise ValueError("audits must be what dpbt.audit found of this very claim")
+            audited += f"\n- {each.words}"
+        audited = f"\n\nAudits, on tables that are public or made up:{audited}"
+    if kept is not None and max_rows_per_user is None:
+        return kept.statement + audited
     from dpbt.release import statement as words
 
     book = model if isinstance(model, Ledger) else ledger(model)
@@ -431,7 +450,8 @@ def statement(model: "Model | Recipe | Ledger", *, max_rows_per_user: int | None
         book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
     known: Any = model.about if isinstance(model, Model) else model
     name = None if isinstance(model, Ledger) else known.name
-    return words.of_ledger(book, name, kept.versions.get("dpbt", "") if kept else dpbt.__version__)
+    version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
+    return words.of_ledger(book, name, version) + audited
 
 
 # In words.

@@ -13,7 +13,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.analysis.bounds import Bound
+from dpbt.privacy.bounds import Bound
 from dpbt.common.types import ADD_REMOVE, Recipe, Table
 from dpbt.data.domains import Boolean
 from dpbt.data.splits import of_splits
@@ -66,7 +66,9 @@ def _of_sums(name: str, delta: float) -> Iterator[Level]:
     tables = np.ones(ROWS), np.ones(ROWS - 1)
 
     def grey(runs: int, seed: int) -> Bound:
-        return dpbt.audit.grey(learn, *tables, runs=runs, seed=seeds * seed, claim=claim)
+        return dpbt.audit.grey(
+            learn, *tables, runs=runs, seed=seeds * seed, claim=claim, fixed=True
+        )
 
     def black(runs: int, seed: int) -> Bound:
         return dpbt.audit.black(fit, *tables, runs=runs, seed=seeds * seed, claim=claim)

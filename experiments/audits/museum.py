@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.analysis.bounds import LARGE
+from dpbt.privacy.bounds import LARGE
 from dpbt.analysis.hooks import Hooks
 from dpbt.privacy.conversions import gdp_mu, zcdp_epsilon
 
@@ -227,7 +227,6 @@ def lie_may_be_true(rows, noise, wrong):
     "DP-EBM's `bag_weights_`, [below](#other-libraries)",
     [1] * 5,
     [1] * 4,
-    why="a grey box sees what passes a hook; `hooks.exactly` would show it",
 )
 def exact_number(rows, noise, wrong):
     """A sum, and the number of rows."""
@@ -241,7 +240,6 @@ def exact_number(rows, noise, wrong):
     [1.0, 1.0],
     [1.0],
     claim=(1.0, DELTA),
-    why="a grey box sees what passes a hook, and this division comes after it",
 )
 def private_batch_size(rows, noise, wrong):
     """A mean gradient; batches of 2 are public."""

@@ -148,15 +148,17 @@ def diffprivlib_forest(
     return _theirs("RandomForestClassifier", rows.numbers, rows.label, epsilon, seed, **given)
 
 
-def diffprivlib_logistic(rows: Rows, epsilon: float = EPSILON, seed: int = 0) -> Fit:
+def diffprivlib_logistic(rows: Rows, epsilon: float = EPSILON, seed: int = 0, **given: Any) -> Fit:
     """One fit of diffprivlib's logistic regression on `Rows.unit` (Chaudhuri et al., 2011).
 
     A column of the domain adds at most 1 to the squared norm of a row, so the norm is at most the
     root of their number. The classes are read from the labels; of more than two each is told from
-    the rest, with an equal part of epsilon.
+    the rest, with an equal part of epsilon. More arguments are given on.
     """
     norm = float(np.sqrt(len(rows.nominal)))
-    return _theirs("LogisticRegression", rows.unit, rows.label, epsilon, seed, data_norm=norm)
+    return _theirs(
+        "LogisticRegression", rows.unit, rows.label, epsilon, seed, data_norm=norm, **given
+    )
 
 
 def diffprivlib_bayes(rows: Rows, epsilon: float = EPSILON, seed: int = 0) -> Fit:

@@ -21,14 +21,16 @@ from dpbt.common.types import ADD_REMOVE, Recipe, Table
 from dpbt.privacy import keys
 from dpbt.recipes.oblivious import rule
 from dpbt.release.file import about, probability_of
+from dpbt.release.measures import log_loss_of_two
 from experiments.common import peers
 from experiments.comparisons import challengers
-from experiments.comparisons.measures import log_loss_of_two
 from experiments.comparisons.methods import (
+    FEWER,
     Fit,
     Found,
     Method,
     approximate,
+    boosting_of,
     classifiers,
     pure,
     rival,
@@ -245,4 +247,4 @@ TUNED: dict[str, Method] = {
     "tuned-logarithmic": _tuned(10.0, 0.0),
     "hindsight": Method(_hindsight, words("the best of all candidates by test rows; not private")),
 }
-EVERY = {**METHODS, **TUNED}
+EVERY = {**METHODS, **{f"boosting-{n}": boosting_of(n, _positive) for n in FEWER}, **TUNED}

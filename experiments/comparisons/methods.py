@@ -127,6 +127,25 @@ def gradient_boosting(
     return lambda: model.fit(rows.numbers, rows.label)
 
 
+FEWER = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
+"""Numbers of rows of which boosting without privacy learns, to tell what an epsilon is worth."""
+
+
+def boosting_of(count: int, predict: Callable[..., Any]) -> Method:
+    """Boosting without privacy of so many training rows, drawn at random for each split."""
+
+    def make(study: Study, rows: peers.Rows, epsilon: float, delta: float, seed: int) -> peers.Fit:
+        chosen = np.random.default_rng(seed).permutation(len(rows.label)) < count
+        return gradient_boosting(study, rows.where(chosen), epsilon, delta, seed)
+
+    def setting(study: Study, epsilon: float, delta: float) -> str | None:
+        del epsilon, delta
+        words = f"HistGradientBoostingClassifier: defaults, {count} rows, no privacy"
+        return words if count < study.rows else None
+
+    return Method(rival(make, predict), setting, private=False, library="scikit-learn")
+
+
 def classifiers(
     predict: Callable[[Study, Any, np.ndarray], tuple[np.ndarray, np.ndarray | None]],
 ) -> dict[str, Method]:

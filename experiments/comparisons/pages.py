@@ -8,7 +8,11 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+import numpy as np
+
+from dpbt.privacy.conversions import gdp_mu
 from experiments.common import pages, ranks, results
 from experiments.common.pages import budgets, named
 from experiments.common.results import Line, distinct
@@ -41,7 +45,8 @@ def pages_of(task: Task) -> pages.Pages:
         made |= {name: functools.partial(make, task) for name, make in _TABLES.items()}
     if task is FRONTIER:
         of_fresh = {f"fresh-{name}": _only(True, made[name]) for name in ("ranks", "datasets")}
-        made = {name: _only(False, make) for name, make in (made | {"price": _price}).items()}
+        more = {"price": _price, "worth": _worth}
+        made = {name: _only(False, make) for name, make in (made | more).items()}
         made |= {**of_fresh, "origin": pages.origin, "behind": _behind}
     made_by = ("splits", "bins", "rows", "library", "commit", "jax", "device")
     order = pages.order_of(list(task.usual["dataset"]), list(task.methods))
@@ -214,6 +219,70 @@ def _price(lines: Sequence[Line]) -> str:
         rows.append((name, *levels, _points(ceiling, boosting), *cells))
     head = ("data", "boosting", "`auto`, no noise", "its difference", *_heads(deltas, chosen))
     return table(head, rows)
+
+
+class Worth(NamedTuple):
+    """What `auto` of a data set reaches at a budget.
+
+    Attributes:
+        dataset, epsilon, delta: as in the line.
+        signal: n mu, or n epsilon without a delta.
+        lost: by how much its AUROC is below that of boosting without privacy.
+        rows: of how many rows boosting without privacy has the same AUROC: the number of the least
+            curve point if it is above already, and that of all rows if no point is above it.
+        within: whether that is a crossing, and no end of the curve.
+    """
+
+    dataset: str
+    epsilon: float
+    delta: float
+    signal: float
+    lost: float
+    rows: float
+    within: bool
+
+
+def worth(lines: Sequence[Line]) -> list[Worth]:
+    """What each epsilon of `auto` is worth in rows, where boosting of fewer rows was measured."""
+    found = []
+    for name in distinct(lines, "dataset"):
+        own = [line for line in lines if line["dataset"] == name]
+        curve = {
+            int(line["method"].partition("-")[2] or line["rows"]): line["auroc_mean"]
+            for line in own
+            if line["method"].partition("-")[0] == "boosting"
+        }
+        counts, best = sorted(curve), -math.inf
+        if len(counts) < 2:
+            continue
+        levels = [best := max(best, curve[count]) for count in counts]
+        for line in own:
+            if line["method"] != "auto":
+                continue
+            reached, epsilon, delta = line["auroc_mean"], line["epsilon"], line["delta"]
+            strength = float(gdp_mu(epsilon, delta)) if delta else epsilon
+            rows = math.exp(float(np.interp(reached, levels, np.log(counts))))
+            within = levels[0] < reached < levels[-1]
+            lost = curve[counts[-1]] - reached
+            found.append(Worth(name, epsilon, delta, line["rows"] * strength, lost, rows, within))
+    return found
+
+
+def _worth(lines: Sequence[Line]) -> str:
+    """The rows of which boosting without privacy ranks as well, by data set, delta and epsilon."""
+    cells = {each[:3]: each for each in worth(lines)}
+    deltas, epsilons = budgets([line for line in lines if line["method"] == "auto"])
+    chosen = [epsilon for epsilon in PRICE_EPSILONS if epsilon in epsilons]
+    rows = []
+    for name in dict.fromkeys(each.dataset for each in cells.values()):
+        count = next(line["rows"] for line in lines if line["dataset"] == name)
+        shown = []
+        for delta, epsilon in itertools.product(deltas, chosen):
+            each = cells.get((name, epsilon, delta))
+            mark = "" if each is None or each.within else "at most " if each.lost > 0 else "all "
+            shown.append("" if each is None else f"{mark}{float(f'{each.rows:.2g}'):,.0f}")
+        rows.append((name, f"{count:,}", *shown))
+    return table(("data", "rows", *_heads(deltas, chosen)), rows)
 
 
 def _points(value: float | None, from_value: float | None) -> str:

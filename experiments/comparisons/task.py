@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpbt.release import measures
 from experiments.common import data, peers, results
 from experiments.common.cells import Cell
 from experiments.common.data import fresh, targets
-from experiments.comparisons import binary, measures
+from experiments.comparisons import binary
 from experiments.comparisons import targets as declared
-from experiments.comparisons.methods import Found, Method
+from experiments.comparisons.methods import Method
 from experiments.comparisons.study import BINS, Study, two_classes
 from experiments.comparisons.study import declared as with_target
 
@@ -49,7 +50,7 @@ class Task(NamedTuple):
         smoke: those of the smallest run that differ.
         columns: the columns of measures: a name of `measured`, "_" and "mean" or "sd" over splits.
         more: the measures of which more is better; the first is the most telling.
-        measured: (target, what was found) -> the measures.
+        measured: (target, predictions, probabilities) -> the measures.
         load: (name, splits, bound, folder) -> the data set.
         is_there: (name, folder) -> whether its files are.
     """
@@ -60,7 +61,7 @@ class Task(NamedTuple):
     smoke: Mapping[str, Any]
     columns: tuple[str, ...]
     more: tuple[str, ...]
-    measured: Callable[[np.ndarray, Found], Mapping[str, float | None]]
+    measured: Callable[[np.ndarray, np.ndarray, np.ndarray | None], measures.Measures]
     load: Callable[..., Study]
     is_there: Callable[[str, str | None], bool]
 
@@ -88,7 +89,7 @@ class Task(NamedTuple):
         method, found, seconds = self.methods[cell.method], [], []
         for split, test in enumerate(study.tests):
             fitted = method.fit(study, split, *cell.budget)
-            found.append(self.measured(study.target[test], fitted))
+            found.append(self.measured(study.target[test], *fitted[:2]))
             seconds.append(fitted.seconds)
         line = {column: _over_splits(found, *column.rsplit("_", 1)) for column in self.columns}
         library = None if method.library is None else peers.version(method.library)

@@ -164,26 +164,83 @@ def _halfspaces(folder: Path | None) -> str:
 
 def _rounds(folder: Path | None) -> str:
     """The rounds and rows of HS-StL's theorems beside what was measured."""
-    rows = []
-    for line in aggregated.read(BUN, "rounds", folder):
-        margin = line["rounds_to_margin"]
+    lines, rows = aggregated.read(BUN, "rounds", folder), []
+    for line in where(lines, rate="tau / 8"):
+        slower = _one(lines, tau=line["tau"], rate="tau / 32")
         rows.append(
             (
                 f"{line['tau']:g}",
                 f"{line['theorem_rounds']:,}",
                 f"{line['rounds_to_error']:,}",
-                f"not in {line['rounds_run']:,}" if margin is None else f"{margin:,}",
+                *(_margins(own) for own in (line, slower)),
                 f"{line['claimed_advantage']:.4f}, {line['smallest_advantage']:.4f}",
                 f"{line['theorem_rows']:,}",
                 ", ".join(f"{line[f'rows_for_{name}'] / 1e6:.0f} million" for name in CALIBRATIONS),
             )
         )
     heads = (
-        *("tau", "HS-StL's T", "error <= alpha after", "margins after"),
+        *("tau", "HS-StL's T", "error <= alpha after", "margins after", "at lambda = tau / 32"),
         *("advantage claimed, smallest", "rows, Theorem 30 without constants"),
         "rows for its sigma, published, tight",
     )
     return table(heads, rows)
+
+
+def _margins(line: Line) -> str:
+    """After how many rounds the margins of Theorem 24 held."""
+    rounds = line["rounds_to_margin"]
+    return f"not in {line['rounds_run']:,}" if rounds is None else f"{rounds:,}"
+
+
+SIZES = (
+    ("d = 2", {"axis": "dimension", "dimension": 2}),
+    ("d = 20, the base", {"axis": "dimension", "dimension": 20}),
+    ("d = 20, clipped to [-1, 1]", {"axis": "clipped", "dimension": 20}),
+    ("d = 200", {"axis": "dimension", "dimension": 200}),
+    ("d = 2,000", {"axis": "dimension", "dimension": 2000}),
+    ("tau = 0.1", {"axis": "tau", "tau": 0.1}),
+    ("tau = 0.3", {"axis": "tau", "tau": 0.3}),
+    ("epsilon = 0.3", {"axis": "epsilon", "epsilon": 0.3}),
+    ("epsilon = 3", {"axis": "epsilon", "epsilon": 3}),
+)
+"""(words, values) of the rows of the table of sizes."""
+
+
+def _sizes(folder: Path | None) -> str:
+    """The rows that an error of 0.1 needs, as geometric means over samples."""
+    lines, rows = aggregated.read(BUN, "sizes", folder), []
+    for words, at in SIZES:
+        cells = []
+        own = where(lines, alpha=0.1, **at)
+        for name in (*CALIBRATIONS, None):
+            chosen = [
+                line
+                for line in where(own, calibration=name or CALIBRATIONS[1])
+                if math.isinf(line["epsilon"]) == (name is None)
+            ]
+            found = [line["rows"] for line in chosen]
+            known = found and None not in found
+            cells.append(f"{statistics.geometric_mean(found):,.0f}" if known else "-")
+        rows.append((words, *cells))
+    return table(("rows for an error of 0.1", *CALIBRATIONS, "no privacy"), rows)
+
+
+def _rivals(folder: Path | None) -> str:
+    """Accuracies of 1-rules beside the rivals of Table 2."""
+    lines, rows = aggregated.read(ASADI, "rivals", folder), []
+    own = aggregated.read(ASADI, "table2", folder)
+    methods = ("dp-lr", "dp-boost", "dp-bag")
+    for dataset in distinct(lines, "dataset"):
+        for epsilon in sorted(set(distinct(where(lines, dataset=dataset), "epsilon"))):
+            at = {"dataset": dataset, "epsilon": epsilon}
+            ours = (_one(own, **at, calibration=name) for name in CALIBRATIONS)
+            cells = [f"{line['accuracy_mean']:.3f}" for line in ours]
+            for method in methods:
+                found = where(lines, **at, method=method)
+                cells.append(f"{found[0]['accuracy_mean']:.3f}" if found else "")
+            rows.append((dataset, f"{epsilon:g}", *cells))
+    heads = (f"1-rules, {name}" for name in CALIBRATIONS)
+    return table(("data", "epsilon", *heads, "DP-LR, tuned", "DP-Boost", "DP-Bag"), rows)
 
 
 def _rates(folder: Path | None) -> str:
@@ -252,6 +309,8 @@ TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
         "halfspaces": _halfspaces,
         "rates": _rates,
         "rounds": _rounds,
+        "sizes": _sizes,
+        "rivals": _rivals,
     },
     "random_forests.md": {"forests": _forests, "negative-counts": _negative_counts},
 }

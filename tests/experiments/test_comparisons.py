@@ -11,13 +11,13 @@ import pytest
 
 from dpbt.cli.shared import InputError
 from dpbt.data.domains import Nominal, Numeric
+from dpbt.release import measures
 from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import fresh, targets
-from experiments.comparisons import challengers, measures, study
+from experiments.comparisons import challengers, study
 from experiments.comparisons import targets as methods_of_targets
-from experiments.comparisons.methods import Found
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
 
@@ -123,12 +123,12 @@ def test_measures_of_predictions():
     assert math.isnan(measures.auroc(score, np.ones(60, bool)))
 
     target, probability = np.array([0, 0, 1, 1]), np.eye(3)[[0, 0, 1, 0]]
-    found = measures.of_classes(target, Found(probability.argmax(axis=1), probability, 0.0))
+    found = measures.of_classes(target, probability.argmax(axis=1), probability)
     assert (found["accuracy"], found["auroc"]) == (0.75, 0.75)  # of two classes, not of three
     assert found["log_loss"] == pytest.approx(-math.log(measures.MIN_PROBABILITY) / 4)
-    assert measures.of_classes(target, Found(target, None, 0.0))["auroc"] is None
+    assert measures.of_classes(target, target, None)["auroc"] is None
 
-    numbers = Found(np.array([0.0, 2.0, 1.0]), None, 0.0)
+    numbers = np.array([0.0, 2.0, 1.0])
     found = measures.of_numbers(np.array([0.0, 2.0, 4.0]), numbers)
     assert [found[name] for name in ("rmse", "mae", "r2")] == pytest.approx(
         [math.sqrt(3), 1, 1 - 9 / 8]

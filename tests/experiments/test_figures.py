@@ -17,6 +17,7 @@ SMALL = (
     "asadi_2022/sparsity",
     "asadi_2022/table2",
     "bun_2020/halfspaces",
+    "bun_2020/sizes",
     "bun_2020/theorems",
     "bojarski_2014/table1",
 )

@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from experiments import __main__ as command_line
-from experiments.papers.bun_2020 import errors, rounds, settings
+from experiments.papers.bun_2020 import errors, rounds, settings, sizes
 from paper_figures import __main__ as figures
 
 
@@ -30,7 +30,7 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
     rows[:, 0] = tau * sign
     table = dpbt.Table(jnp.asarray(rows), jnp.asarray(sign > 0), jnp.ones(40, bool))
     recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1, normalized=False)
-    advantage = rounds.curves(jax.random.key(0), table, recipe)[2]
+    advantage = rounds.curves(jax.random.key(0), table, recipe, tau / 8)[2]
     assert float(advantage[0]) == pytest.approx(tau**2 / 2, rel=1e-3)  # rows: multiples of 2^-14
     assert tau**2 / 2 < tau / 4
 
@@ -51,5 +51,14 @@ def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
         assert len(list(csv.DictReader(file))) == len(found["errors"])
     assert command_line.main(["bun_2020", "table", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == found
+    assert command_line.main(["bun_2020", "sizes", *small]) == 0
     assert command_line.main(["bun_2020", "aggregate"]) == 0
     assert figures.main(["bun_2020"]) == 0
+
+
+def test_the_rows_of_an_error_are_interpolated_in_logarithms():
+    rows = (100, 200, 400)
+    assert sizes.crossing(rows, (0.2, 0.05, 0.01), 0.1) == pytest.approx(100 * 2**0.5)
+    assert sizes.crossing(rows, (0.05, 0.2, 0.05), 0.1) == pytest.approx(200 * 2**0.5)
+    assert sizes.crossing(rows, (0.1, 0.05, 0.01), 0.1) == 100
+    assert sizes.crossing(rows, (0.2, 0.2, 0.2), 0.1) is None

@@ -8,7 +8,7 @@ import pytest
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import of_splits
 from experiments import __main__ as command_line
-from experiments.papers.asadi_2022 import features, jobs, sparsity
+from experiments.papers.asadi_2022 import dp_boost, features, jobs, sparsity
 from paper_figures import __main__ as figures
 from tests.test_domains import library_splits
 
@@ -61,3 +61,20 @@ def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
     assert all(1 <= line["tight"] <= min(5, line["rounds"]) for line in lines)
     assert command_line.main(["asadi_2022", "aggregate"]) == 0
     assert figures.main([f"asadi_2022/{name}" for name in ("table2", "fig2", "sparsity")]) == 0
+
+
+def test_what_dp_boost_states_of_a_row_holds():
+    """Its parts share no row; a gain moves by at most 3, and a leaf by 1 / (1 + lambda)."""
+    order, starts = dp_boost._parts(1000)
+    parts = np.split(order[:1000], starts[1:-1])
+    assert sorted(np.concatenate(parts)) == list(range(1000))
+    shares = np.diff(starts) / 1000
+    assert shares[:10] == pytest.approx(shares[0] * 0.9 ** np.arange(10), abs=2e-3)
+
+    count, edge = np.meshgrid(np.arange(40), np.linspace(-1, 1, 81), indexing="ij")
+    total, lam = count * edge, dp_boost.LAMBDA
+    for new in (-1, 0, 1):
+        gains = (total + new) ** 2 / (count + 1 + lam) - total**2 / (count + lam)
+        leaves = (total + new) / (count + 1 + lam) - total / (count + lam)
+        assert np.abs(gains).max() <= dp_boost.GAIN
+        assert np.abs(leaves).max() <= 1 / (1 + lam) + 1e-9

@@ -1,6 +1,6 @@
 """Asadi et al. (2022): smooth boosting of 1-rules and top-down trees."""
 
 PROGRAMS = (
-    *("run", "series", "grid", "sparsity", "baselines", "margins"),
+    *("run", "series", "grid", "sparsity", "baselines", "rivals", "margins"),
     *("table", "aggregate"),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dpbt.cli.shared import InputError
 from experiments.common import aggregated
-from experiments.papers.asadi_2022 import words
+from experiments.papers.asadi_2022 import table, words
 from experiments.papers.asadi_2022.settings import NAME, SERIES
 
 ACCURACY = (
@@ -24,6 +24,14 @@ KEPT = {
         "baselines",
         ("dataset", "protocol", "method", "epsilon", "accuracy_mean", "accuracy_sd", "keys"),
     ),
+    "selected": (
+        "grid --learner top_down --printed --folds 2 --keys 3",
+        (
+            *("dataset", "epsilon", "calibration", "accuracy_mean", "accuracy_sd", "keys"),
+            *("rounds", "learning_rate", "density", "splits", "selected_by", "of"),
+        ),
+    ),
+    "rivals": ("rivals", table.COUNTS["rivals"]),
     "advantages": ("margins", ("calibration", "round", "mean", "least", "most")),
     "histogram": ("margins", ("calibration", "low", "high", "share")),
     "bounds": (
@@ -40,19 +48,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write what was saved in short.
+    """Write what was saved in short, and the claims in words by all results that are there.
 
     Raises:
         InputError: if nothing was saved.
     """
-    found = {}
-    for name, (program, kept) in KEPT.items():
-        if aggregated.take(options, NAME, name, f"{NAME} {program}", kept):
-            found[name] = aggregated.read(NAME, name, Path(options.out))
-    if not found:
+    took = [
+        name
+        for name, (program, kept) in KEPT.items()
+        if aggregated.take(options, NAME, name, f"{NAME} {program}", kept)
+    ]
+    if not took:
         raise InputError(f"{options.results} holds no results; run: python -m experiments {NAME}")
-    last = list(found)[-1]
-    origin = aggregated.origin(NAME, last, Path(options.out))
+    out = Path(options.out)
+    there = aggregated.names(NAME, out)
+    found = {name: aggregated.read(NAME, name, out) for name in KEPT if name in there}
+    origin = aggregated.origin(NAME, took[-1], out)
     about = {name: origin[name] for name in (*aggregated.ORIGIN, "date")}
     about["command"] = f"python -m experiments {NAME} aggregate"
     found["datasets"] = words.sizes()

@@ -2,6 +2,7 @@
 
 Table 2 has all data sets under the protocol of `run`. Figures 2 and 3 cross-validate Adult's
 training rows, with and without a delta; Figure 2 fixes one setting for all epsilons. The series
+`rounds` has Figure 2's setting with other numbers of rounds, and
 `trees` has top-down trees at one setting on Adult, under the protocol of Table 2.
 """
 
@@ -15,13 +16,14 @@ from experiments.papers.asadi_2022.settings import (
     EPSILONS,
     FIGURE_2,
     LEARNERS,
+    ROUNDS_SERIES,
     SERIES,
     SERIES_DELTA,
     TREES,
     of_tables,
 )
 
-WITH_DELTA = ("fig2", "fig3")
+WITH_DELTA = ("fig2", "fig3", "rounds")
 """The series with and without a delta."""
 
 
@@ -49,6 +51,12 @@ def run(options: argparse.Namespace) -> None:
 
 def _blocks(dataset: str, series: str, learner: str) -> list[dict[str, tuple]]:
     deltas = (0.0, SERIES_DELTA) if series in WITH_DELTA else (0.0,)
+    if series == "rounds":
+        product = itertools.product(*ROUNDS_SERIES.values(), deltas, CALIBRATIONS)
+        return [
+            block(epsilon, delta, learner, calibration, {**FIGURE_2, "rounds": rounds})
+            for rounds, epsilon, delta, calibration in product
+        ]
     blocks = []
     for epsilon, delta, calibration in itertools.product(EPSILONS, deltas, CALIBRATIONS):
         chosen = FIGURE_2 if series == "fig2" else of_tables(dataset, epsilon)

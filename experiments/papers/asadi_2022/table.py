@@ -14,6 +14,7 @@ SAVED_BY = {
     "selected": "grid",
     "sparsity": "sparsity",
     "baselines": "baselines",
+    "rivals": "rivals",
     "bounds": "margins",
     "speed": "speed",
 }
@@ -32,6 +33,7 @@ COUNTS = {
         *("dataset", "protocol", "method", "epsilon"),
         *("accuracy_mean", "accuracy_sd", "keys"),
     ),
+    "rivals": ("dataset", "method", "epsilon", "accuracy_mean", "accuracy_sd", "keys", "chosen"),
     "bounds": ("dataset", "calibration", "bound_mean", "bound_sd", "complexity", "keys"),
     "speed": (
         *("dataset", "rows", "features", "rounds", "one_fit_seconds", "fits", "programs"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dpbt.cli.shared import InputError
 from experiments.common import aggregated, results
+from experiments.papers.bojarski_2014 import points
 from experiments.papers.bojarski_2014.settings import EVERY_DATASET, NAME, PAPER_ROWS
 from experiments.papers.bojarski_2014.words import measures
 
@@ -36,7 +37,14 @@ def run(options: argparse.Namespace) -> None:
         InputError: if nothing was saved.
     """
     folder = Path(options.results)
+    kept = {"points": points.KEPT, "best_trees": points.PROVED, "adult_123": points.ADULT}
+    took = [
+        aggregated.take(options, NAME, name, f"{NAME} points", columns)
+        for name, columns in kept.items()
+    ]
     there = [name for name in EVERY_DATASET if (folder / f"{name}_table.csv").exists()]
+    if not there and any(took):
+        return
     if not there:
         raise InputError(f"{folder} holds no results; run: python -m experiments {NAME} run")
     _table(options, there)

@@ -1,15 +1,19 @@
 """Aggregate saved errors and rounds into `reproduction/bun_2020`."""
 
 import argparse
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from scipy.stats import chi
 
 from dpbt.cli.shared import InputError
 from experiments.common import aggregated, smooth_bounds
-from experiments.common.results import Line
-from experiments.papers.bun_2020 import rates
+from experiments.common.results import Line, distinct, where
+from experiments.papers.bun_2020 import rates, sizes
 from experiments.papers.bun_2020.settings import (
     ALPHA,
     BETA,
@@ -34,49 +38,126 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         InputError: if nothing was saved.
     """
-    kept = {"errors": ERRORS, "rounds": ROUNDS}
-    found = [aggregated.take(options, NAME, name, f"{NAME} run", kept[name]) for name in kept]
+    kept = {"errors": ("run", ERRORS), "rounds": ("run", ROUNDS)}
+    kept |= {"rates": ("rates", rates.COLUMNS), "sizes": ("sizes", sizes.KEPT)}
+    found = [
+        aggregated.take(options, NAME, name, f"{NAME} {program}", columns)
+        for name, (program, columns) in kept.items()
+    ]
     if found[1]:
-        about = aggregated.origin(NAME, "rounds", Path(options.out))
-        lines = measures(aggregated.read(NAME, "rounds", Path(options.out)))
-        aggregated.write(options, NAME, "measures", lines, about)
-    found.append(aggregated.take(options, NAME, "rates", f"{NAME} rates", rates.COLUMNS))
+        out = Path(options.out)
+        needed = aggregated.read(NAME, "sizes", out) if found[3] else []
+        lines = measures(aggregated.read(NAME, "rounds", out), needed)
+        aggregated.write(options, NAME, "measures", lines, aggregated.origin(NAME, "rounds", out))
     if not any(found):
         raise InputError(
             f"{options.results} holds no results; run: python -m experiments {NAME} run"
         )
 
 
-def measures(rounds: Sequence[Line]) -> list[Line]:
+def measures(rounds: Sequence[Line], needed: Sequence[Line]) -> list[Line]:
     """The claims with numbers, each beside the paper's formula.
 
-    They are how the rows that HS-StL's noise needs grow with the margin, and the length of that
-    noise at each margin.
+    They are the length of HS-StL's noise at each margin, and how the rows that an error of alpha
+    needs grow along each axis.
     """
-    first, last = (end(rounds, key=lambda line: line["tau"]) for end in (min, max))
-    orders = [
-        smooth_bounds.halfspace_rows(ALPHA, BETA, line["tau"], EPSILON, DELTA)
-        for line in (first, last)
-    ]
-    formulas = {
-        "growth of rows from the largest to the smallest margin": "total",
-        "growth of rows, privacy term": "privacy",
-    }
-    lines: list[Line] = [
-        {
-            "name": name,
-            "calibration": calibration,
-            "value": first[f"rows_for_{calibration}"] / last[f"rows_for_{calibration}"],
-            "formula": orders[0][term] / orders[1][term],
-        }
-        for name, term in formulas.items()
-        for calibration in CALIBRATIONS
-    ]
-    for tau in (line["tau"] for line in rounds):
+    lines = []
+    for tau in distinct(rounds, "tau"):
         name = f"length of the noise, tau = {tau:g}"
-        line: Line = {"name": name, "calibration": "none", "value": longest_noise(tau)}
-        lines.append(line | {"formula": tau / 8})
+        lines.append(_measure(name, "none", [longest_noise(tau)], tau / 8))
+    for calibration in CALIBRATIONS:
+        own = where(needed, calibration=calibration)
+        for name, (low, high, formula) in GROWTHS.items():
+            ratios = _ratios(own, low, high)
+            if ratios:
+                lines.append(_measure(name, calibration, ratios, formula))
+        at = {"axis": "tau", "tau": 0.1, **_AT}
+        known = [line["rows"] for line in where(own, **at)]
+        if known and None not in known:
+            words = "rows that an error of 0.1 needs at tau = 0.1"
+            lines.append(_measure(words, calibration, known, _theorem_30(0.1)))
+        exponents = _exponents(where(own, axis="dimension", alpha=ALPHA, epsilon=EPSILON))
+        if exponents:
+            words = "exponent of the dimension in the rows"
+            lines.append(_measure(words, calibration, exponents, 0.0))
     return lines
+
+
+def _measure(name: str, calibration: str, values: Sequence[float], formula: float) -> Line:
+    """The mean of a value over samples, its standard error, and the paper's formula."""
+    spread = None if len(values) < 2 else statistics.stdev(values) / math.sqrt(len(values))
+    line: Line = {"name": name, "calibration": calibration, "value": statistics.fmean(values)}
+    return line | {"error": spread, "formula": formula}
+
+
+def _theorem_30(tau: float) -> float:
+    return smooth_bounds.halfspace_rows(ALPHA, BETA, tau, EPSILON, DELTA)["total"]
+
+
+def _theorem_33(tau: float) -> float:
+    terms = 1 / (EPSILON * ALPHA * tau**2), 1 / (ALPHA * tau) ** 2, 1 / EPSILON**2, 1 / ALPHA**2
+    return sum(terms)
+
+
+_AT, _WIDE = {"alpha": ALPHA, "epsilon": EPSILON}, {"axis": "clipped", "alpha": ALPHA}
+GROWTHS = {
+    "growth of rows from tau = 0.3 to 0.1": (
+        {"axis": "tau", "tau": 0.3, **_AT},
+        {"axis": "tau", "tau": 0.1, **_AT},
+        _theorem_30(0.1) / _theorem_30(0.3),
+    ),
+    "growth of rows from tau = 0.3 to 0.1, Theorem 33": (
+        {"axis": "tau", "tau": 0.3, **_AT},
+        {"axis": "tau", "tau": 0.1, **_AT},
+        _theorem_33(0.1) / _theorem_33(0.3),
+    ),
+    "growth of rows from epsilon = 3 to 0.3": (
+        {"axis": "epsilon", "epsilon": 3, "alpha": ALPHA},
+        {"axis": "epsilon", "epsilon": 0.3, "alpha": ALPHA},
+        10.0,
+    ),
+    "growth of rows from alpha = 0.1 to 0.025": (
+        {"axis": "tau", "tau": 0.2, **_AT},
+        {"axis": "tau", "tau": 0.2, **_AT, "alpha": 0.025},
+        16.0,
+    ),
+    "growth of rows from 20 to 2,000 dimensions": (
+        {"axis": "dimension", "dimension": 20, **_AT},
+        {"axis": "dimension", "dimension": 2000, **_AT},
+        1.0,
+    ),
+    "growth of rows from 200 to 2,000 dimensions": (
+        {"axis": "dimension", "dimension": 200, **_AT},
+        {"axis": "dimension", "dimension": 2000, **_AT},
+        1.0,
+    ),
+    "rows with clipped hypotheses over those without, d = 20": (
+        {"axis": "dimension", "dimension": 20, **_AT},
+        {**_WIDE, "dimension": 20},
+        1.0,
+    ),
+}
+"""Name -> the points of fewer and of more rows, and the growth by the paper's formula."""
+
+
+def _ratios(lines: Sequence[Line], low: Mapping[str, Any], high: Mapping[str, Any]) -> list[float]:
+    """On each sample, the rows at one point over those at another; empty if one is not known."""
+    first, second = ([line["rows"] for line in where(lines, **at)] for at in (low, high))
+    if not first or len(first) != len(second) or None in (*first, *second):
+        return []
+    return [more / less for less, more in zip(first, second, strict=True)]
+
+
+def _exponents(lines: Sequence[Line]) -> list[float]:
+    """On each sample, the slope of log rows over log d."""
+    found = []
+    for sample in distinct(lines, "sample"):
+        own = where(lines, sample=sample)
+        if len(own) < 2 or None in [line["rows"] for line in own]:
+            return []
+        columns = ([math.log(line[name]) for line in own] for name in ("dimension", "rows"))
+        found.append(float(np.polyfit(*columns, 1)[0]))
+    return found
 
 
 def longest_noise(tau: float) -> float:

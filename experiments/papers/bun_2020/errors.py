@@ -124,13 +124,19 @@ def _line(axis: str, point: dict, columns: dict, epsilon: float, calibration: st
 
 
 def sample(
-    seed: Sequence[int], rows: int, tau: float, noise: float, tests: int = TEST_ROWS
+    seed: Sequence[int],
+    rows: int,
+    tau: float,
+    noise: float,
+    tests: int = TEST_ROWS,
+    dimension: int = DIMENSION,
 ) -> tuple[Table, np.ndarray]:
     """Training rows, then test rows, with a margin of tau; and the target u f64[d].
 
     A row is x = y m u + y a c w + r. The margin m is uniform in [tau, 2 tau], and c = SPURIOUS. The
     sign a is 1 with probability AGREEING, and else -1. The direction w is orthogonal to u. The rest
-    r is uniform in the orthogonal complement of u and w, and makes x a unit vector.
+    r is uniform in the orthogonal complement of u and w, and makes x a unit vector; in two
+    dimensions there is none.
 
     Args:
         seed: the seed of all draws.
@@ -138,6 +144,7 @@ def sample(
         tau: the margin, in (0, 0.4].
         noise: the probability that a training row's label is flipped.
         tests: the number of test rows, which have clean labels.
+        dimension: d, at least 2.
 
     Raises:
         ValueError: if the margin leaves no room on the unit sphere.
@@ -145,12 +152,13 @@ def sample(
     if not 0 < tau <= 0.4:
         raise ValueError(f"tau must be in (0, 0.4], got {tau}")
     rng, count = np.random.default_rng(seed), rows + tests
-    basis = np.linalg.qr(rng.normal(size=(DIMENSION, DIMENSION)))[0]
+    basis = np.linalg.qr(rng.normal(size=(dimension, dimension)))[0]
     sign = rng.choice([-1.0, 1.0], count)
     margin = rng.uniform(tau, 2 * tau, count)
     agrees = np.where(rng.random(count) < AGREEING, SPURIOUS, -SPURIOUS)
-    rest = rng.normal(size=(count, DIMENSION - 2))
-    rest *= (np.sqrt(1 - margin**2 - SPURIOUS**2) / np.linalg.norm(rest, axis=1))[:, None]
+    rest = rng.normal(size=(count, dimension - 2))
+    if dimension > 2:
+        rest *= (np.sqrt(1 - margin**2 - SPURIOUS**2) / np.linalg.norm(rest, axis=1))[:, None]
     features = np.column_stack([sign * margin, sign * agrees, rest]) @ basis.T
 
     flipped = (rng.random(count) < noise) & (np.arange(count) < rows)

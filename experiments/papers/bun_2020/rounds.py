@@ -20,6 +20,7 @@ from experiments.papers.bun_2020.settings import (
     BETA,
     DELTA,
     EPSILON,
+    RATES_RUN,
     RELATION,
     ROUNDS_RUN,
     SMOKE_ROUNDS,
@@ -31,11 +32,11 @@ _MOVED = (PUBLISHED_L2, sensitivity.CENTER_L2)
 
 
 @jax.jit
-def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
-    """After each round, f32[T]: training error, share of rows with small margin, and advantage.
+def curves(key: Array, table: Table, recipe, gamma: float) -> tuple[Array, Array, Array, Array]:
+    """Each round's training error, share of rows with small margin, advantage, and bound; f32[T].
 
-    The margin is y H / t, and a small one is at most tau / 8. That is the recipe's learning rate on
-    the paper's losses, and twice the learning rate on margins.
+    The margin is y H / t, and a small one is at most gamma. The bound is the length of the round's
+    z, which is the largest |h(x)| on the unit ball.
     """
     hypotheses = recipe.learner.hypotheses
     transcript, found, _ = dpbt.boost(key, table, recipe)
@@ -46,13 +47,14 @@ def curves(key: Array, table: Table, recipe) -> tuple[Array, Array, Array]:
         t, hypothesis = counted
         total = total + hypotheses.predict(hypothesis, prepared)
         margin = sign * total
-        small = margin <= 2 * recipe.weighting.learning_rate * t
+        small = margin <= gamma * t
         return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(small))
 
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
     start = jnp.zeros(prepared.target.shape[0], jnp.float32)
     _, (error, small) = jax.lax.scan(after, start, (counts, found))
-    return error, small, diagnostics.advantages(transcript, table, recipe)
+    bound = jax.vmap(hypotheses.bound)(found)
+    return error, small, diagnostics.advantages(transcript, table, recipe), bound
 
 
 def first(reached: np.ndarray) -> int | None:
@@ -63,7 +65,7 @@ def first(reached: np.ndarray) -> int | None:
 
 
 def needed(options: argparse.Namespace) -> list[Line]:
-    """A line for each margin: HS-StL with its own noise, density and rate.
+    """A line for each margin and rate: HS-StL with its own noise and density.
 
     A line has the rounds of Theorem 24, and those that were needed. The claimed advantage is
     Theorem 27's at HS-StL's noise. It does not hold as printed, for h(x) = z . x without
@@ -74,24 +76,26 @@ def needed(options: argparse.Namespace) -> list[Line]:
         options: `smoke`, `samples` and `seed` are read.
     """
     planned = SMOKE_ROUNDS if options.smoke else ROUNDS_RUN
-    return [_line(tau, count, options) for tau, count in planned.items()]
+    return [
+        _line(tau, count, rate, options) for tau, count in planned.items() for rate in RATES_RUN
+    ]
 
 
-def _line(tau: float, count: int, options: argparse.Namespace) -> Line:
+def _line(tau: float, count: int, rate: str, options: argparse.Namespace) -> Line:
     chosen = halfspace_settings(ALPHA, BETA, tau)
     recipe = recipes.halfspace_boost(
         rows=BASE["rows"],
         noise_scale=chosen.noise,
         rounds=count,
         density=chosen.density,
-        learning_rate=chosen.learning_rate,
+        learning_rate=tau / RATES_RUN[rate],
         delta=DELTA,
         relation=RELATION,
     )
     found = []
     for s in range(min(options.samples, 3)):
         table, _ = sample((options.seed, s), BASE["rows"], tau, 0.0, 0)
-        curve = curves(jax.random.key(options.seed + s), table, recipe)
+        curve = curves(jax.random.key(options.seed + s), table, recipe, tau / 8)
         found.append([np.asarray(part) for part in curve])
 
     advantage = min(float(curve[2].min()) for curve in found)
@@ -103,10 +107,12 @@ def _line(tau: float, count: int, options: argparse.Namespace) -> Line:
     total = smooth_bounds.halfspace_rows(ALPHA, BETA, tau, EPSILON, DELTA)["total"]
     return {
         "tau": tau,
+        "rate": rate,
         "theorem_rounds": chosen.rounds,
         "rounds_by_advantage": by_advantage,
         "claimed_advantage": tau / 8,
         "smallest_advantage": advantage,
+        "largest_bound": max(float(curve[3].max()) for curve in found),
         "rounds_run": int(recipe.rounds),
         "rounds_to_error": _most([first(curve[0] <= ALPHA) for curve in found]),
         "rounds_to_margin": _most([first(curve[1] <= chosen.density) for curve in found]),

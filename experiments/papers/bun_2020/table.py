@@ -12,8 +12,9 @@ ERRORS = (
     *("test_error_mean", "test_error_sd", "train_error_mean", "fits", "theorem_rows"),
 )
 ROUNDS = (
-    *("tau", "theorem_rounds", "rounds_by_advantage", "claimed_advantage", "smallest_advantage"),
-    *("rounds_run", "rounds_to_error", "rounds_to_margin"),
+    *("tau", "rate", "theorem_rounds", "rounds_by_advantage"),
+    *("claimed_advantage", "smallest_advantage", "largest_bound", "rounds_run"),
+    *("rounds_to_error", "rounds_to_margin"),
     *("theorem_rows", "rows_for_published", "rows_for_tight"),
 )
 CONSTANT = (*BOOSTING, "dimension", "test_rows", "seed")

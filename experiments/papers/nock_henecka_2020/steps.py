@@ -1,12 +1,13 @@
 """Which M of the step did the paper run? Fit readings of it on a part of the grid, and compare.
 
 The step of Algorithm 1 is a = alpha / M^2 for trees with values in [-M, M]. The readings differ in
-what M is, and in how beta_t is protected. `bdpe` has most of them as `step_clip`; `second_option`
-has those that are not protected. Budgets are moved between splits and leaves where a reading says
-so. The grid is that of section 17 with beta_tree = 0.5 and depths 2 and 4.
+what M is, and in how beta_t is protected. `bdpe` has those that are protected, as `step_clip`, and
+`second_option` the others. The grid is that of section 17 with beta_tree = 0.5, and T of 2 and 20.
+`--doc` shows the depths and parts that have all domains.
 """
 
 import argparse
+import itertools
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,17 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt import recipes, sweeps
+from dpbt import losses, recipes, sweeps
 from dpbt.cli.shared import of_input
 from dpbt.common.types import Recipe
 from experiments.common import commands, pages, results
 from experiments.papers.nock_henecka_2020 import second_option, settings, step_tables
-from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER
 from experiments.papers.nock_henecka_2020.run import add_domains, fit_all, tasks
 
 OUT = results.folder(settings.NAME) / "steps"
-OWN, EXACT = 0.1, 9e5
-"""The least M where it is the tree's own, and the budget of splits that have hardly any noise."""
+PARTS = ("published", "tight")
+DEPTHS = (2, 4)
+CLIP, ZETA = 10.0, 1e-4
+EXACT = 9e5
+"""The budget of splits that have hardly any noise."""
 
 
 class Reading(NamedTuple):
@@ -32,8 +35,8 @@ class Reading(NamedTuple):
 
     Attributes:
         option: "first", "second" or "tight"; "none" has no noise.
-        m: "public", "tree" (of what is released) or "observed" (before the noise).
-        more: "leaf budgets whole" or "best splits" in the private ones, else "".
+        m: "public", "tree" (of what is released, or exact) or "observed" (before the noise).
+        more: "best splits" without noise, "not clamped" to M, or "".
     """
 
     option: str
@@ -41,17 +44,15 @@ class Reading(NamedTuple):
     more: str = ""
 
 
-WHOLE, BEST, UNCLAMPED = "leaf budgets whole", "best splits", "not clamped"
+BEST, UNCLAMPED = "best splits", "not clamped"
 PRIVATE = (
     Reading("first", "public"),
     Reading("first", "observed"),
-    Reading("first", "observed", WHOLE),
     Reading("first", "observed", BEST),
     Reading("second", "public"),
     Reading("second", "tree"),
     Reading("second", "observed"),
     Reading("second", "public", BEST),
-    Reading("second", "observed", BEST),
     Reading("tight", "public"),
     Reading("tight", "tree"),
 )
@@ -81,26 +82,31 @@ def boosted(
         given: the other arguments of `recipes.bdpe`.
     """
     option, m, more = READINGS[reading]
-    least = np.inf if m.startswith("public") else OWN
-    if option == "second" or m == "public: 10":
+    own = not m.startswith("public")
+    if option in ("second", "none"):
+        alpha = 1.0 if isinstance(given["alpha"], str) else given["alpha"]
+        widest = float(losses.m_alpha(alpha).link(1 - ZETA))
+        clip = CLIP if option == "second" or m.endswith("10") else widest
         noise = second_option.Noise(
             splits=option == "second" and more != BEST,
             leaves=option == "second",
-            each_leaf=more != WHOLE,
+            each_leaf=True,
             before=True,
             unclamped=more == UNCLAMPED,
         )
+        least = (clip / 10 if m == "observed" else clip / 100) if own else np.inf
+        given |= {"clip": clip, "step_clip": least, "observed": m == "observed", "noise": noise}
         share = {"epsilon": epsilon, "beta_tree": beta_tree, "depth": depth}
-        observed = {"observed": m == "observed", "step_clip": 1.0 if m == "observed" else least}
-        return second_option.recipe(noise=noise, **observed, **share, **given)
+        return second_option.recipe(**given, **share)
     splits = EXACT if more == BEST else np.asarray(beta_tree) * epsilon
-    leaves = (1 - np.asarray(beta_tree)) * epsilon * (2**depth if more == WHOLE else 1)
+    leaves = (1 - np.asarray(beta_tree)) * epsilon
     return recipes.bdpe(
-        epsilon=np.inf if option == "none" else splits + leaves,
+        epsilon=splits + leaves,
         beta_tree=splits / (splits + leaves),
         depth=depth,
+        clip=CLIP,
+        step_clip=CLIP / 100 if own else np.inf,
         calibration="published" if option == "first" else "tight",
-        step_clip=least,
         **given,
     )
 
@@ -108,21 +114,31 @@ def boosted(
 READINGS = {name(reading): reading for reading in (*PRIVATE, *NOISELESS)}
 
 
-def sweep(smoke: bool = False) -> sweeps.Sweep:
-    """The part of section 17's grid for v_q = 10 and M = 10, under all readings."""
-    shared = settings.SMOKE if smoke else {**settings.GRID, "depth": (2, 4)}
-    shared = {**shared, "beta_tree": (0.5,)}
-    private = {**shared, "epsilon": settings.EPSILONS, "reading": tuple(map(name, PRIVATE))}
-    without = {**shared, "epsilon": (1.0,), "reading": tuple(map(name, NOISELESS))}
-    return sweeps.Sweep("nock_henecka_steps", boosted, (private, without), seed=settings.SEED)
+def sweep(part: str, depth: int, smoke: bool = False) -> sweeps.Sweep:
+    """The part of section 17's grid for v_q = 10 and M = 10, under the readings of a part."""
+    rounds = settings.SMOKE["rounds"] if smoke else step_tables.ROUNDS
+    shared = {"depth": (depth,), "rounds": rounds, "alpha": settings.ALPHAS, "beta_tree": (0.5,)}
+    readings = [one for one in READINGS.values() if (one.option == "tight") == (part == "tight")]
+    blocks = [
+        {**shared, "epsilon": epsilons, "reading": tuple(name(one) for one in own)}
+        for epsilons, own in (
+            (settings.EPSILONS, [one for one in readings if one.option != "none"]),
+            ((1.0,), [one for one in readings if one.option == "none"]),
+        )
+        if own
+    ]
+    return sweeps.Sweep(
+        f"nock_henecka_steps_{part}_{depth}", boosted, tuple(blocks), seed=settings.SEED
+    )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_domains(parser)
-    words = "the folder of the results of `forests` (%(default)s)"
-    default = str(results.folder(FORESTS_FOLDER))
-    parser.add_argument("--forests", metavar="FOLDER", default=default, help=words)
+    words = "parts of the readings (both)"
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help=words)
+    words = "depths of the trees (2 and 4)"
+    parser.add_argument("--depths", nargs="+", type=int, choices=DEPTHS, default=DEPTHS, help=words)
     about = "; a run resumes there"
     shared = {"data": True, "out": OUT, "about": about, "memory": True, "smoke": True, "doc": True}
     commands.add_shared(parser, **shared, json="show no progress")
@@ -130,14 +146,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Fit what is missing; or write the page."""
-    out = commands.out_folder(options)
+    out, start = commands.out_folder(options), time.perf_counter()
     if options.doc is not None:
+        folders = [out / f"{part}_{depth}" for part, depth in itertools.product(PARTS, DEPTHS)]
         with of_input():
-            lines = step_tables.lines(out, Path(options.forests))
+            forests = Path(options.doc).with_name("nock_readings.csv")
+            lines = step_tables.lines(folders, forests)
         if lines:
             results.write_columns(out / "steps.csv", lines)
         pages.write(step_tables.PAGES, Path(options.doc), out / "steps.csv")
         return
-    start = time.perf_counter()
-    report = fit_all(sweep(options.smoke), tasks(options.datasets, 10, options.data), options)
-    print(f"{report.fits} fits, {report.programs} programs, {time.perf_counter() - start:.0f} s")
+    for part, depth in itertools.product(options.parts, options.depths):
+        options.out = str(out / f"{part}_{depth}")
+        work = tasks(options.datasets, 10, options.data)
+        report = fit_all(sweep(part, depth, options.smoke), work, options)
+        words = f"{part}, depth {depth}: {report.fits} fits, {report.programs} programs"
+        print(f"{words}, {time.perf_counter() - start:.0f} s")

@@ -54,15 +54,20 @@ class Bound(NamedTuple):
         """Whether the claim is false, with the confidence."""
         return self.epsilon > self.claim[0] * (1 + 1e-6)
 
-    def __str__(self) -> str:
-        (epsilon, delta), sure = self.claim, f" with {100 * self.confidence:g} % confidence"
+    @property
+    def words(self) -> str:
+        """What was found beside the claim, in a sentence."""
+        sure = "for certain" if self.certain else f"with {100 * self.confidence:g} % confidence"
+        runs = "1 run" if self.runs == 1 else f"{self.runs:,} runs"
         verdict = "THE CLAIM IS FALSE" if self.broken else "nothing against the claim"
         return (
-            f"claim: epsilon = {epsilon:g}, delta = {delta:g}\n"
-            f"found: epsilon >= {self.epsilon:.4g}{' for certain' if self.certain else sure}, "
-            f"mu >= {self.mu:.4g}{sure}\n"
-            f"by {self.level}, {self.runs} runs, at {self.where}: {verdict}"
+            f"{self.level}, {runs}: epsilon is at least {self.epsilon:.3g} {sure}, where "
+            f"{self.claim[0]:.6g} is claimed at delta = {self.claim[1]:g}: {verdict}."
         )
+
+    def __str__(self) -> str:
+        mu = f"mu is at least {self.mu:.3g} with {100 * self.confidence:g} % confidence"
+        return f"{self.words}\n{mu}; found at {self.where}."
 
 
 def chances(successes: np.ndarray, runs: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +86,8 @@ def _tests(
     low, high = chances(own, len(scores.here), confidence)
     _, above = chances(other, len(scores.there), confidence)
     if exact:
-        above = np.minimum(above, np.exp(np.minimum(-at, 0)) * high)
+        rare = np.exp(np.clip(-at, -700, 0))  # more would underflow
+        above = np.minimum(above, np.where(at < LARGE / 2, rare, 0.0) * high)
     return above, low
 
 
@@ -148,7 +154,9 @@ def bounds_of(
 
 def _directed(scores: Scores, sign: int) -> Scores:
     """Scores that are larger on the first of their two tables, as `sign` has it."""
-    here, there = (np.clip(sign * np.nan_to_num(each), -LARGE, LARGE) for each in scores)
+    if any(np.isnan(each).any() for each in scores):
+        raise ValueError("a score is not a number")
+    here, there = (np.clip(sign * each, -LARGE, LARGE) for each in scores)
     return Scores(here, there) if sign > 0 else Scores(there, here)
 
 

@@ -1,18 +1,28 @@
-"""Measures of predictions on test rows; each has the name of a column."""
+"""Measures of predictions on test rows. They are exact: a release of these rows, if private."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-
-from experiments.comparisons.methods import Found
 
 MIN_PROBABILITY = 1e-6
 """Probabilities below it count as this in a log loss."""
 
 
-def of_two_classes(target: np.ndarray, found: Found) -> Mapping[str, float | None]:
-    """Accuracy, AUROC and log loss of scores f[M]; the target is bool[M]."""
-    score, probability = found.predicted, found.probability
+Measures = Mapping[str, float | None]
+"""Name -> value; None where it is not defined."""
+
+
+def of_two_classes(
+    target: np.ndarray, score: np.ndarray, probability: np.ndarray | None
+) -> Measures:
+    """Accuracy, AUROC and log loss of scores f[M], of which one above 0 is the positive class.
+
+    Args:
+        target: bool[M].
+        score: f[M].
+        probability: f[M], of the positive class; None if there is none.
+    """
     return {
         "accuracy": float(np.mean((score > 0) == target)),
         "auroc": auroc(score.astype(np.float32), target),
@@ -20,13 +30,15 @@ def of_two_classes(target: np.ndarray, found: Found) -> Mapping[str, float | Non
     }
 
 
-def of_classes(target: np.ndarray, found: Found) -> Mapping[str, float | None]:
-    """Accuracy, AUROC and log loss of classes i64[M], as the target is.
+def of_classes(
+    target: np.ndarray, predicted: np.ndarray, probability: np.ndarray | None
+) -> Measures:
+    """Accuracy, AUROC and log loss of classes i64[M], as the target is, and their f[M, K].
 
     The AUROC is the mean over classes of that of one class against the rest. A class that has no
     test row, or all of them, does not count.
     """
-    accuracy, probability = float(np.mean(found.predicted == target)), found.probability
+    accuracy = float(np.mean(predicted == target))
     if probability is None:
         return {"accuracy": accuracy, "auroc": None, "log_loss": None}
     numbers = range(probability.shape[1])
@@ -38,12 +50,12 @@ def of_classes(target: np.ndarray, found: Found) -> Mapping[str, float | None]:
     }
 
 
-def of_numbers(target: np.ndarray, found: Found) -> Mapping[str, float | None]:
+def of_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) -> Measures:
     """Root of the mean squared error, mean absolute error, and R^2 of numbers f64[M].
 
     R^2 is 1 minus the mean squared error over that of the mean of the test rows.
     """
-    errors = np.asarray(found.predicted, np.float64) - target
+    errors = np.asarray(predicted, np.float64) - target
     squared = float(np.mean(errors**2))
     return {
         "rmse": squared**0.5,
@@ -81,3 +93,20 @@ def log_loss_of_two(target: np.ndarray, probability: np.ndarray) -> float:
     """The mean log loss of f[M], the probabilities of the positive class, in nats."""
     clipped = np.clip(probability, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return float(-np.mean(np.log(np.where(target, clipped, 1 - clipped))))
+
+
+def calibration(target: np.ndarray, probability: np.ndarray, bins: int = 10) -> list[tuple]:
+    """(rows, mean probability, share of positive rows) by probability, in bins of equal width.
+
+    Args:
+        target: bool[M].
+        probability: f[M], of the positive class.
+        bins: how many; one without rows is left out.
+    """
+    place = np.minimum((probability * bins).astype(int), bins - 1)
+    chosen = [place == number for number in range(bins)]
+    return [
+        (int(here.sum()), float(probability[here].mean()), float(target[here].mean()))
+        for here in chosen
+        if here.any()
+    ]

@@ -1,0 +1,144 @@
+"""DP-Boost of Li et al. (2020), a rival of Table 2 of Asadi et al. (2022), as a weak learner.
+
+It follows what their public code does for two classes, with the constants of its script.
+
+- *Ensemble.* The 50 trees of an ensemble read disjoint parts of the rows. Part t has a share of
+  eta (1 - eta)^t / (1 - (1 - eta)^50) of them, with eta = 0.1.
+- *Splits.* Gradients are those of the logistic loss. A split is drawn with exponent
+  eps gain / (2 * 3), and its gain is G^2 / (n + lambda), summed over both children, with the
+  gradients' sum G and lambda = 0.1.
+- *Leaves.* A leaf is G / (n + lambda), clipped to (1 - eta)^t, with Laplace noise of sensitivity
+  min(1 / (1 + lambda), 2 (1 - eta)^t). Leaves are multiplied by eta.
+- *Budget.* Half of epsilon goes to the leaves of each tree, and the other half to its levels.
+
+It differs from that code in four ways. Trees are complete and of depth 5, where the code grows 31
+leaves down to depth 6, and picks the leaf to split without noise. Leaves divide by the number of
+rows, as the sensitivity above needs, and the code by sums of second derivatives. The code leaves
+half of the levels' budget unspent. Parts are drawn once for all keys.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt import recipes
+from dpbt.common.types import GRID, Array, Public, Recipe, Release, Tree
+from dpbt.learners import trees
+from dpbt.learners.hypotheses import descend
+from dpbt.learners.trees import Prepared
+from dpbt.privacy import boundary, mechanisms, variates
+from dpbt.privacy.boundary import Draw
+from dpbt.weighting import MirrorNumbers, mirror
+
+ROUNDS, DEPTH, RATE, LAMBDA = 50, 5, 0.1, 0.1
+GAIN = 3.0
+"""How far a row moves a gain, for gradients of at most 1."""
+
+STEP = 2.0**-12
+"""The grid of leaves."""
+
+
+def recipe(*, epsilon: float, rows: int) -> Recipe:
+    """One ensemble of 50 trees.
+
+    Guarantee: epsilon-DP under add/remove if the stated sensitivities hold, since a row is in one
+    part. The ledger adds up the rounds, and so states 50 times that.
+
+    Args:
+        epsilon: the budget of every tree, and of the ensemble.
+        rows: a public bound on the number of rows.
+    """
+    return recipes.custom(
+        learner(),
+        epsilon=ROUNDS * epsilon,
+        rows=rows,
+        rounds=ROUNDS,
+        weight_update=mirror("information_gain"),
+        weighting=MirrorNumbers(np.float32(1)),
+        relation="add_remove",
+        name="dp_boost",
+    )
+
+
+@functools.cache
+def learner():
+    """The weak learner; see the module."""
+    fractions = {"split": 0.5, "leaf": 0.5}
+    return boundary.weak_learner(
+        program, hypothesis, fractions, trees.TREES, "add_remove", tag="dp_boost"
+    )
+
+
+@functools.cache
+def _parts(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """i32[N + L], the rows in a random order, padded; and i32[51], where each part starts."""
+    ends = (1 - (1 - RATE) ** np.arange(ROUNDS + 1)) / (1 - (1 - RATE) ** ROUNDS)
+    starts = np.floor(ends * rows).astype(np.int32)
+    order = np.random.default_rng(0).permutation(rows).astype(np.int32)
+    return np.pad(order, (0, np.diff(starts).max())), starts
+
+
+def program(draw: Draw, table: Prepared, weights: Array, params: Any, public: Public) -> None:
+    """Draw the splits of each level, and the leaves, from the part of this round."""
+    order, starts = _parts(table.target.shape[0])
+    most = int(np.diff(starts).max())
+    start = jnp.asarray(starts)[public.round]
+    own = jax.lax.dynamic_slice(jnp.asarray(order), (start,), (most,))
+    here = start + jnp.arange(most) < jnp.asarray(starts)[public.round + 1]
+    part = Prepared(table.asked[:, own], table.target[own], table.present[own] & here)
+    by_class = trees.weights_by_class(part, weights[own])
+    ones = trees.weights_by_class(part, jnp.ones(most, jnp.int8))
+
+    node = jnp.zeros(most, jnp.int32)
+    for level in range(DEPTH):
+        sums = [trees.node_products(part, rows, node, 2**level, None) for rows in (by_class, ones)]
+        totals = [trees.sums_of_nodes(rows, node, 2**level) for rows in (by_class, ones)]
+        split = draw(
+            f"split_{level}",
+            mechanisms.exponential,
+            _gains(sums, totals, public.cap),
+            sensitivity=2 * GAIN,
+            moves=1,
+            theorem="Li et al. (2020), code",
+        )
+        node = descend(part.asked, node, split)
+    totals = [trees.sums_of_nodes(rows, node, 2**DEPTH) for rows in (by_class, ones)]
+    value = _gradients(totals[0], public.cap) / (totals[1].sum(axis=1) + LAMBDA)
+    clip = (1 - RATE) ** public.round.astype(jnp.float32)
+    draw(
+        "leaf",
+        mechanisms.discrete_laplace,
+        jnp.round(jnp.clip(value, -clip, clip) / STEP).astype(jnp.int32),
+        sensitivity=jnp.minimum(1 / (1 + LAMBDA), 2 * clip) / STEP + 1,
+        at_most=1 / (1 + LAMBDA) / STEP + 1,
+        moves=1,
+        theorem="Li et al. (2020), code",
+    )
+
+
+def _gradients(totals: Array, cap: Array) -> Array:
+    """f32[..., nodes]: sums of gradients, from class weights [..., nodes, 2, ...] of the grid."""
+    return (totals[:, 1] - totals[:, 0]).astype(jnp.float32) * (cap / GRID)
+
+
+def _gains(sums: list[Array], totals: list[Array], cap: Array) -> mechanisms.Scores:
+    """The gains of all splits [nodes, S], up to what all splits of a node share."""
+    found = jnp.float32(0)
+    for right in (True, False):
+        inside = [
+            products if right else total[:, :, None] - products
+            for products, total in zip(sums, totals, strict=True)
+        ]
+        gradient = _gradients(inside[0], cap)
+        found = found + gradient**2 / (inside[1].sum(axis=1) + LAMBDA)
+    with variates.double_precision():
+        return mechanisms.behind_best(variates.double(found))
+
+
+def hypothesis(release: Release, params: Any, public: Public) -> Tree:
+    """The tree, on the scale of our logistic link, which has base 2."""
+    leaf = RATE * STEP * release["leaf"].astype(jnp.float32) / np.float32(np.log(2))
+    return Tree(trees.gathered_splits(release, DEPTH), leaf)

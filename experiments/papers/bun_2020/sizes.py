@@ -1,0 +1,157 @@
+"""Measure the rows that a test error of alpha needs: by dimension, margin and epsilon.
+
+These are runs of the sample sizes of Theorems 1, 2, 30 and 33. HS-StL's own constants ask for
+millions of rows and tens of thousands of rounds. So lambda, kappa and the number of rounds are
+those of `settings.SLOW`: lambda is in (0, 1), and rounds grow as 1 / tau^2, as the theorem's do.
+
+A point has the smallest number of rows at which the test error, its mean over keys, falls to alpha.
+It is interpolated in the logarithms between the numbers that were run.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt import recipes, sweeps
+from dpbt.common.types import Recipe
+from experiments.common import commands, results, tables
+from experiments.common.progress import progress
+from experiments.common.results import Line
+from experiments.papers.bun_2020.errors import add_options, fitted, sample
+from experiments.papers.bun_2020.settings import (
+    ALPHAS,
+    CALIBRATIONS,
+    RELATION,
+    ROUNDS_TIMES,
+    SIZES_AXES,
+    SIZES_BASE,
+    SIZES_ROWS,
+    SIZES_SMOKE,
+    SIZES_TESTS,
+    SLOW,
+)
+
+KEPT = ("axis", "dimension", "tau", "epsilon", "clipped", "calibration", "alpha", "sample", "rows")
+"""The columns of `sizes.csv`; `rows` is empty if no number of rows that was run suffices."""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_options(parser, "print the lines as a JSON list")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure all points; write and print the lines."""
+    lines = measure(SIZES_SMOKE if options.smoke else SIZES_AXES, options)
+    config = {name: values[0] for name, values in SLOW.items()}
+    config |= {"rounds_times": ROUNDS_TIMES, "test_rows": SIZES_TESTS, "seed": options.seed}
+    results.write_csv(commands.out_folder(options) / "sizes.csv", lines, config)
+    print(json.dumps(lines, indent=1) if options.json else tables.of_lines(lines, KEPT))
+
+
+def clipped_boost(**arguments: Any) -> Recipe:
+    """`recipes.halfspace_boost` with hypotheses clipped to [-1, 1], as Lemma 37 needs them.
+
+    The sum of the rounds is then no halfspace.
+    """
+    recipe = recipes.halfspace_boost(**arguments)
+    whole = recipe.learner.hypotheses
+    clipped = whole._replace(
+        predict=lambda each, rows: jnp.clip(whole.predict(each, rows), -1, 1),
+        bound=lambda _: jnp.float32(1),
+    )
+    return dataclasses.replace(recipe, learner=recipe.learner._replace(hypotheses=clipped))
+
+
+def measure(axes: Mapping[str, Sequence[float]], options: argparse.Namespace) -> list[Line]:
+    """A line for each point, epsilon, calibration, alpha and sample.
+
+    Args:
+        axes: axis -> its values; the other axes are at the base.
+        options: `keys`, `samples`, `seed`, `smoke` and `json` are read.
+    """
+    lines: list[Line] = []
+    measured: dict[tuple, list[Line]] = {}  # the base is on all axes
+    with progress(sum(map(len, axes.values())), "point", quiet=options.json) as shown:
+        for axis, values in axes.items():
+            for value in values:
+                moved = "dimension" if axis == "clipped" else axis
+                point = {**SIZES_BASE, moved: value, "clipped": axis == "clipped"}
+                at = tuple(point.values())
+                if at not in measured:
+                    measured[at] = _lines(point, options)
+                lines += [{"axis": axis, **line} for line in measured[at]]
+                shown.update(1)
+    return lines
+
+
+def _lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line]:
+    """The rows that a point needs, on each sample."""
+    tau, dimension = point["tau"], point["dimension"]
+    times = (SIZES_BASE["tau"] / tau) ** 2 / min(point["epsilon"], 1.0)
+    rows = [round(count * times) for count in SIZES_ROWS]
+    rows = rows[2:4] if options.smoke else rows
+    epsilons = (point["epsilon"],) if point["clipped"] else (point["epsilon"], math.inf)
+    grid = {**SLOW, "rounds": (math.ceil(ROUNDS_TIMES / tau**2),), "epsilon": epsilons}
+    grid |= {"calibration": CALIBRATIONS, "features": (dimension,)}
+    make = clipped_boost if point["clipped"] else recipes.halfspace_boost
+    sweep = sweeps.Sweep("halfspaces_sizes", make, (grid,), options.keys, options.seed)
+    work = [
+        _task((options.seed, s), count, rows[-1], tau, dimension)
+        for s in range(options.samples)
+        for count in rows
+    ]
+    found = fitted(sweep, work, 1)
+    lines: list[Line] = []
+    for s, epsilon, calibration in itertools.product(
+        range(options.samples), epsilons, CALIBRATIONS
+    ):
+        errors = [
+            _mean(columns, epsilon, calibration)
+            for columns in found[s * len(rows) : (s + 1) * len(rows)]
+        ]
+        about = {**point, "epsilon": epsilon, "calibration": calibration}
+        for alpha in ALPHAS:
+            needed = crossing(rows, errors, alpha)
+            lines.append({**about, "alpha": alpha, "sample": s, "rows": needed})
+    return lines
+
+
+def _task(
+    seed: Sequence[int], count: int, capacity: int, tau: float, dimension: int
+) -> sweeps.Task:
+    """A task that trains on the first rows of a sample; those of a point have one shape."""
+    table, _ = sample(seed, capacity, tau, 0.0, SIZES_TESTS, dimension)
+    place = np.arange(capacity + SIZES_TESTS)[None]
+    public = {"rows": count, "relation": RELATION}
+    return sweeps.Task(f"{seed[1]}-{count}", table, place < count, place >= capacity, public)
+
+
+def _mean(columns: Mapping[str, np.ndarray], epsilon: float, calibration: str) -> float:
+    """The mean test error over keys."""
+    chosen = (columns["epsilon"] == epsilon) & (columns["calibration"] == calibration)
+    return float(columns["test_error"][chosen].astype(float).mean())
+
+
+def crossing(rows: Sequence[int], errors: Sequence[float], alpha: float) -> float | None:
+    """The number of rows from which on errors are at most alpha; None if the last one is above.
+
+    It is interpolated between the last number above and the next, where log rows is linear in the
+    log of the error. If the first error is within alpha, it is the first number of rows.
+    """
+    above = [k for k, error in enumerate(errors) if error > alpha]
+    if not above:
+        return float(rows[0])
+    last = above[-1]
+    if last == len(rows) - 1:
+        return None
+    high, low = (math.log(max(errors[k], 1e-4)) for k in (last, last + 1))
+    share = (high - math.log(alpha)) / (high - low)
+    return math.exp((1 - share) * math.log(rows[last]) + share * math.log(rows[last + 1]))

@@ -13,10 +13,10 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.privacy.bounds import Bound
 from dpbt.common.types import ADD_REMOVE, Recipe, Table
 from dpbt.data.domains import Boolean
 from dpbt.data.splits import of_splits
+from dpbt.privacy.bounds import Bound
 from dpbt.privacy.conversions import gdp_epsilon, gdp_mu
 from dpbt.privacy.keys import pair
 

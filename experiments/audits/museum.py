@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.privacy.bounds import LARGE
 from dpbt.analysis.hooks import Hooks
+from dpbt.privacy.bounds import LARGE
 from dpbt.privacy.conversions import gdp_mu, zcdp_epsilon
 
 

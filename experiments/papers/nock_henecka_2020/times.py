@@ -1,0 +1,65 @@
+"""How much longer do fits take with v_q = 50 than with 10?
+
+Times are of the processor, for 20 trees of depth 4 with the published noise. Programs are compiled
+before, and their overhead cancels: a time is that of many budgets less that of one.
+"""
+
+import argparse
+import datetime
+import tempfile
+import time
+
+import numpy as np
+
+from dpbt import recipes, sweeps
+from experiments.common import aggregated, commands
+from experiments.papers.nock_henecka_2020.derived import of_mean
+from experiments.papers.nock_henecka_2020.run import tasks
+from experiments.papers.nock_henecka_2020.settings import NAME, PAPER_BINS
+
+DOMAINS = ("banknote", "qsar", "wine-white")
+REPEATS = 3
+BUDGETS = 33
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    words = "the folder of aggregated results (%(default)s)"
+    parser.add_argument("--out", metavar="FOLDER", default=str(aggregated.FOLDER), help=words)
+    commands.add_shared(parser, data=True)
+    parser.set_defaults(reduced=None)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the ratio of each domain, and its standard error over repetitions."""
+    lines = []
+    for name in DOMAINS:
+        work = {bins: tasks([name], bins, options.data) for bins in PAPER_BINS}
+        for bins in PAPER_BINS:
+            _seconds(work[bins], 1)
+        ratios = []
+        for _ in range(REPEATS):
+            few, many = (
+                _seconds(work[bins], BUDGETS) - _seconds(work[bins], 1) for bins in PAPER_BINS
+            )
+            ratios.append(many / few)
+            print(f"{name}: {few:.2f} s, {many:.2f} s", flush=True)
+        ratio, error = of_mean(ratios)
+        lines.append({"domain": name, "ratio": ratio, "error": error})
+    about = {**sweeps.provenance(), "command": f"python -m experiments {NAME} times"}
+    about["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+    aggregated.write(options, NAME, "times", lines, about)
+
+
+def _seconds(work: list[sweeps.Task], budgets: int) -> float:
+    """Processor time of the ten folds of so many budgets."""
+    axes = {
+        "epsilon": tuple(np.geomspace(1.0, 25.0, budgets).tolist()),
+        **{"beta_tree": (0.5,), "alpha": (1.0,), "rounds": (20,), "depth": (4,), "clip": (10.0,)},
+        "calibration": ("published",),
+    }
+    sweep = sweeps.Sweep("nock_henecka_times", recipes.bdpe, (axes,), seed=0)
+    start = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        sweeps.run(sweep, work, folder)
+    return time.process_time() - start

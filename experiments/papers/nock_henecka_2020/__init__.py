@@ -10,4 +10,5 @@ PROGRAMS = (
     "table",
     "aggregate",
     "words",
+    "times",
 )

@@ -121,3 +121,5 @@ def command_lines(options: argparse.Namespace) -> Iterator[tuple[list[str], int 
             more = ["results/nock_henecka_2020_M", "results/nock_henecka_2020_50"]
             words += ["--more", *more] if options.all and not options.smoke else []
         yield words, None
+        if paper == "nock_henecka_2020" and options.all and not options.smoke:
+            yield [paper, "words"], None

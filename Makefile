@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PAPERS := nock_henecka_2020 asadi_2022 bun_2020 bojarski_2014
 
-.PHONY: demo test test-experiments test-all mutants check docs figures gallery results reproduction clean
+.PHONY: demo test test-experiments test-all mutants check docs figures gallery results reproduction audits clean
 
 demo: $(READY)
 	$(BIN)/python -m experiments demo
@@ -44,6 +44,9 @@ gallery: $(READY)
 
 reproduction: $(READY)
 	$(BIN)/python -m experiments reproduction page
+
+audits: $(READY)
+	$(BIN)/python -m experiments audits
 
 # At most four hours on two cores; the rest with: make results RESULTS=--all
 results: $(READY)

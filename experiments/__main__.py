@@ -15,6 +15,7 @@ PAPERS = ("nock_henecka_2020", "asadi_2022", "bun_2020", "bojarski_2014")
 COMMANDS = {
     "demo": "experiments.demo",
     "audit": "experiments.audit",
+    "audits": "experiments.audits",
     "frontier": "experiments.comparisons.frontier",
     "classes": "experiments.comparisons.classes",
     "regression": "experiments.comparisons.regression",

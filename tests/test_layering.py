@@ -11,11 +11,11 @@ from tests import counts
 ROOT = counts.ROOT
 FILES = [path for folder in counts.FOLDERS for path in counts.files(folder)]
 LIMITS = {
-    "lines of dpbt": 11_460,
-    "lines of tests": 14_000,
-    "lines of experiments": 8_550,
-    "lines of paper_figures": 1_420,
-    "files of dpbt": 80,
+    "lines of dpbt": 12_300,
+    "lines of tests": 14_450,
+    "lines of experiments": 10_900,
+    "lines of paper_figures": 1_650,
+    "files of dpbt": 84,
     "modules in the root": 6,
     "floors of rooms": 7,
     "floors of files": 10,
@@ -23,7 +23,11 @@ LIMITS = {
     "fields of Recipe": 6,
     "fields of Mechanism": 7,
 }
-"""What the code may grow to; a limit falls with the code, and rises with a reason alone."""
+"""What the code may grow to; a limit falls with the code, and rises with a reason alone.
+
+The last rises: audits of any learner, pairs of columns and files as they are took about 820 lines
+of dpbt; rows of the papers, rivals and the museum of mistakes about 2,300 of experiments.
+"""
 
 
 def test_the_code_stays_within_its_limits():

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of, one_run_epsilon
 
@@ -69,7 +70,7 @@ def black(
 
 
 def worst_pairs(
-    low: np.ndarray, high: np.ndarray, rows: int = 20, seed: int = 0
+    low: ArrayLike, high: ArrayLike, rows: int = 20, seed: int = 0
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Pairs of a table and a neighbour that wrong learners often treat wrongly, under add/remove.
 

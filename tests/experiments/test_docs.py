@@ -115,8 +115,8 @@ TUTORIAL = ("income.py", "read_model.py")
 SLOW = ("sweep.py", "pictures.py")
 """These write pictures to a folder."""
 
-APART = ("several_processes.py",)
-"""These are run by tests of their own, `tests/test_processes.py`."""
+APART = ("several_processes.py", "own_audit.py")
+"""These are run by `tests/test_processes.py`, and by the command of their page."""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""The levels of the audit on dpbt's own mechanisms, at equal runs, beside what they truly spend.
+
+Sums with Laplace and Gaussian noise are in hooks. `oblivious_boost` of one round releases the sums
+of all leaves of a tree, with discrete Laplace or rounded Gaussian noise. All claim one epsilon.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import dpbt
+from dpbt import recipes
+from dpbt.common.types import ADD_REMOVE, Recipe, Table
+from dpbt.data.domains import Boolean
+from dpbt.data.splits import of_splits
+from dpbt.privacy.bounds import Bound
+from dpbt.privacy.conversions import gdp_epsilon, gdp_mu
+from dpbt.privacy.keys import pair
+
+EPSILON = 2.0
+DELTAS = {"pure": 0.0, "delta": 1e-4}
+ROWS, MOST_CANARIES = 10, 1024
+
+
+class Level(NamedTuple):
+    """A level of the audit on a mechanism.
+
+    Attributes:
+        mechanism: its name.
+        level: as `Bound.level`.
+        delta: of the claim.
+        truth: the epsilon that it spends at this delta.
+        bound: (runs, seed) -> what is found.
+    """
+
+    mechanism: str
+    level: str
+    delta: float
+    truth: float
+    bound: Callable[[int, int], Bound]
+
+
+def levels() -> Iterator[Level]:
+    """All levels of all mechanisms."""
+    for words, delta in DELTAS.items():
+        yield from _of_sums(f"{'Gaussian' if delta else 'Laplace'} sum", delta)
+        yield from _of_trees(f"oblivious_boost, {words}", delta)
+
+
+def _of_sums(name: str, delta: float) -> Iterator[Level]:
+    claim, seeds = (EPSILON, delta), 10**6
+    scale = 1 / float(gdp_mu(EPSILON, delta)) if delta else 1 / EPSILON
+
+    def learn(rows: np.ndarray, hooks: dpbt.audit.Hooks) -> Any:
+        return (hooks.gaussian if delta else hooks.laplace)(np.sum(rows, axis=0), 1.0, scale)
+
+    def fit(rows: np.ndarray, seed: int) -> Any:
+        return learn(rows, dpbt.audit.Hooks(seed))
+
+    def canaries(coins: np.ndarray, seed: int) -> Any:
+        return learn(coins[None], dpbt.audit.Hooks(seed))  # a cell for each
+
+    tables = np.ones(ROWS), np.ones(ROWS - 1)
+
+    def grey(runs: int, seed: int) -> Bound:
+        return dpbt.audit.grey(
+            learn, *tables, runs=runs, seed=seeds * seed, claim=claim, fixed=True
+        )
+
+    def black(runs: int, seed: int) -> Bound:
+        return dpbt.audit.black(fit, *tables, runs=runs, seed=seeds * seed, claim=claim)
+
+    def one_run(runs: int, seed: int) -> Bound:
+        return dpbt.audit.one_run(canaries, runs, seed=seed, claim=claim)
+
+    for level, bound in {"grey box": grey, "black box": black, "one run": one_run}.items():
+        yield Level(name, level, delta, EPSILON, bound)
+
+
+def _of_trees(name: str, delta: float) -> Iterator[Level]:
+    recipe = _recipe(2, ROWS, delta)
+    near = dpbt.audit.neighbours(_table(ROWS, 2), ADD_REMOVE)
+    key = jax.random.key(0)
+    (ratio,) = dpbt.audit.audit(key, near, recipe, 20, steps=True).step_ratio.values()
+    truth = EPSILON * ratio
+    if delta:  # the ratio is of mu
+        truth = gdp_epsilon(float(gdp_mu(EPSILON, delta)) * ratio, delta)
+    tables = near.table, near.table._replace(present=jnp.asarray(near.present[0]))
+
+    def exact(runs: int, seed: int) -> Bound:
+        return dpbt.audit.exact(jax.random.key(seed), near, recipe, runs)
+
+    def black(runs: int, seed: int) -> Bound:
+        keys = jax.random.split(jax.random.key(seed), (2, runs))
+        shown = [
+            np.asarray(_leaves(k, table, recipe)) for k, table in zip(keys, tables, strict=True)
+        ]
+        fit = lambda place, number: shown[place][number]  # noqa: E731
+        return dpbt.audit.black(fit, 0, 1, claim=(EPSILON, delta), runs=runs)
+
+    def one_run(runs: int, seed: int) -> Bound:
+        count = min(runs, MOST_CANARIES)
+        depth = (count - 1).bit_length()
+        large, rows = _recipe(depth, count, delta), _table(count, depth)
+
+        def fit(coins: np.ndarray, number: int) -> np.ndarray:
+            present = jnp.asarray(coins)
+            noise, public = pair(jax.random.key(number))
+            model = dpbt.boost(noise, rows._replace(present=present), large, public)
+            return np.asarray(model.scores)
+
+        return dpbt.audit.one_run(fit, count, claim=(EPSILON, delta), seed=seed)
+
+    for level, bound in {"exact": exact, "black box": black, "one run": one_run}.items():
+        yield Level(name, level, delta, truth, bound)
+
+
+def _recipe(depth: int, rows: int, delta: float) -> Recipe:
+    domain = {f"x{k}": Boolean() for k in range(depth)}
+    given = {"rounds": 1, "depth": depth, "attributes_per_tree": (depth,)}
+    return recipes.oblivious_boost(epsilon=EPSILON, delta=delta, rows=rows, domain=domain, **given)
+
+
+def _table(rows: int, depth: int) -> Table:
+    """Positive rows, each of which has other cells if there are at most 2^depth."""
+    bits = (np.arange(rows)[:, None] >> np.arange(depth)) % 2 == 1
+    return of_splits(bits, np.ones(rows, bool), np.ones(rows, bool))
+
+
+@jax.jit
+def _leaves(keys: jax.Array, table: Table, recipe: Recipe) -> jax.Array:
+    """What a run releases, under R keys."""
+
+    def one(key: jax.Array) -> jax.Array:
+        noise, public = pair(key)
+        release = dpbt.boost(noise, table, recipe, public).transcript.rounds
+        return jnp.concatenate([jnp.ravel(each) for each in release.values()]).astype(float)
+
+    return jax.lax.map(one, keys)

@@ -1,0 +1,31 @@
+"""The museum of mistakes: the wrong learners are found, and the mended ones are not."""
+
+from pathlib import Path
+
+from experiments.audits.museum import EXHIBITS
+from experiments.audits.run import PAGES, visited
+from experiments.common import pages, results
+
+PAGE = Path(__file__).parents[2] / "docs" / "audits.md"
+MISSED = {"missing_logarithm", "short_seed"}
+SLOW = {"price_of_noisy_maximum"}
+"""It takes thousands of runs."""
+
+
+def test_mistakes_are_found_and_mended_twins_are_not():
+    for place, name in enumerate(sorted(EXHIBITS.keys() - SLOW)):
+        few = EXHIBITS[name]._replace(runs=20)
+        assert next(visited(few, wrong=True))["found"] == (name not in MISSED)
+        if place % 4 == 0:  # the page has them all
+            assert not next(visited(few, wrong=False))["found"], name
+
+
+def test_a_black_box_finds_an_exact_number():
+    few = EXHIBITS["exact_number"]._replace(runs=8)
+    assert [line["found"] for line in visited(few, wrong=True, runs=200)] == [True, True]
+
+
+def test_the_page_shows_what_was_measured():
+    text, lines = PAGE.read_text(), results.read_csv(PAGE.with_name(PAGES.file), "audits")
+    assert pages.filled(PAGES, text, lines, "page") == text
+    assert not any(line["found"] for line in results.where(lines, twin="mended"))

@@ -216,7 +216,7 @@ def sizes() -> Figure:
     legend_below(figure, panels[0, 0], 5)
     about = lines[0]
     figure.suptitle(
-        "rows that an error of alpha = 0.1 needs; base: d = 20, tau = 0.2, epsilon = 1, "
+        "rows that an error of alpha needs; base: alpha = 0.1, d = 20, tau = 0.2, epsilon = 1, "
         f"delta = {about['delta']:g},\nlambda = {about['learning_rate']}, "
         f"kappa = {about['density']}, T = {about['rounds_times']} / tau^2; bars: min to max of "
         f"{len(distinct(lines, 'sample'))} samples;\n"

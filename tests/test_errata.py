@@ -137,6 +137,34 @@ def test_lemma_4_is_twice_the_derivative_for_gini():
     assert 8 / x**2 == pytest.approx(2 * derivative, rel=1e-6)
 
 
+def test_lemma_4_fails_for_the_log_loss():
+    """Its perspective is x log2 x - (x - 1) log2(x - 1), and -L'' is least at 1 / x."""
+    x = 11.0
+    least = x**2 / ((x - 1) * np.log(2))
+    assert x**2 * np.log2(x / (x - 1)) < least < 2 * x**2 * np.log2(x / (x - 1))
+
+
+def test_theorem_10_fails_where_a_leaf_is_left():
+    """The leaf that is left has half of the weight and both classes alike: an error of 1/4."""
+    gamma, positives = 0.9, 10.0 ** -np.arange(1.0, 91)
+    there = positives[::-1].cumsum()[::-1]  # when the k-th split is made
+    assert np.all(positives / there >= gamma - 1e-9)  # all of one class: the edge is its share
+    weights = (1 + there) / (2 * (1 + there[0]))
+    assert np.exp(-(gamma**2) / 16 * weights.sum()) < 0.14
+
+
+def test_theorem_13_fails_at_a_nearly_pure_leaf():
+    """At depth 1 of a first tree, beside a leaf of both classes alike, for epsilon = 1."""
+    gamma, delta, beta_tree, xi, m = 0.5, 0.5, 0.5, 0.1, 2.0**46
+    efficiency = 8 * (1 / 2) * (1 / 4) ** 2 / 2
+    constant = beta_tree * (1 / 2) * (1 - delta**2) * gamma**2 / 256
+    assert constant * efficiency >= np.log(m) / np.sqrt(m) * np.log(1 / xi)  # (189)
+    # One positive row, which leaves with half of the negatives; weights are 1/2.
+    gain = 2 * (np.sqrt(0.5 * m / 4) - np.sqrt(0.5 * m / 8))
+    exponent = beta_tree / (2 * 2) / (2 * (3 + 2 * (np.sqrt(m) - 1))) * gain
+    assert 1 / (1 + np.exp(-exponent)) < 0.51
+
+
 # Asadi et al. (2022)
 
 

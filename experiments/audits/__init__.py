@@ -1,4 +1,4 @@
-"""Audit known mistakes, dpbt's own mechanisms at equal runs, and other libraries' learners.
+"""Audit known mistakes, dpbt's own mechanisms, and other libraries' learners.
 
 The museum re-creates each known kind of mistake of private learners, beside a twin that differs in
 the line that is mended. The levels are compared on mechanisms whose truth is known. The peers are

@@ -1,3 +1,13 @@
 """Nock & Henecka (2020): boosted trees on 19 domains, and Table 1."""
 
-PROGRAMS = ("run", "readings", "steps", "criterion", "forests", "auto", "table", "aggregate")
+PROGRAMS = (
+    "run",
+    "readings",
+    "steps",
+    "criterion",
+    "forests",
+    "auto",
+    "table",
+    "aggregate",
+    "words",
+)

@@ -76,19 +76,24 @@ def _read(own: Sequence[Line], columns: Sequence[str]) -> np.ndarray:
     return np.array(values).reshape(*axes, -1)
 
 
-def _errors(own: Sequence[Line]) -> np.ndarray:
+def errors_of(own: Sequence[Line]) -> np.ndarray:
     """f64[domain, epsilon, depth, alpha, T], of a reading."""
     errors = _read(own, [_column(at) for at in ERRORS])
     return errors.reshape(*errors.shape[:-1], len(ALPHA_NAMES), len(ROUNDS))
 
 
+def signs_of(own: Sequence[Line]) -> np.ndarray:
+    """i64[domain, epsilon, depth, forest, alpha, T], -1 where boosting wins, 1 where it loses."""
+    mine, rivals = errors_of(own), _read(own, list(FORESTS))
+    rows = np.array([where(own, domain=name)[0]["rows"] for name in distinct(own, "domain")])
+    both = mine[:, :, :, None, ..., None], rivals[..., None, None, None]
+    return np.stack([compared(a, b, BY_ROWS, m) for a, b, m in zip(*both, rows, strict=True)])
+
+
 def _cells(own: Sequence[Line]) -> np.ndarray:
     """f64[domain, depth, forest, alpha, T], percentages of wins; 50 without a difference."""
-    errors, rivals = _errors(own), _read(own, list(FORESTS))
-    rows = np.array([where(own, domain=name)[0]["rows"] for name in distinct(own, "domain")])
-    both = errors[:, :, :, None, ..., None], rivals[..., None, None, None]
-    signs = np.stack([compared(a, b, BY_ROWS, m) for a, b, m in zip(*both, rows, strict=True)])
-    wins, losses = (np.sum(signs == sign, axis=1) for sign in (-1, 1))
+    every = signs_of(own)
+    wins, losses = (np.sum(every == sign, axis=1) for sign in (-1, 1))
     return np.where(wins + losses, 100 * wins / np.maximum(wins + losses, 1), 50.0)
 
 
@@ -104,7 +109,7 @@ def _printed(own: Sequence[Line]) -> np.ndarray:
     return found
 
 
-def _counts(best: np.ndarray) -> np.ndarray:
+def counts(best: np.ndarray) -> np.ndarray:
     """i64[epsilon, alpha], Table 1, of best errors [domain, epsilon, alpha]."""
     return np.sum(best == best.min(-1, keepdims=True), axis=0)
 
@@ -123,13 +128,13 @@ def _private(lines: Sequence[Line]) -> str:
     numbers = [int(number) for _, number in aggregated.printed(NAME, "table-1")]
     table_1 = np.array(numbers).reshape(len(EPSILONS), -1)
     coins = rng.random((DRAWS, len(printed), *table_1.shape))
-    coin = [np.abs(_counts(each) - table_1).sum() for each in coins]
+    coin = [np.abs(counts(each) - table_1).sum() for each in coins]
     constant = np.nanmean(np.abs(printed - np.nanmedian(printed)), axis=(1, 2, 3, 4))
     rows.append(("*the paper's*", "0", "0", "", _gains(printed), "67 and more", ""))
     rows.append(("*coin; constant*", _spread(coin), _mean(constant, 1), "", "0; 0; 0", "", ""))
     for reading in distinct(own, "reading"):
         of = where(own, reading=reading)
-        errors, printed = _errors(of), _printed(of)
+        errors, printed = errors_of(of), _printed(of)
         cells = np.where(np.isnan(printed), np.nan, _cells(of))
         far = np.nanmean(np.abs(cells - printed), axis=(1, 2, 3, 4))
         orders = (rng.permutation(len(cells)) for _ in range(DRAWS))
@@ -138,7 +143,7 @@ def _private(lines: Sequence[Line]) -> str:
         rows.append(
             (
                 reading,
-                str(np.abs(_counts(errors.min((2, 4))) - table_1).sum()),
+                str(np.abs(counts(errors.min((2, 4))) - table_1).sum()),
                 f"{_mean(far, 1)} ({_mean(far - constant, 1)})",
                 _spread(others, 1),
                 _gains(cells),
@@ -174,7 +179,7 @@ def _noiseless(lines: Sequence[Line]) -> str:
     own = [line for line in lines if line["reading"].startswith(NOISELESS)]
     for reading in distinct(own, "reading"):
         of = where(own, reading=reading)
-        errors = _errors(of)[:, 0]
+        errors = errors_of(of)[:, 0]
         objective, small, one = np.moveaxis(errors, 2, 0)
         pairs = ((a[a != b], b[a != b]) for a, b in zip(one, small, strict=True))
         wins = [100 * np.mean(a < b) for a, b in pairs if len(a)]

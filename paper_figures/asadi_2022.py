@@ -224,6 +224,7 @@ def table2() -> Figure:
     panels[0][0].set_ylabel("accuracy, mean and sd over keys")
     legend_below(figure, panels[0][-1], 3)
     first = lines[0]
-    words = f"LazyBB with 1-rules, settings of Tables 8-10; {first['keys']} keys, delta = 0"
+    words = f"LazyBB with 1-rules, settings of Tables 8-10; {first['keys']} keys, delta = 0; "
+    words += "rivals: 2 or 3 keys, where they were run"
     figure.suptitle(words)
     return figure

@@ -110,15 +110,16 @@ def fig1() -> Figure:
         places = [line["low"] + k * width for line in bars]
         shares = [100 * line["share"] for line in bars]
         right.bar(places, shares, width, align="edge", label=name, **bars_of(k))
+    most = max(abs(at[end]) for at in histogram if at["share"] for end in ("low", "high"))
     gamma = about["gamma"]
     left.axhline(gamma, color="black", linewidth=0.8, label=f"gamma = {gamma:g}")
     left.axhline(0, color="0.7", linewidth=0.8)
     left.axvline(250, color="black", linewidth=0.8, linestyle=":", label="the text's 250 rounds")
     legend_below(figure, left, 3)
     right.legend()
-    right.xaxis.set_major_locator(MultipleLocator(0.5))
+    right.xaxis.set_major_locator(MultipleLocator(0.2))
     finish(left, xlabel="round", ylabel="advantage, mean over keys")
-    finish(right, xlabel="margin y H / T of training rows", ylabel="% of rows")
+    finish(right, xlabel="margin y H / T of training rows", ylabel="% of rows", xlim=(-most, most))
     figure.suptitle(
         f"LazyBB with 1-rules on Adult: epsilon = {about['epsilon']:g}, "
         f"kappa = {about['density']:g}, "
@@ -135,7 +136,7 @@ def fig2() -> Figure:
     Raises:
         InputError: if the series have not been saved.
     """
-    figure, panels = sheet(1, 2, 3.9, sharey=True)
+    figure, panels = sheet(1, 2, 3.9)
     titles = (
         "Figure 2: kappa = lambda = 1/4, T = 99",
         "Figure 3: settings of Table 8 (selected for delta = 0)",
@@ -223,6 +224,7 @@ def table2() -> Figure:
     panels[0][0].set_ylabel("accuracy, mean and sd over keys")
     legend_below(figure, panels[0][-1], 3)
     first = lines[0]
-    words = f"LazyBB with 1-rules, settings of Tables 8-10; {first['keys']} keys, delta = 0"
+    words = f"LazyBB with 1-rules, settings of Tables 8-10; {first['keys']} keys, delta = 0; "
+    words += "rivals: 2 or 3 keys, where they were run"
     figure.suptitle(words)
     return figure

@@ -188,7 +188,7 @@ def sizes() -> Figure:
     """
     lines = aggregated.read(NAME, "sizes")
     figure, panels = sheet(2, 2, 4.8, sharey=True)
-    for panel, (axis, (words, at)) in zip(panels.flat, SIZES.items(), strict=True):
+    for panel, (axis, (title, at)) in zip(panels.flat, SIZES.items(), strict=True):
         own = where(lines, **{"axis": axis, **at})
         for name in CALIBRATIONS:
             private = [
@@ -196,15 +196,17 @@ def sizes() -> Figure:
             ]
             _sizes(panel, private, axis, name, **line_of(name))
         if axis == "dimension":
-            style: dict[str, Any] = {"linestyle": "", "fillstyle": "none", "markersize": 7}
+            style: dict[str, Any] = {"linestyle": "", "fillstyle": "none"}
             for name in CALIBRATIONS:
                 clipped = where(lines, axis="clipped", calibration=name, **at)
-                _sizes(panel, clipped, axis, f"{name}, clipped", **line_of(name) | style)
+                beside = [line | {axis: 1.3 * line[axis]} for line in clipped]
+                words = f"{name}, clipped (drawn beside)"
+                _sizes(panel, beside, axis, words, **line_of(name) | style)
         if axis != "epsilon":
             without = where(own, calibration="tight", epsilon=np.inf)
             style = {"color": WITHOUT, "linestyle": ":", "marker": "x"}
             _sizes(panel, without, axis, "without privacy", **style)
-        finish(panel, xlabel=words, xscale="log", yscale="log")
+        finish(panel, xlabel=title, xscale="log", yscale="log")
         ticks = distinct(own, axis)
         ticks = [tick for tick in ticks if np.isfinite(tick)]
         panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -213,10 +215,10 @@ def sizes() -> Figure:
     panels[0, 0].set_yticks(counts, [f"{count:,}" for count in counts])
     for panel in panels[:, 0]:
         panel.set_ylabel("rows")
-    legend_below(figure, panels[0, 0], 5)
+    legend_below(figure, panels[0, 0], 3)
     about = lines[0]
     figure.suptitle(
-        "rows that an error of alpha = 0.1 needs; base: d = 20, tau = 0.2, epsilon = 1, "
+        "rows that an error of alpha needs; base: alpha = 0.1, d = 20, tau = 0.2, epsilon = 1, "
         f"delta = {about['delta']:g},\nlambda = {about['learning_rate']}, "
         f"kappa = {about['density']}, T = {about['rounds_times']} / tau^2; bars: min to max of "
         f"{len(distinct(lines, 'sample'))} samples;\n"

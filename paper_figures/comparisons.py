@@ -30,7 +30,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "dp-logistic": {"color": "black", "marker": "<"},
     "naive-bayes": {"color": "black", "marker": ">", "linestyle": "--"},
     "adassp": {"color": "0.4", "marker": "h"},
-    "dp-net": {"color": "0.4", "marker": "p"},
+    "dp-net": {"color": "0.4", "marker": "p", "linestyle": "-."},
     "bdpe-tight": {"color": BLUE, "marker": "s"},
     "bdpe-published": {"color": SKY, "marker": "D", "linestyle": "--"},
     "lazybb": {"color": GREEN, "marker": "^"},

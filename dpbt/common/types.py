@@ -14,6 +14,7 @@ share a program.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -476,6 +477,13 @@ class Recipe(Terms, HoldsFunctions):
     capacity: int
 
     _keep = "the arguments that made it"
+
+    def __repr__(self) -> str:
+        """What it is, without its numbers."""
+        axes = np.broadcast_shapes(*map(np.shape, (self.rows, self.rounds)))
+        many = f"{math.prod(axes)} settings, " if axes else f"{self.rounds} rounds, "
+        about = f"{self.name}, {self.setting}: {many}rows = {self.rows}, {self.relation.value}"
+        return f"Recipe({about}, {self.calibration}; see dpbt.ledger)"
 
     def __post_init__(self):
         # A learner, a weight update, a relation and a target that fit together.

@@ -19,6 +19,7 @@ JAX is needed to read them.
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -392,6 +393,9 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     def __radd__(self, other: int) -> Ledger:
         """The ledger itself, so that `sum` takes ledgers: it begins with 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         """A table of its lines, and what they add up to."""

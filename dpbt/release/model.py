@@ -87,6 +87,14 @@ class Model(HoldsFunctions):
             Model._is_tree = True
             jax.tree_util.register_dataclass(Model)
 
+    def __repr__(self) -> str:
+        """What it is, without its numbers."""
+        known = self.recipe if self.kept is None else self.kept
+        kind, count = type(self.hypotheses).__name__, np.shape(self.hypotheses[0])[:1]
+        about = f"{known.name}, " if known is not None else ""
+        about += f"{''.join(map(str, count))} of {kind}, {self.features} columns of {self.dtype}"
+        return f"Model({about}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
+
     def __reduce__(self) -> Any:
         """A loaded model can be pickled; its kind is found again by its name."""
         if self.kept is None or self.kept.kind.name not in KINDS:

@@ -141,9 +141,10 @@ def fig2() -> Figure:
     for row in panels[:-1]:
         row[1].set_xlabel("")
         row[0].set_xlabel("")
-    for panel, side, wide in zip(panels[1], ("left", "right"), (2, 4), strict=True):
+    places: Any = ("outside lower left", "outside lower right")
+    for panel, place, wide in zip(panels[1], places, (2, 4), strict=True):
         handles, words = panel.get_legend_handles_labels()
-        drawn.legend(handles, words, loc=f"outside lower {side}", ncols=wide)
+        drawn.legend(handles, words, loc=place, ncols=wide)
     drawn.suptitle(
         "mean of ten runs; colours of b: eta n_train; black line: the larger class; "
         "crosses: bounds below one half"

@@ -405,6 +405,7 @@ def learned(
     learner = recipe.learner
     hypothesis = learner.hypothesis(release, recipe.params, public)
     if state is not None:
+        assert learner.traits.optimizer is not None  # as `opened` says
         hypothesis, *state = learner.traits.optimizer(recipe.params).update(hypothesis, *state)
     return hypothesis, learner.hypotheses.bound(hypothesis), state
 

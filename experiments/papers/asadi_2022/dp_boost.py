@@ -57,7 +57,7 @@ def recipe(*, epsilon: float, rows: int) -> Recipe:
         rows=rows,
         rounds=ROUNDS,
         weight_update=mirror("information_gain"),
-        weighting=MirrorNumbers(np.float32(1)),
+        weighting=MirrorNumbers(np.ones((), np.float32)),
         relation="add_remove",
         name="dp_boost",
     )
@@ -88,7 +88,8 @@ def program(draw: Draw, table: Prepared, weights: Array, params: Any, public: Pu
     start = jnp.asarray(starts)[public.round]
     own = jax.lax.dynamic_slice(jnp.asarray(order), (start,), (most,))
     here = start + jnp.arange(most) < jnp.asarray(starts)[public.round + 1]
-    part = Prepared(table.asked[:, own], table.target[own], table.present[own] & here)
+    asked = jnp.asarray(table.asked)
+    part = Prepared(asked[:, own], table.target[own], table.present[own] & here)
     by_class = trees.weights_by_class(part, weights[own])
     ones = trees.weights_by_class(part, jnp.ones(most, jnp.int8))
 

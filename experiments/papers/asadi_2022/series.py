@@ -8,6 +8,7 @@ training rows, with and without a delta; Figure 2 fixes one setting for all epsi
 
 import argparse
 import itertools
+from typing import Any
 
 from experiments.papers.asadi_2022.jobs import add_folds, add_options, block, measure
 from experiments.papers.asadi_2022.settings import (
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
 def _blocks(dataset: str, series: str, learner: str) -> list[dict[str, tuple]]:
     deltas = (0.0, SERIES_DELTA) if series in WITH_DELTA else (0.0,)
     if series == "rounds":
-        product = itertools.product(*ROUNDS_SERIES.values(), deltas, CALIBRATIONS)
+        product: Any = itertools.product(*ROUNDS_SERIES.values(), deltas, CALIBRATIONS)
         return [
             block(epsilon, delta, learner, calibration, {**FIGURE_2, "rounds": rounds})
             for rounds, epsilon, delta, calibration in product

@@ -1,7 +1,7 @@
 """The claims in words of Asadi et al. (2022), each as one number."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def sizes() -> list[Line]:
     return lines
 
 
-def measures(found: dict[str, Sequence[Line]]) -> list[Line]:
+def measures(found: Mapping[str, Sequence[Line]]) -> list[Line]:
     """Lines of name, calibration, value and its standard error (or None).
 
     A claim is left out without the results that it needs.
@@ -80,7 +80,7 @@ def percents(counts: Sequence[Line], features: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _of_advantages(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+def _of_advantages(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """When the advantage fails, if it was measured."""
     if "advantages" not in found:
         return {}
@@ -114,7 +114,7 @@ def _failure(name: str) -> float:
     return worst
 
 
-def _of_rounds(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+def _of_rounds(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How much more a delta gains with more rounds."""
     own = where(found.get("rounds", []), calibration=calibration)
     gains = {}
@@ -128,7 +128,7 @@ def _of_rounds(found: dict[str, Sequence[Line]], calibration: str) -> Values:
     return {name: (many - few, float(np.hypot(spread, other)))}
 
 
-def _of_deltas(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+def _of_deltas(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """What a delta gains in Figures 2 and 3."""
     values: Values = {}
     for name in ("fig2", "fig3"):
@@ -144,7 +144,7 @@ def _of_deltas(found: dict[str, Sequence[Line]], calibration: str) -> Values:
     return values
 
 
-def _of_logistic(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+def _of_logistic(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How LazyBB compares with DP-LR at high privacy."""
     values: Values = {}
     if "table2" not in found or "baselines" not in found:
@@ -161,7 +161,7 @@ def _of_logistic(found: dict[str, Sequence[Line]], calibration: str) -> Values:
 
 
 def _better_or_sparser(
-    found: dict[str, Sequence[Line]], dataset: str, calibration: str, gain: float
+    found: Mapping[str, Sequence[Line]], dataset: str, calibration: str, gain: float
 ) -> bool:
     """Whether LazyBB is more accurate than DP-LR at high privacy, or leaves features out."""
     counts = [
@@ -174,7 +174,7 @@ def _better_or_sparser(
     return gain > 0 or fewer
 
 
-def _of_trees(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+def _of_trees(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How 1-rules and DP-LR compare with top-down trees on Adult."""
     if "table2" not in found or "trees" not in found:
         return {}
@@ -200,7 +200,7 @@ def _of_trees(found: dict[str, Sequence[Line]], calibration: str) -> Values:
     return values
 
 
-def _of_bounds(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+def _of_bounds(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """On how many data sets the proved accuracy is below the measured one, at epsilon 1."""
     if "bounds" not in found or "table2" not in found:
         return {}
@@ -216,7 +216,7 @@ def _of_bounds(found: dict[str, Sequence[Line]], calibration: str) -> Values:
     return {"data sets whose bound is below the accuracy": (sum(below), None)}
 
 
-def _of_rivals(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+def _of_rivals(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How 1-rules compare with tuned DP-LR, DP-Boost and DP-Bag, and how often they are best."""
     values: Values = {}
     if "table2" not in found or "rivals" not in found:
@@ -263,7 +263,7 @@ def _of_rivals(found: dict[str, Sequence[Line]], calibration: str) -> Values:
     return values
 
 
-def _of_printed_trees(found: dict[str, Sequence[Line]], calibration: str) -> Values:
+def _of_printed_trees(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How 1-rules compare with the best trees of Table 1's grid, and how many rounds these have."""
     values: Values = {}
     trees = where(found.get("selected", []), calibration=calibration, dataset="adult")
@@ -312,7 +312,7 @@ def _gains(lines: Sequence[Line]) -> list[tuple[Line, Line]]:
     return [(line, pure[line["epsilon"]]) for line in lines if line["delta"] == SERIES_DELTA]
 
 
-def _logistic(found: dict[str, Sequence[Line]], dataset: str) -> dict[float, Line]:
+def _logistic(found: Mapping[str, Sequence[Line]], dataset: str) -> dict[float, Line]:
     """Epsilon -> the line of DP-LR, by the paper's protocol for the data set."""
     protocol = "test" if dataset == "adult" else "folds"
     return {
@@ -323,7 +323,7 @@ def _logistic(found: dict[str, Sequence[Line]], dataset: str) -> dict[float, Lin
 
 
 def _over_logistic(
-    found: dict[str, Sequence[Line]], dataset: str, calibration: str
+    found: Mapping[str, Sequence[Line]], dataset: str, calibration: str
 ) -> list[tuple[float, float]]:
     """Accuracies of LazyBB less those of DP-LR, at the epsilons of high privacy."""
     theirs = _logistic(found, dataset)

@@ -155,8 +155,8 @@ def _exponents(lines: Sequence[Line]) -> list[float]:
         own = where(lines, sample=sample)
         if len(own) < 2 or None in [line["rows"] for line in own]:
             return []
-        columns = ([math.log(line[name]) for line in own] for name in ("dimension", "rows"))
-        found.append(float(np.polyfit(*columns, 1)[0]))
+        x, y = ([math.log(line[name]) for line in own] for name in ("dimension", "rows"))
+        found.append(float(np.polyfit(x, y, 1)[0]))
     return found
 
 

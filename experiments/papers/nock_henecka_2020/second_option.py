@@ -102,7 +102,7 @@ def program(
     tree = leaf_values(noisy, budget)
     edge = jnp.sum((counts[:, 1] - counts[:, 0]) * tree) / rows
     of_step = jnp.where(budget.observed > 0, link, tree)
-    beta = trees.leverage(settings, of_step, edge, jnp.inf) / budget.beta_step
+    beta = trees.leverage(settings, of_step, edge, jnp.float32(jnp.inf)) / budget.beta_step
     beta = jnp.round(beta).astype(jnp.int32)
     draw(
         "beta",

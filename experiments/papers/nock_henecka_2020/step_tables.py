@@ -8,6 +8,7 @@ The forests have 21 trees of its depth. Their mean errors are those of `readings
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -165,7 +166,7 @@ def _mean(values: Sequence[float] | np.ndarray, digits: int = 0) -> str:
     return "{:.{d}f} ± {:.{d}f}".format(*of_mean(values), d=digits)
 
 
-def _spread(draws: Sequence[float], digits: int = 0) -> str:
+def _spread(draws: Sequence[Any], digits: int = 0) -> str:
     return f"{np.mean(draws):.{digits}f} ± {np.std(draws):.{digits}f}"
 
 

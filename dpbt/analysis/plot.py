@@ -24,11 +24,12 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.hypotheses import SHAPES
 from dpbt.learners.shapes import curves
-from dpbt.privacy.bounds import Bound
 from dpbt.release.model import Model, domain_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from dpbt.privacy.bounds import Bound
 
 __all__ = ["attributes", "shape", "shapes", "tradeoff"]
 

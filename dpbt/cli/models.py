@@ -162,18 +162,19 @@ def evaluate(options: argparse.Namespace) -> None:
     if not len(rows):
         raise InputError(f"{options.file}: no row has a label")
 
-    shares = None if about.probability is None else np.asarray(model.predict_proba(rows))
-    scores, curve = np.asarray(model.decision_function(rows)), []
-    words = "" if label.classes is None else label.classes[-1]
+    curve, words = [], "" if label.classes is None else label.classes[-1]
     if isinstance(about.target, Numeric):
         target = about.target.low + target * (about.target.high - about.target.low)
         found = measures.of_numbers(target, np.asarray(model.predict(rows)))
-    elif about.target is not None:
-        found = measures.of_classes(target.astype(int), scores.argmax(axis=1), shares)
     else:
-        positive = None if shares is None else shares[:, 1]
-        found = measures.of_two_classes(target, scores, positive)
-        curve = [] if positive is None else measures.calibration(target, positive)
+        scores = np.asarray(model.decision_function(rows))
+        shares = None if about.probability is None else np.asarray(model.predict_proba(rows))
+        if about.target is not None:
+            found = measures.of_classes(target.astype(int), scores.argmax(axis=1), shares)
+        else:
+            positive = None if shares is None else shares[:, 1]
+            found = measures.of_two_classes(target, scores, positive)
+            curve = [] if positive is None else measures.calibration(target, positive)
     print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
     for name, value in found.items():
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")

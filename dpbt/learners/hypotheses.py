@@ -307,13 +307,8 @@ def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str:
         split = trees.split[tree, node]
         return int(column[split]), (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
 
-    return _rules(
-        np.asarray(trees.leaf),
-        ask,
-        domain,
-        heading(None, False, "trees")[0],
-        f"add {{:+.{DIGITS}f}}",
-    )
+    head = heading(None, False, "trees")[0]
+    return _rules(np.asarray(trees.leaf), ask, domain, head, f"add {{:+.{DIGITS}f}}")
 
 
 def _nodes_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | None) -> Nodes:

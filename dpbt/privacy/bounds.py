@@ -14,7 +14,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 CONFIDENCE = 0.95
 """With which a bound holds by default."""
@@ -73,8 +73,8 @@ class Bound(NamedTuple):
 def chances(successes: np.ndarray, runs: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper) bounds on a chance, each with a confidence (Clopper and Pearson)."""
     k, miss = np.asarray(successes, float), 1 - confidence
-    lower = np.where(k > 0, stats.beta.ppf(miss, k, runs - k + 1), 0.0)
-    upper = np.where(k < runs, stats.beta.ppf(1 - miss, k + 1, runs - k), 1.0)
+    lower = np.where(k > 0, special.betaincinv(k, runs - k + 1, miss), 0.0)
+    upper = np.where(k < runs, special.betaincinv(k + 1, runs - k, 1 - miss), 1.0)
     return lower, upper
 
 
@@ -102,7 +102,7 @@ def epsilon_of(q: np.ndarray, p: np.ndarray, delta: float) -> np.ndarray:
 def mu_of(q: np.ndarray, p: np.ndarray) -> np.ndarray:
     """The least mu, at least 0, of a learner with Phi^-1(p) - Phi^-1(q) <= mu."""
     with np.errstate(invalid="ignore"):
-        found = stats.norm.ppf(p) - stats.norm.ppf(q)
+        found = special.ndtri(p) - special.ndtri(q)
     return np.where(p > q, np.maximum(found, 0.0), 0.0)
 
 
@@ -177,10 +177,11 @@ def one_run_epsilon(guesses: int, correct: int, canaries: int, delta: float, mis
     """
 
     def refuted(epsilon: float) -> bool:
-        law = stats.binom(guesses, 1 / (1 + math.exp(-epsilon)))
-        tail = law.sf(correct - 1)
+        right = 1 / (1 + math.exp(-epsilon))
         steps = np.arange(1, correct + 1)
-        slack = np.max((law.sf(correct - 1 - steps) - tail) / steps) if correct else 0.0
+        tail = special.bdtrc(correct - 1, guesses, right)
+        more = special.bdtrc(correct - 1 - steps, guesses, right)
+        slack = np.max((more - tail) / steps) if correct else 0.0
         return tail + 2 * canaries * delta * slack <= miss
 
     if not refuted(0.0):

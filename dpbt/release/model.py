@@ -442,8 +442,9 @@ def statement(
         from dpbt.privacy.bounds import Bound
 
         own = model if isinstance(model, Ledger) else ledger(model)
+        claim = own.epsilon, own.delta
         for each in audits:
-            if not isinstance(each, Bound) or not np.allclose(each.claim, (own.epsilon, own.delta)):
+            if not isinstance(each, Bound) or not np.allclose(each.claim, claim, atol=0):
                 raise ValueError("audits must be what dpbt.audit found of this very claim")
             audited += f"\n- {each.words}"
         audited = f"\n\nAudits, on tables that are public or made up:{audited}"

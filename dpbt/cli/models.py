@@ -4,7 +4,6 @@ import argparse
 import csv
 import functools
 import hashlib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +70,7 @@ _FACTS = {"data": "Data", "date": "Date of the data", "owner": "Owner of the dat
     option("--filter FILE", "the file that paid for the model: name the other releases, too"),
     option("--html FILE", "write it as a page of HTML"),
     option("--pdf FILE", "write it as a page of PDF, by the extra `figures`"),
-    option("--registry FILE", "draft an entry of the OpenDP Deployments Registry, .yaml or .json"),
+    option("--registry FILE", "draft an entry of the OpenDP Deployments Registry, as YAML"),
     FORCE,
 )
 def statement(options: argparse.Namespace) -> None:
@@ -98,15 +97,14 @@ def statement(options: argparse.Namespace) -> None:
     def write(name: str, part: Path) -> None:
         if name == "pdf":
             found.pdf(part)
-            return
-        text = found.page()
-        if name == "registry":
-            notes = "\n".join(f"{words}: {fact}" for words, fact in facts.items())
-            known = {"name": options.data, "owner": options.owner, "notes": notes}
-            entry = dpbt.registry.entry(model, **known, filter=budget)
-            as_json = paths[name].suffix == ".json"
-            text = json.dumps(entry, indent=2) if as_json else dpbt.registry.to_yaml(entry)
-        part.write_text(f"{text}\n", encoding="utf-8")
+        elif name == "html":
+            part.write_text(found.page(), encoding="utf-8")
+        else:
+            stated = {"name": options.data, "owner": options.owner}
+            stated = {key: value for key, value in stated.items() if value is not None}
+            notes = "; ".join(f"{words}: {fact}" for words, fact in facts.items())
+            text = dpbt.registry.entry(model, **stated, notes=notes, filter=budget)
+            part.write_text(text, encoding="utf-8")
 
     for name, path in paths.items():
         with of_input():

@@ -32,8 +32,11 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+# A site in build/docs, which needs no network, neither to be built nor to be read.
+docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(READY)
-	$(BIN)/python docs/api.py build/docs
+	$(BIN)/python docs/command_line.py
+	$(BIN)/mkdocs build --strict
 
 # From the aggregated results in reproduction/; no data set is needed.
 figures: $(READY)

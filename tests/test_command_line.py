@@ -1,6 +1,7 @@
 """The command line of dpbt: what it reads, writes and refuses."""
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -262,7 +263,17 @@ def test_models_have_words_and_statements(here, capsys):
     name = "rings.model"
     model = dpbt.load(name)
     assert run(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
-    assert run(capsys, "statement", name)[:2] == (0, model.kept.statement + "\n")
+    digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
+    status, out, _ = run(capsys, "statement", name, "--data", "rings", "--owner", "us")
+    assert (status, out.endswith(model.kept.statement.split("\n\n", 1)[1] + "\n")) == (0, True)
+    assert f"- Data: rings\n- Owner of the data: us\n- File of the model: {name}\n" in out
+    assert f"- Its SHA-256: {digest}\n- Columns read: " in out
+    files = ("--html", "a.html", "--pdf", "a.pdf", "--registry", "a.yaml")
+    out = run(capsys, "statement", name, *files)[1]
+    assert out == "".join(f"wrote {path}\n" for path in files[1::2])
+    assert Path("a.pdf").read_bytes().startswith(b"%PDF")
+    assert '"TO BE FILLED IN: what the model is for"' in Path("a.yaml").read_text()
+    assert "a.html: the file exists" in refusal(capsys, "statement", name, *files)
     status, out, _ = run(capsys, "statement", name, "--max-rows-per-user", 2, "--ledger")
     assert status == 0
     assert "owner's promise" in out
@@ -271,7 +282,7 @@ def test_models_have_words_and_statements(here, capsys):
 
 
 def test_what_needs_no_jax_runs_without_it(fitted):
-    for given in (("predict", "model.json", "odd.csv"), ("fit", "--help")):
+    for given in (("predict", "model.json", "odd.csv"), ("statement", "model.json")):
         program = (
             "import sys; sys.modules['jax'] = None; from dpbt.__main__ import main; "
             "sys.exit(main(sys.argv[1:]))"

@@ -2,6 +2,8 @@
 
 import argparse
 import csv
+import functools
+import hashlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 
 import dpbt
 from dpbt.cli.shared import (
+    FORCE,
     FORM,
     MODEL,
     PROGRESS,
@@ -52,15 +55,64 @@ def explain(options: argparse.Namespace) -> None:
         print(dpbt.explain(model))
 
 
+_TITLE = option("--data NAME", "what the rows are, in a few public words")
+
+_FACTS = {"data": "Data", "date": "Date of the data", "owner": "Owner of the data"}
+"""What a statement calls what options say."""
+
+
 @command(
     MODEL,
     option("--max-rows-per-user K", "say what the same noise means for people with up to K rows"),
     option("--ledger", "print the ledger, too"),
+    _TITLE,
+    option("--date DATE", "of the rows, such as 2026-09"),
+    option("--owner NAME", "who answers for the rows"),
+    option("--filter FILE", "the file that paid for the model: name the other releases, too"),
+    option("--html FILE", "write it as a page of HTML"),
+    option("--pdf FILE", "write it as a page of PDF, by the extra `figures`"),
+    option("--registry FILE", "draft an entry of the OpenDP Deployments Registry, as YAML"),
+    FORCE,
 )
 def statement(options: argparse.Namespace) -> None:
-    """Print the privacy statement of a saved model; --ledger adds what it cost line by line."""
-    model = _saved(options.model)
-    print(dpbt.statement(model, max_rows_per_user=options.max_rows_per_user))
+    """Print the privacy statement of a saved model; --ledger adds what it cost line by line.
+
+    It is Markdown, on what the guarantee means for whom it protects. --data, --date and --owner
+    are put in as they are given, and must be public. A registry's draft has places to fill in.
+    """
+    names = [name for name in ("html", "pdf", "registry") if getattr(options, name) is not None]
+    paths = {name: free(options, name) for name in names}
+    model, budget = _saved(options.model), None
+    if options.filter is not None:
+        with of_input():
+            budget = dpbt.Filter.open(options.filter)
+    given = {words: getattr(options, name) for name, words in _FACTS.items()}
+    digest = hashlib.sha256(Path(options.model).read_bytes()).hexdigest()
+    given |= {"File of the model": Path(options.model).name, "Its SHA-256": digest}
+    facts = {words: value for words, value in given.items() if value is not None}
+    with of_input():
+        people = options.max_rows_per_user
+        found = dpbt.statement(model, max_rows_per_user=people, facts=facts, filter=budget)
+
+    # What is written, or else printed.
+    def write(name: str, part: Path) -> None:
+        if name == "pdf":
+            found.pdf(part)
+        elif name == "html":
+            part.write_text(found.page(), encoding="utf-8")
+        else:
+            stated = {"name": options.data, "owner": options.owner}
+            stated = {key: value for key, value in stated.items() if value is not None}
+            notes = "; ".join(f"{words}: {fact}" for words, fact in facts.items())
+            text = dpbt.registry.entry(model, **stated, notes=notes, filter=budget)
+            part.write_text(text, encoding="utf-8")
+
+    for name, path in paths.items():
+        with of_input():
+            write_whole(path, functools.partial(write, name))
+        print(f"wrote {path}")
+    if not paths:
+        print(found)
     if options.ledger:
         print(f"\n{model.about.ledger}")
 

@@ -315,21 +315,23 @@ RECIPE = (
 # What commands write.
 
 
+FORCE = option("--force", "replace the file if it exists")
+
+
 def out(words: str, required: bool = False) -> tuple[Option, Option]:
     """--out and --force, which `free` reads."""
-    force = option("--force", "replace the file if it exists")
-    return option("--out FILE", words, required=required), force
+    return option("--out FILE", words, required=required), FORCE
 
 
-def free(options: argparse.Namespace) -> Path:
-    """The file of --out, if it may be written. Commands ask before they work.
+def free(options: argparse.Namespace, name: str = "out") -> Path:
+    """The file of --out or another option, if it may be written. Commands ask before they work.
 
     Raises:
         InputError: if it is a folder, or exists without --force, or its folder cannot be written.
     """
-    path = Path(options.out)
+    path = Path(getattr(options, name))
     if path.is_dir():
-        raise InputError(f"{path}: a folder, where --out needs the name of a file")
+        raise InputError(f"{path}: a folder, where --{name} needs the name of a file")
     if path.exists() and not options.force:
         raise InputError(f"{path}: the file exists; --force replaces it")
     folder = next(parent for parent in path.absolute().parents if parent.exists())

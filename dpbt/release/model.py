@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from dpbt.common.types import Recipe, Release, Table, Transcript
     from dpbt.privacy.accounting import Ledger
     from dpbt.privacy.bounds import Bound
+    from dpbt.privacy.filter import Filter
+    from dpbt.release.statement import Statement
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -373,7 +375,7 @@ def frozen(model: Model) -> Model:
     kept = model.about._replace(
         ledger=str(book),
         privacy=book,
-        statement=statement(model),
+        statement=str(statement(model)),
         versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
     )
     asked = None if splits is None else Splits(*map(np.asarray, splits[:5]))
@@ -418,11 +420,14 @@ def statement(
     *,
     max_rows_per_user: int | None = None,
     audits: Sequence["Bound"] = (),
-) -> str:
-    """Half a page on what the guarantee of a model means, for a data-protection officer.
+    facts: Mapping[str, str] | None = None,
+    filter: "Filter | None" = None,
+) -> "Statement":
+    """A page on what the guarantee of a model means, for a data-protection officer.
 
-    It reads the ledger alone, and no rows. A statement of a model names the kind of its key. One of
-    a sum of ledgers is about all of its releases together.
+    It reads the ledger alone, and no rows. A statement of a model names the kind of its key, and
+    that of a model with a domain the columns that it reads. One of a sum of ledgers is about all of
+    its releases together. It is Markdown, `page()` is HTML, and `pdf(path)` writes a PDF.
 
     Args:
         model: a model, one setting of a recipe, or a ledger.
@@ -430,37 +435,49 @@ def statement(
             of as many as the recipe was made for. The noise stays as it is, so epsilon grows.
         audits: what `dpbt.audit` found of this recipe, on tables that are public or made up. What
             it finds on private rows is not private, and must not be in a statement.
+        facts: further lines by name, such as {"Data": "people of 1994", "Owner": "the registry"}.
+            They must be public.
+        filter: the filter that paid for the model; the statement names all that it paid for.
 
     Raises:
-        ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1.
+        ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1. Also for a
+            filter that did not pay for such a model, or is damaged.
     """
-    kept = model.kept if isinstance(model, Model) else None
     from dpbt.privacy.accounting import Ledger
+    from dpbt.release import statement as words
 
-    audited = ""
+    def own() -> Ledger:
+        return model if isinstance(model, Ledger) else ledger(model)
+
+    known: Any = model.about if isinstance(model, Model) else model
+    kept = model.kept if isinstance(model, Model) else None
+    if kept is not None and max_rows_per_user is None:
+        text = kept.statement  # without JAX
+    else:
+        book = own()
+        if max_rows_per_user is not None:
+            from dpbt.privacy import pricing
+
+            book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
+        name = None if isinstance(model, Ledger) else known.name
+        version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
+        text = words.of_ledger(book, name, version)
+    read = words.of_model(known) if isinstance(model, Model) else {}
+    text = words.with_facts(text, {**(facts or {}), **read})
+
+    # What else is known of this release.
+    if filter is not None:
+        text += f"\n\n{words.of_filter(filter, own())}"
     if audits:
         from dpbt.privacy.bounds import Bound
 
-        own = model if isinstance(model, Ledger) else ledger(model)
-        claim = own.epsilon, own.delta
+        text += "\n\n## Audits, on tables that are public or made up"
+        claim = own().epsilon, own().delta
         for each in audits:
             if not isinstance(each, Bound) or not np.allclose(each.claim, claim, atol=0):
                 raise ValueError("audits must be what dpbt.audit found of this very claim")
-            audited += f"\n- {each.words}"
-        audited = f"\n\nAudits, on tables that are public or made up:{audited}"
-    if kept is not None and max_rows_per_user is None:
-        return kept.statement + audited
-    from dpbt.release import statement as words
-
-    book = model if isinstance(model, Ledger) else ledger(model)
-    if max_rows_per_user is not None:
-        from dpbt.privacy import pricing
-
-        book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
-    known: Any = model.about if isinstance(model, Model) else model
-    name = None if isinstance(model, Ledger) else known.name
-    version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
-    return words.of_ledger(book, name, version) + audited
+            text += f"\n- {each.words}"
+    return words.Statement(text)
 
 
 # In words.

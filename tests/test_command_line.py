@@ -19,8 +19,8 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
-from dpbt.cli.shared import working
 from dpbt.common.storage import checksum
+from dpbt.common.watching import Progress, working
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.privacy import keys
@@ -445,17 +445,42 @@ def test_an_audit_under_replace_one_has_all_rows(audited, capsys):
     assert expected in refusal(capsys, *words, "--rows", "1001")
 
 
-def test_progress_is_for_terminals_and_has_no_number_of_what_is_private(here, capsys, monkeypatch):
-    def shown():
-        with working("learning"):
-            pass
+def test_progress_has_no_number_of_what_is_private(here, capsys, monkeypatch):
+    def shown(verbose=None):
+        with working("learning", verbose) as report:
+            for done in range(40):
+                report(Progress("rounds", done, 40))
         return capsys.readouterr().err
 
-    assert shown() == ""
+    assert shown() == shown(False) == ""
+    parts = [f"rounds: {done} of 40" for done in range(0, 40, 4)]
+    assert shown(True).splitlines() == ["learning ...", *parts]
+    words = ("convert", "domain.json", "rows.csv", "t", "--capacity", 9000, "--progress")
+    assert run(capsys, *words)[2] == "reading rows.csv ...\n"
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert shown() == "learning ...\r\033[K"
-    words = ("convert", "domain.json", "rows.csv", "t", "--capacity", 9000)
-    assert run(capsys, *words)[2] == "reading rows.csv ...\r\033[K"
+    assert shown().startswith("learning ...\r\033[Krounds: 0 of 40")
+    assert shown().endswith("\r\033[K")
+    assert shown(False) == ""
+
+
+@pytest.mark.slow
+def test_programs_that_are_kept_tell_nothing_of_the_rows(here):
+    """Two files of other rows, and of another number of them, have the same programs."""
+    variables = {**os.environ, "DPBT_CACHE": str(Path.cwd() / "programs"), "PYTHONPATH": str(ROOT)}
+    variables.pop("JAX_COMPILATION_CACHE_DIR", None)
+
+    def programs(*words):
+        command = [sys.executable, "-m", "dpbt", *words]
+        subprocess.run(command, env=variables, check=True, stdout=subprocess.DEVNULL)
+        files = (path for path in Path("programs").rglob("*") if path.is_file())
+        return {path.name: path.read_bytes() for path in files}
+
+    first = programs(*fitting(Path(), "one.json")[:-2])
+    lines = Path("rows.csv").read_text().splitlines(keepends=True)
+    Path("rows.csv").write_text("".join([lines[0], *lines[:20:-1]]))
+    assert first
+    assert programs(*fitting(Path(), "other.json")[:-2]) == first
+    assert Path("programs").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_closed_pipe_is_no_error(fitted):

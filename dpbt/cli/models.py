@@ -16,6 +16,7 @@ from dpbt.cli.shared import (
     FORCE,
     FORM,
     MODEL,
+    PROGRESS,
     ROWS,
     InputError,
     command,
@@ -25,9 +26,9 @@ from dpbt.cli.shared import (
     of_input,
     option,
     out,
-    working,
 )
 from dpbt.common.storage import naming, remove_left, write_whole
+from dpbt.common.watching import working
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.kinds import Numeric
@@ -148,6 +149,7 @@ def plot(options: argparse.Namespace) -> None:
     MODEL,
     option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
     option("--proba", "a column for the probability of each class"),
+    PROGRESS,
     *FORM,
     *out("the file of the predictions, in place of standard output"),
 )
@@ -179,7 +181,7 @@ def predict(options: argparse.Namespace) -> None:
             _write(file, model, options)
 
     remove_left(path)  # it holds predictions, which are private
-    with working(f"predicting {options.file}"):
+    with working(f"predicting {options.file}", options.progress):
         write_whole(path, write, mode=0o600)
     print(f"wrote {path}")
 

@@ -21,10 +21,12 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import dpbt
+from dpbt.cli import programs
 from dpbt.common.public import BOOSTED, FORESTS
+from dpbt.common.watching import is_terminal
 from dpbt.data import domains, files, owner
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
@@ -269,6 +271,11 @@ ROWS = "a CSV file, which may be packed (.gz, .zip), or a Parquet file"
 DOMAIN = "the public domain and the label, as JSON; `domain template` writes one"
 BOUND = "a public bound on the number of rows; under replace_one their public number"
 MODEL = option("model MODEL", "a file that `fit` wrote")
+PROGRESS = option(
+    "--progress",
+    "say what is done also in a log: stages and rounds, no rows and no time",
+    default=None,
+)
 YES = option("--yes", "do not show on a terminal what is doubtful in the rows, and do not ask")
 FORM = (
     option("--delimiter CHAR", "between cells; by default that of the header"),
@@ -359,28 +366,6 @@ def keep(path: Path, save: Callable[[Path], object]) -> Path:
         return elsewhere
 
 
-def is_terminal(*streams: TextIO | None) -> bool:
-    """Whether all streams are a terminal; closed ones, which Python has as None, are none."""
-    return all(stream is not None and stream.isatty() for stream in streams)
-
-
-@contextlib.contextmanager
-def working(words: str) -> Iterator[None]:
-    """Say on a terminal what is being done; elsewhere say nothing.
-
-    It shows no time and no count. They would tell how many rows there are, or how many runs
-    `dpbt.tune` made.
-    """
-    if not is_terminal(sys.stderr):
-        yield
-        return
-    print(f"{words} ...", end="", file=sys.stderr, flush=True)
-    try:
-        yield
-    finally:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
 # What commands read.
 
 
@@ -396,7 +381,7 @@ def declared(path: str) -> tuple[Domain, Label]:
 
 
 def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
-    """The recipe of the options `RECIPE`.
+    """The recipe of the options `RECIPE`, whose programs are kept (`programs`).
 
     Args:
         options: the options.
@@ -407,6 +392,7 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
+    programs.keep_for_user()
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given |= {"domain": domain, "target": label.target}

@@ -30,6 +30,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
+from dpbt.common.watching import working
 from dpbt.data import declarations, domains, owner, tables
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
 from dpbt.data.domains import Domain, Label, WeightColumn, names_of
@@ -92,6 +93,7 @@ class PrivateEstimator(BaseEstimator):
     domain: Any = None
     recipe: Any = "auto"
     random_state: Any = None
+    verbose: int = 0
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         """What is predicted. Of the labels only the dtype is read.
@@ -133,6 +135,7 @@ class PrivateEstimator(BaseEstimator):
         left = [name for name in _STATED if getattr(self, name) is None]
         if left:
             raise ValueError("; ".join(f"{name} must be stated: {_STATED[name]}" for name in left))
+        verbose = bool(self.verbose)
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, "
@@ -150,7 +153,8 @@ class PrivateEstimator(BaseEstimator):
         answers = self._answers(label, labels)
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
-        recipe = recipes.build(self.recipe, made, self._recipes)
+        with working("setting the noise", verbose):
+            recipe = recipes.build(self.recipe, made, self._recipes)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
             raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
         self._check(recipe)
@@ -169,10 +173,12 @@ class PrivateEstimator(BaseEstimator):
         if given.count > bound:
             raise ValueError(f"X has more rows than rows={bound}, the stated bound on their number")
         room = None if recipe.relation is REPLACE_ONE else bound
-        private, report = read(reading, given, labels, answers, weights, room)
+        with working("making the table", verbose):
+            private, report = read(reading, given, labels, answers, weights, room)
         key, public_key = keys_of(self.random_state)
         key = keys.noise_key(key, [private])
-        model = fit(key, private, recipe, public_key)
+        with working("learning", verbose) as progress:
+            model = fit(key, private, recipe, public_key, progress=progress)
         self._warn()
 
         # The release.
@@ -428,6 +434,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
+        verbose: above 0 to say on standard error what is done; rounds, and never rows.
 
     Attributes:
         classes_: the classes in order; of two, the negative one first.
@@ -471,6 +478,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         recipe: "random_forest", "rf_l" or "rf_e", with the defaults of `dpbt.recipes`, or a
             function as in `PrivateBoostingClassifier` that makes a recipe of random trees.
         random_state: None draws a release key.
+        verbose: above 0 to say on standard error what is done; rounds, and never rows.
     """
 
     _recipes = _FORESTS
@@ -526,6 +534,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
+        verbose: above 0 to say on standard error what is done; rounds, and never rows.
 
     Attributes:
         n_features_in_: F, the number of columns of X.

@@ -24,6 +24,7 @@ from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
 from dpbt.data.kinds import Column, Label, Numeric, Split, positions_of
 from dpbt.data.kinds import Nominal as Nominal
+from dpbt.data.kinds import Objective as Objective
 from dpbt.data.kinds import WeightColumn as WeightColumn
 
 Domain = Mapping[str, Column]

@@ -66,6 +66,22 @@ def statement(options: argparse.Namespace) -> None:
 
 @command(
     MODEL,
+    option("--format FORMAT", "onnx or treelite", choices=("onnx", "treelite"), required=True),
+    *out("the file", required=True),
+)
+def export(options: argparse.Namespace) -> None:
+    """Write a saved model for other libraries: as an ONNX graph, or as treelite's trees.
+
+    The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
+    """
+    path, model = free(options), _saved(options.model)
+    with of_input():
+        getattr(dpbt, options.format).export(model, path)
+    print(f"wrote {path}")
+
+
+@command(
+    MODEL,
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
     option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),

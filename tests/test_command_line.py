@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -496,3 +497,12 @@ def test_help_lists_every_command_on_one_line(capsys):
     assert max(map(len, out.splitlines())) <= 100
     for name in command_line.COMMANDS:
         assert sum(line.strip().startswith(f"{name} ") for line in out.splitlines()) == 1
+
+
+def test_theorems_that_ledgers_name_are_printed(capsys):
+    code = "".join(path.read_text() for path in (ROOT / "dpbt").glob("**/*.py"))
+    named = set(re.findall(r"dpbt theorem ([A-Z]?\d+(?:(?:-|, )[A-Z]?\d+)*)", code))
+    assert {"O1", "1-3", "3, 5", "T1-T5", "14"} <= named
+    for points in named:
+        assert command_line.main(["theorem", *points.split()]) == 0
+        assert "**" in capsys.readouterr().out

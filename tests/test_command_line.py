@@ -264,6 +264,9 @@ def test_models_have_words_and_statements(here, capsys):
     name = "rings.model"
     model = dpbt.load(name)
     assert run(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
+    out = run(capsys, "explain", name, "--trees", 1)[1]
+    assert dpbt.explain(model).startswith(out.partition("\ntree 1\n")[0])
+    assert re.search("\ntree 1\n(  .*\n)+[0-9]+ more trees are not shown\n$", out)
     digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
     status, out, _ = run(capsys, "statement", name, "--data", "rings", "--owner", "us")
     assert (status, out.endswith(model.kept.statement.split("\n\n", 1)[1] + "\n")) == (0, True)

@@ -49,12 +49,12 @@ def _saved(path: str) -> Model:
         return dpbt.load(path)
 
 
-@command(MODEL)
+@command(MODEL, option("--trees N", "only the first N trees"))
 def explain(options: argparse.Namespace) -> None:
     """Print a saved model in words, such as its trees as rules."""
     model = _saved(options.model)
     with of_input():
-        print(dpbt.explain(model))
+        print(dpbt.explain(model, trees=options.trees))
 
 
 _TITLE = option("--data NAME", "what the rows are, in a few public words")

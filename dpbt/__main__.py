@@ -19,6 +19,7 @@ COMMANDS = {
     "export": "dpbt.cli.models:export",
     "statement": "dpbt.cli.models:statement",
     "plot": "dpbt.cli.models:plot",
+    "theorem": "dpbt.cli.models:theorem",
     "audit": "dpbt.cli.audit:audit",
     "domain": "dpbt.cli.rows:Domains",
     "filter": "dpbt.cli.filter",

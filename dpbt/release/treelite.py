@@ -45,7 +45,7 @@ def export(model: Model, path: str | Path) -> None:
     """
     path = as_path("path", path)
     model = frozen(model_of(model))
-    about, several = model.about, isinstance(model.about.target, Nominal)
+    about, target = model.about, model.about.target
     if about.kind not in (TREES, OBLIVIOUS, TREE_GROUPS):
         raise ValueError(
             f"the hypotheses of {about.name} are no trees, and treelite has only these"
@@ -54,21 +54,16 @@ def export(model: Model, path: str | Path) -> None:
     builder, trees = treelite.model_builder, list(_trees(model))
 
     # What margins are, and what is made of them.
-    scale, offset, after, shares = 1.0, 0.0, {"name": "identity"}, about.kind is TREE_GROUPS
-    task, classes = "kBinaryClf", 1
-    if several:
-        scale, after, task, classes = (
-            math.log(2),
-            {"name": "softmax"},
-            "kMultiClf",
-            len(about.target.values),
-        )
-    elif isinstance(about.target, Numeric):
-        (scale, offset, _), task = about.target.of_score, "kRegressor"
-        if about.target.response.objective == "poisson":
-            after = {"name": "exponential"}
+    scale, offset, after, alpha = 1.0, 0.0, "identity", 1.0
+    task, classes, shares = "kBinaryClf", 1, about.kind is TREE_GROUPS
+    several = isinstance(target, Nominal)
+    if isinstance(target, Nominal):
+        scale, after, task, classes = math.log(2), "softmax", "kMultiClf", len(target.values)
+    elif isinstance(target, Numeric):
+        (scale, offset, _), task = target.of_score, "kRegressor"
+        after = "exponential" if target.response.objective == "poisson" else after
     elif about.probability == "log":
-        after = {"name": "sigmoid", "sigmoid_alpha": math.log(2)}
+        after, alpha = "sigmoid", math.log(2)
     base = np.zeros(1) if shares else offset + scale * np.asarray(model.intercept, np.float64)
 
     features, count = model.features, len(trees)
@@ -77,7 +72,7 @@ def export(model: Model, path: str | Path) -> None:
         leaf_output_type="float32",
         metadata=builder.Metadata(features, task, shares, 1, [classes], (1, classes)),
         tree_annotation=builder.TreeAnnotation(count, [0] * count, [-1 if several else 0] * count),
-        postprocessor=builder.PostProcessorFunc(**after),
+        postprocessor=builder.PostProcessorFunc(after, alpha),
         base_scores=np.atleast_1d(base).tolist(),
         attributes={
             "statement": about.statement,

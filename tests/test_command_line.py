@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -263,6 +264,9 @@ def test_models_have_words_and_statements(here, capsys):
     name = "rings.model"
     model = dpbt.load(name)
     assert run(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
+    out = run(capsys, "explain", name, "--trees", 1)[1]
+    assert dpbt.explain(model).startswith(out.partition("\ntree 1\n")[0])
+    assert re.search("\ntree 1\n(  .*\n)+[0-9]+ more trees are not shown\n$", out)
     digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
     status, out, _ = run(capsys, "statement", name, "--data", "rings", "--owner", "us")
     assert (status, out.endswith(model.kept.statement.split("\n\n", 1)[1] + "\n")) == (0, True)
@@ -496,3 +500,12 @@ def test_help_lists_every_command_on_one_line(capsys):
     assert max(map(len, out.splitlines())) <= 100
     for name in command_line.COMMANDS:
         assert sum(line.strip().startswith(f"{name} ") for line in out.splitlines()) == 1
+
+
+def test_theorems_that_ledgers_name_are_printed(capsys):
+    code = "".join(path.read_text() for path in (ROOT / "dpbt").glob("**/*.py"))
+    named = set(re.findall(r"dpbt theorem ([A-Z]?\d+(?:(?:-|, )[A-Z]?\d+)*)", code))
+    assert {"O1", "1-3", "3, 5", "T1-T5", "14"} <= named
+    for points in named:
+        assert command_line.main(["theorem", *points.split()]) == 0
+        assert "**" in capsys.readouterr().out

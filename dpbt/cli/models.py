@@ -1,11 +1,13 @@
-"""Commands that read a saved model: its predictions, words, privacy statement, a picture."""
+"""Commands about a saved model: its predictions, words, statement, picture, and the theorems."""
 
 import argparse
 import csv
 import functools
 import hashlib
+import re
 import sys
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -47,12 +49,12 @@ def _saved(path: str) -> Model:
         return dpbt.load(path)
 
 
-@command(MODEL)
+@command(MODEL, option("--trees N", "only the first N trees"))
 def explain(options: argparse.Namespace) -> None:
     """Print a saved model in words, such as its trees as rules."""
     model = _saved(options.model)
     with of_input():
-        print(dpbt.explain(model))
+        print(dpbt.explain(model, trees=options.trees))
 
 
 _TITLE = option("--data NAME", "what the rows are, in a few public words")
@@ -115,6 +117,23 @@ def statement(options: argparse.Namespace) -> None:
         print(found)
     if options.ledger:
         print(f"\n{model.about.ledger}")
+
+
+@command(option("points POINT", "as a ledger names them: O1, or 1-3; without any, all", nargs="*"))
+def theorem(options: argparse.Namespace) -> None:
+    """Print theorems that ledgers name, with their proofs, such as `dpbt theorem O1`."""
+    page = resources.files("dpbt.privacy").joinpath("theorems.md").read_text("utf-8")
+    section = page.partition("\n## The theorems\n")[2].partition("\n## ")[0]
+    parts = re.split(r"\n(?=#|\d+\. |\*\*[A-Z]\d+\. )", section)
+    named = ((re.match(r"\W*([A-Z]?\d+)\. ", part), part) for part in parts)
+    found = {name[1]: part.strip() for name, part in named if name}
+    names, chosen = [*found], []
+    for word in " ".join(options.points).replace(",", " ").split():
+        first, _, last = word.partition("-")
+        if first not in found or (last or first) not in found:
+            raise InputError(f"{word}: no theorem; there are {', '.join(names)}")
+        chosen += names[names.index(first) : names.index(last or first) + 1]
+    print("\n\n".join(found[name] for name in chosen or names))
 
 
 @command(

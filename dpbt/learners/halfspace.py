@@ -195,7 +195,7 @@ def program(
         sums,
         sensitivity=_distance(config, params.step) * (_UNIT / params.step),
         moves=config.features,
-        theorem="docs/privacy.md 10" if tight else "Bun et al. (2020), Thm 27",
+        theorem="dpbt theorem 10" if tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
         unit="step of the sums' grid",
     )

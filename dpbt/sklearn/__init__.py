@@ -26,6 +26,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+import dpbt
 from dpbt import recipes
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
@@ -131,10 +132,10 @@ class PrivateEstimator(BaseEstimator):
             TypeError: for a sparse X.
         """
         # What is public: the parameters, and the form of X and y.
+        left = [name for name in _STATED if getattr(self, name) is None]
+        if left:
+            raise ValueError("; ".join(f"{name} must be stated: {_STATED[name]}" for name in left))
         verbose = bool(self.verbose)
-        for name, meaning in _STATED.items():
-            if getattr(self, name) is None:
-                raise ValueError(f"{name} must be stated: {meaning}")
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, "
@@ -215,9 +216,23 @@ class PrivateEstimator(BaseEstimator):
         classes = getattr(self, "classes_", None)
         save(self.model_, path, domain=self.domain_, classes=classes)
 
-    def explain(self) -> str:
-        """The model in words (`dpbt.explain`)."""
-        return explain(self.model_, self.domain_)
+    def explain(self, trees: int | None = None) -> str:
+        """The model in words, or its first trees (`dpbt.explain`)."""
+        return explain(self.model_, self.domain_, trees=trees)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """float64[F]: the share of each column of X in the effects on the score; 0 if none has one.
+
+        An effect is the standard deviation of the score as this column alone is redrawn, with all
+        bins of the declared domain equally likely (`dpbt.effects.attribute_effects`). It follows
+        from what was released and what is public, so it costs no privacy. Noise has effects, too.
+        Importances by permutation read rows, and are a release of these that no ledger covers.
+        """
+        effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
+        found = {effect.attribute: effect.deviation for effect in effects}
+        shares = np.array([found.get(name, 0.0) for name in self._reading.names])
+        return shares / (shares.sum() or 1.0)
 
     @property
     def domain_(self) -> Domain:
@@ -429,6 +444,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """
@@ -527,6 +543,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """

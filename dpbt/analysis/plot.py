@@ -75,7 +75,7 @@ def attributes(
     first, target = effects[:most], model.about.target
     ax = _panel(ax, (6.0, 1.2 + 0.26 * len(first)))
     places = np.arange(len(first))
-    scale = float(target.high) - float(target.low) if isinstance(target, Numeric) else 1.0
+    scale, _, words = target.of_score if isinstance(target, Numeric) else (1.0, 0.0, "score")
     deviations = scale * np.array([effect.deviation for effect in first])
     # The error of a root is that of the variance over twice the root.
     errors = [scale * effect.error / max(2 * effect.deviation, 1e-30) for effect in first]
@@ -87,7 +87,7 @@ def attributes(
         ax.vlines(noises, places - 0.45, places + 0.45, color=ORANGE, linewidth=2)
     ax.set_yticks(places, [effect.attribute for effect in first])
     ax.invert_yaxis()
-    what = {Numeric: "prediction", Nominal: "scores"}.get(type(target), "score")
+    what = "scores" if isinstance(target, Nominal) else words
     words = f"standard deviation of the {what} as one attribute is redrawn"
     words += "\n(orange: by noise alone)" if np.any(noises) else ""
     left = len(effects) - len(first)
@@ -275,7 +275,7 @@ def _curve(model: Model, domain: Domain, names: tuple[str, ...], of: str, class_
     values, words, scale = _drawn(model, found.values, of, class_)
     noise = scale * _drawn(model, found.noise, of, class_)[0]
     if isinstance(model.about.target, Numeric):
-        values = float(model.about.target.low) + scale * values
+        values = model.about.target.of_score[1] + scale * values
     return _Curve(values, f"mean {words}", noise, float(values.mean()))
 
 
@@ -360,7 +360,7 @@ def _of_positive(model: Model) -> str:
 
 
 def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.ndarray, str, float]:
-    """(one number of each bin, their name, the width of a predicted number's range or 1).
+    """(one number of each bin, their name, the scale of a predicted number's scores or 1).
 
     Raises:
         ValueError: for a class that the model does not have, and for none where there are several.
@@ -374,7 +374,8 @@ def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.nd
     if class_ is not None:
         raise ValueError("class_ is for models of several classes")
     if isinstance(target, Numeric):
-        return means, "prediction", float(target.high) - float(target.low)
+        scale, _, words = target.of_score
+        return means, words, scale
     return means, of + _of_positive(model), 1.0
 
 

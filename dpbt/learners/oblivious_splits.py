@@ -332,7 +332,7 @@ def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows
     words = -(-max(sets, default=0) // _WORD)
     missing = max(words * _WORD - tree.right.shape[1], 0)
     right = jnp.pad(tree.right, ((0, 0), (0, missing)))[:, : words * _WORD]
-    bits = right.reshape(-1, words, _WORD).astype(jnp.uint32)
+    bits = right.reshape(len(right), words, _WORD).astype(jnp.uint32)
     place = jnp.arange(_WORD, dtype=jnp.uint32)
     word = jnp.sum(bits << place[None, None], axis=2, dtype=jnp.uint32)
 

@@ -201,7 +201,7 @@ def evaluate(options: argparse.Namespace) -> None:
     """
     from dpbt.release import measures
 
-    model, (_, label) = _saved(options.model), declared(options.domain)
+    model, (_, label) = _saved(options.model), declared(options.domain, options)
     domain, about = model.about.domain, model.about
     if domain is None or (about.target, about.classes) != (label.target, label.classes):
         raise InputError(f"{options.model}: of another label than that of {options.domain}")

@@ -121,7 +121,7 @@ def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) ->
             score.statistic(rows, scores, public, loss),
             sensitivity=noise.bound(Sensitivity(score.most, score.most)),
             moves=1,
-            theorem="docs/privacy.md T6",
+            theorem="dpbt theorem T6",
             releases=score.releases,
             unit=score.unit,
         )

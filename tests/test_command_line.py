@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -263,6 +264,9 @@ def test_models_have_words_and_statements(here, capsys):
     name = "rings.model"
     model = dpbt.load(name)
     assert run(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
+    out = run(capsys, "explain", name, "--trees", 1)[1]
+    assert dpbt.explain(model).startswith(out.partition("\ntree 1\n")[0])
+    assert re.search("\ntree 1\n(  .*\n)+[0-9]+ more trees are not shown\n$", out)
     digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
     status, out, _ = run(capsys, "statement", name, "--data", "rings", "--owner", "us")
     assert (status, out.endswith(model.kept.statement.split("\n\n", 1)[1] + "\n")) == (0, True)
@@ -324,6 +328,12 @@ FORMS = [
         (*FIT, "--pair", "age", "job"),
         "takes no pairs, as these do: ['additive']",
     ),
+    (
+        {},
+        of("class", "--recipe", "auto", "--objective", "poisson"),
+        "is for a number in a declared",
+    ),
+    ({}, of("rings", "--objective", "quantile"), "the level of a quantile must be"),
     ({}, of("rings", "--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
 ]
 
@@ -373,10 +383,12 @@ def test_no_shape_shows_the_number_of_rows(here, capsys, monkeypatch):
     assert shapes[0].present == (BOUND,)
 
 
-def test_monotone_columns_reach_the_recipe(here, capsys, monkeypatch):
+def test_monotone_columns_and_objectives_reach_the_recipe(here, capsys, monkeypatch):
     fits = stopped(monkeypatch)
     for direction in ("age=+1", "age=1", "age=-1"):
         assert run(capsys, *of("rings", "--monotone", direction))[0] == 130
+    assert run(capsys, *of("rings", "--quantile", ".9"))[0] == 130
+    assert "the 0.9 quantile of a number" in fits[-1][2].learner.traits.tag
     tags = [recipe.learner.traits.tag for _, _, recipe, _ in fits]
     assert "(1, 0, 0)" in tags[0]
     assert tags[0] == tags[1]
@@ -496,3 +508,12 @@ def test_help_lists_every_command_on_one_line(capsys):
     assert max(map(len, out.splitlines())) <= 100
     for name in command_line.COMMANDS:
         assert sum(line.strip().startswith(f"{name} ") for line in out.splitlines()) == 1
+
+
+def test_theorems_that_ledgers_name_are_printed(capsys):
+    code = "".join(path.read_text() for path in (ROOT / "dpbt").glob("**/*.py"))
+    named = set(re.findall(r"dpbt theorem ([A-Z]?\d+(?:(?:-|, )[A-Z]?\d+)*)", code))
+    assert {"O1", "1-3", "3, 5", "T1-T5", "14"} <= named
+    for points in named:
+        assert command_line.main(["theorem", *points.split()]) == 0
+        assert "**" in capsys.readouterr().out

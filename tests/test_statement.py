@@ -70,7 +70,7 @@ def recipe_for(people=1, **rest):
 def test_a_statement_says_what_it_must():
     text = dpbt.statement(recipe_for())
     for part in (
-        *("one row", "at most 60 rows", "epsilon = 1 and delta", "This epsilon is strong"),
+        *("one row", "at most 60 rows", "epsilon = 1 and delta", "This epsilon is 'strong'"),
         *("If 10 % of rows", "class weights, all leaves (drawn 2 times)", "tuning", "running time"),
         *("scaler", "finitely many bits", "key: not known", f"dpbt {dpbt.__version__}"),
     ):
@@ -92,9 +92,9 @@ def test_a_statement_hides_no_weakness():
 @pytest.mark.parametrize(
     ("epsilon", "delta", "rows", "words"),
     [
-        (0.5, 1e-9, 100, ("epsilon is strong", "delta is far below 1/rows")),
-        (4.0, 5e-3, 100, ("epsilon is reasonable", "delta is below 1/rows", "expose 0.5 rows")),
-        (11.0, 0.02, 100, ("epsilon is weak", "not below 1/rows", "expose 2 rows", "unfit")),
+        (0.5, 1e-9, 100, ("epsilon is 'strong'", "delta is far below 1/rows")),
+        (4.0, 5e-3, 100, ("epsilon is 'reasonable'", "delta is below 1/rows", "expose 0.5 rows")),
+        (11.0, 0.02, 100, ("epsilon is 'weak'", "not below 1/rows", "expose 2 rows", "unfit")),
     ],
 )
 def test_epsilon_and_delta_are_judged(epsilon, delta, rows, words):

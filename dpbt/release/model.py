@@ -14,6 +14,7 @@ There may be no rows: N may be 0. The methods of a model with a domain read raw 
 """
 
 import dataclasses
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -31,7 +32,9 @@ from dpbt.data import domains
 from dpbt.data.domains import Domain, names_of
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
+from dpbt.privacy.accounting import RELATION_WORDS
 from dpbt.release import file, scoring
+from dpbt.release import statement as statements
 from dpbt.release.file import About, probability_of
 from dpbt.release.file import about as about_models_of
 from dpbt.release.scoring import answer, vote
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from dpbt.privacy.accounting import Ledger
     from dpbt.privacy.bounds import Bound
     from dpbt.privacy.filter import Filter
-    from dpbt.release.statement import Statement
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -96,6 +98,17 @@ class Model(HoldsFunctions):
         about = f"{known.name}, " if known is not None else ""
         about += f"{''.join(map(str, count))} of {kind}, {self.features} columns of {self.dtype}"
         return f"Model({about}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
+
+    def _repr_html_(self) -> str:
+        """What it is, what it predicts and what it cost, as a table of HTML."""
+        rows = {"model": repr(self).removeprefix("Model(").partition(";")[0]}
+        if self.recipe is None or np.ndim(self.recipe.rounds) == 0:  # no axis of settings
+            book = ledger(self)
+            rows["guarantee"] = statements.claim(book)
+            rows["neighbours"] = RELATION_WORDS[book.relation]
+        rows |= statements.of_model(self.about)
+        rows["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
+        return statements.html_table(rows)
 
     def __reduce__(self) -> Any:
         """A loaded model can be pickled; its kind is found again by its name."""
@@ -236,7 +249,8 @@ def decision_function(model: Model, rows: Any) -> Array:
     """f32[N]: the score H of each row; above 0 means the positive class.
 
     With several classes it is f32[N, K], and the largest score of a row is its class. For a number
-    it is its predicted position in the declared range, which may lie outside of [0, 1].
+    it is its predicted position in the declared range, which may lie outside of [0, 1]. For a count
+    it is the logarithm of that.
 
     Args:
         model: from `fit`, or `dpbt.load`.
@@ -422,7 +436,7 @@ def statement(
     audits: Sequence["Bound"] = (),
     facts: Mapping[str, str] | None = None,
     filter: "Filter | None" = None,
-) -> "Statement":
+) -> statements.Statement:
     """A page on what the guarantee of a model means, for a data-protection officer.
 
     It reads the ledger alone, and no rows. A statement of a model names the kind of its key, and
@@ -444,7 +458,6 @@ def statement(
             filter that did not pay for such a model, or is damaged.
     """
     from dpbt.privacy.accounting import Ledger
-    from dpbt.release import statement as words
 
     def own() -> Ledger:
         return model if isinstance(model, Ledger) else ledger(model)
@@ -461,13 +474,13 @@ def statement(
             book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
         name = None if isinstance(model, Ledger) else known.name
         version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
-        text = words.of_ledger(book, name, version)
-    read = words.of_model(known) if isinstance(model, Model) else {}
-    text = words.with_facts(text, {**(facts or {}), **read})
+        text = statements.of_ledger(book, name, version)
+    read = statements.of_model(known) if isinstance(model, Model) else {}
+    text = statements.with_facts(text, {**(facts or {}), **read})
 
     # What else is known of this release.
     if filter is not None:
-        text += f"\n\n{words.of_filter(filter, own())}"
+        text += f"\n\n{statements.of_filter(filter, own())}"
     if audits:
         from dpbt.privacy.bounds import Bound
 
@@ -477,13 +490,13 @@ def statement(
             if not isinstance(each, Bound) or not np.allclose(each.claim, claim, atol=0):
                 raise ValueError("audits must be what dpbt.audit found of this very claim")
             text += f"\n- {each.words}"
-    return words.Statement(text)
+    return statements.Statement(text)
 
 
 # In words.
 
 
-def explain(model: Model, domain: Domain | None = None) -> str:
+def explain(model: Model, domain: Domain | None = None, *, trees: int | None = None) -> str:
     """The model in words; post-processing of what was released.
 
     Trees are shown as rules, with the branches that a row can reach. Branches that say the same are
@@ -495,9 +508,11 @@ def explain(model: Model, domain: Domain | None = None) -> str:
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
+        trees: how many of the first trees are shown; by default all.
 
     Raises:
         ValueError: if the arguments are something else, or the domain is not that of the model.
+            Also for trees below 1, or of a model that is made of none.
     """
     about, known = model_of(model).about, domain_of(model, domain)
     if about.kind.explain is None:
@@ -505,6 +520,13 @@ def explain(model: Model, domain: Domain | None = None) -> str:
     asked = model.splits
     assert asked is not None  # as `domain_of` says
     words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
+    if trees is not None:
+        places = [each.start() for each in re.finditer(r"^tree \d+$", words, re.MULTILINE)]
+        if not places:
+            raise ValueError(f"the hypotheses of {about.name} are no trees; all of it is shown")
+        left = len(places) - whole("trees", trees)
+        if left > 0:
+            words = f"{words[: places[trees]]}{left} more trees are not shown"
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
         return f"every row starts with {_start(model)}{odds}\n{words}"
@@ -512,10 +534,11 @@ def explain(model: Model, domain: Domain | None = None) -> str:
 
 
 def _start(model: Model) -> str:
-    """Where scores start, or a number in its units."""
+    """Where scores start, or a number in its units, or the logarithm of a count."""
     target, start = model.about.target, np.asarray(model.intercept)
     if isinstance(target, Numeric):
-        return f"{target.low + (target.high - target.low) * float(start):.{DIGITS}g}"
+        scale, offset, _ = target.of_score
+        return f"{offset + scale * float(start):.{DIGITS}g}"
     if start.ndim == 0:
         return f"{float(start):+.{DIGITS}f}"
     scores = zip(model.about.classes or range(len(start)), start, strict=True)

@@ -235,7 +235,7 @@ def of_model(about: Any) -> dict[str, str]:
         return {}
     target, said = about.target, " or ".join(map(str, about.classes or ()))
     if isinstance(target, Numeric):
-        said = f"a number from {target.low:g} to {target.high:g}"
+        said = f"{target.response.words} from {target.low:g} to {target.high:g}"
     columns = {"Columns read": f"{', '.join(about.domain)} ({len(about.domain)})"}
     return {**columns, **({"Predicts": said} if said else {})}
 
@@ -300,6 +300,20 @@ def true_positives(book: Ledger, false_positives: float) -> float:
     return found
 
 
+def claim(book: Ledger) -> str:
+    """Epsilon and delta."""
+    return f"epsilon = {book.epsilon:.6g} and delta = {book.delta or book.sampler_delta:.2g}"
+
+
+def html_table(rows: Mapping[str, str]) -> str:
+    """A table of HTML with a name and some words in each row."""
+    lines = (
+        f"<tr><th>{html.escape(name)}</th><td style='text-align:left'>{html.escape(said)}</td></tr>"
+        for name, said in rows.items()
+    )
+    return f"<table>{''.join(lines)}</table>"
+
+
 def _guarantee(book: Ledger) -> list[str]:
     """Epsilon and delta, and what to think of them."""
     epsilon, delta = book.epsilon, book.delta or book.sampler_delta
@@ -307,8 +321,8 @@ def _guarantee(book: Ledger) -> list[str]:
         return ["nothing is protected. Some private value was released without noise."]
     tier = next(words for most, words in _TIERS if epsilon <= most * (1 + 1e-6))
     lines = [
-        f"epsilon = {epsilon:.6g} and delta = {delta:.2g}.",
-        f"- This epsilon is {tier}, on the scale of Ponomareva et al. (How to DP-fy ML, 2023) for "
+        f"{claim(book)}.",
+        f"- This epsilon is '{tier}' on the scale of Ponomareva et al. (How to DP-fy ML, 2023) for "
         "models: up to 1 strong, up to 10 reasonable, above that weak. NIST SP 800-226 (2025) sets "
         "no number that suits all data, so the owner must judge it by what the data hold.",
     ]

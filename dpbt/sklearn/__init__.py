@@ -26,6 +26,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+import dpbt
 from dpbt import recipes
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
@@ -33,6 +34,7 @@ from dpbt.common.watching import working
 from dpbt.data import declarations, domains, owner, tables
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
 from dpbt.data.domains import Domain, Label, WeightColumn, names_of
+from dpbt.data.kinds import with_objective
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import accounting, keys
 from dpbt.release import model as models
@@ -131,10 +133,10 @@ class PrivateEstimator(BaseEstimator):
             TypeError: for a sparse X.
         """
         # What is public: the parameters, and the form of X and y.
+        left = [name for name in _STATED if getattr(self, name) is None]
+        if left:
+            raise ValueError("; ".join(f"{name} must be stated: {_STATED[name]}" for name in left))
         verbose = bool(self.verbose)
-        for name, meaning in _STATED.items():
-            if getattr(self, name) is None:
-                raise ValueError(f"{name} must be stated: {meaning}")
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, "
@@ -215,9 +217,23 @@ class PrivateEstimator(BaseEstimator):
         classes = getattr(self, "classes_", None)
         save(self.model_, path, domain=self.domain_, classes=classes)
 
-    def explain(self) -> str:
-        """The model in words (`dpbt.explain`)."""
-        return explain(self.model_, self.domain_)
+    def explain(self, trees: int | None = None) -> str:
+        """The model in words, or its first trees (`dpbt.explain`)."""
+        return explain(self.model_, self.domain_, trees=trees)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """float64[F]: the share of each column of X in the effects on the score; 0 if none has one.
+
+        An effect is the standard deviation of the score as this column alone is redrawn, with all
+        bins of the declared domain equally likely (`dpbt.effects.attribute_effects`). It follows
+        from what was released and what is public, so it costs no privacy. Noise has effects, too.
+        Importances by permutation read rows, and are a release of these that no ledger covers.
+        """
+        effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
+        found = {effect.attribute: effect.deviation for effect in effects}
+        shares = np.array([found.get(name, 0.0) for name in self._reading.names])
+        return shares / (shares.sum() or 1.0)
 
     @property
     def domain_(self) -> Domain:
@@ -429,6 +445,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """
@@ -510,6 +527,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         target_range: (low, high), the public range of the number, in its units. A number beyond it
             counts as its nearer end. With None it is that of the domain's file. Declare it from
             what the number means, and never read it off y.
+        objective: "squared", "poisson" for the mean of a count, or "quantile".
+        quantile: the level of a quantile, in [0.01, 0.99].
         monotone: for names of columns 1 if predictions must not fall as the column rises, or -1 if
             they must not rise. It costs nothing.
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
@@ -527,6 +546,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """
@@ -534,12 +554,15 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
     _recipes = BOOSTING
 
     target_range: Any = None
+    objective: str = "squared"
+    quantile: float | None = None
     monotone: Any = None
     max_weight: float | None = None
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         del labels  # only the declaration counts
-        return Answers(None, declarations.range_of(self.target_range, label))
+        target = declarations.range_of(self.target_range, label)
+        return Answers(None, with_objective(target, self.objective, self.quantile))
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""

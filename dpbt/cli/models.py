@@ -239,7 +239,7 @@ def evaluate(options: argparse.Namespace) -> None:
     """
     from dpbt.release import measures
 
-    model, (_, label) = _saved(options.model), declared(options.domain)
+    model, (_, label) = _saved(options.model), declared(options.domain, options)
     domain, about = model.about.domain, model.about
     alike = about.classes == label.classes and same_labels(about.target, label.target)
     if domain is None or not alike:

@@ -32,12 +32,14 @@ class OwnerReport:
             is not listed if there is no `other`. A weight has none if it is 0.
         constant: the columns whose values all lie in one bin, so that no split tells rows apart.
         label: the column of labels; a row without a declared label is absent.
+        faults: how many lines of a file are malformed, by what is wrong with them.
     """
 
     rows: int
     unread: Mapping[str, int]
     constant: tuple[str, ...]
     label: str
+    faults: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def doubtful(self) -> tuple[str, ...]:
@@ -56,6 +58,7 @@ class OwnerReport:
     def __str__(self) -> str:
         """The counts, a line for each column, and the verdict."""
         lines = [OWNER, f"{self.rows} rows"]
+        lines += [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
         for name, count in self.unread.items():
             what = "have no declared label, and are absent" if name == self.label else "are missing"
             lines.append(f"  {name}: {count} {what}")
@@ -64,7 +67,10 @@ class OwnerReport:
             return "\n".join([*lines, "nothing is doubtful"])
         lines.append(f"doubtful: {', '.join(self.doubtful)}; the domain may not fit the rows")
         if self.unread and min(self.unread.values()) > _MAX_UNREAD * self.rows:
-            lines.append("a line that is not as wide as the header is a row without any value")
+            lines.append(
+                "a line that is not as wide as the header is a row without any value; where the "
+                "header lacks a name, as that of row numbers, name all columns by --no-header NAMES"
+            )
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -77,13 +83,19 @@ def _tenths(values: np.ndarray) -> np.ndarray:
     return np.minimum(values * 10, 9).astype(np.uint8) if number else values.astype(np.uint8)
 
 
-def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerReport:
+def report(
+    domain: Domain,
+    label: Label,
+    blocks: Iterable[Columns],
+    faults: Mapping[str, int] | None = None,
+) -> OwnerReport:
     """How a declaration reads rows, as a table does; numbers beside columns are read in tenths.
 
     Args:
         domain: the public domain.
         label: the label's column, and that of weights.
         blocks: the rows, some at a time, with the columns of the domain and of the label.
+        faults: what reading the blocks counts of malformed lines (`files.blocks_of_file`).
 
     Raises:
         ValueError: as `domains.encode`.
@@ -106,4 +118,4 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
 
     unread = dict(zip(names, missing.tolist(), strict=True))
     alike = tuple(name for name, each in zip(names, seen, strict=True) if each.sum() == 1)
-    return OwnerReport(rows, unread, alike, label.column)
+    return OwnerReport(rows, unread, alike, label.column, dict(faults or {}))

@@ -119,7 +119,8 @@ def _rows(
         test, others = np.split(there, [len(there) // 4])
         chosen = np.concatenate([rng.choice(others, rows), test])
         arrays: Any = [np.asarray(array)[chosen] for array in (public.bins, public.target)]
-        return Table(*arrays, jnp.arange(len(chosen)) < rows, public.splits), None
+        arrays += [jnp.arange(len(chosen)) < rows, public.splits]
+        return Table(*arrays), None
 
     # Each curve is a random walk over bins in order, or has a value of its own for each bin.
     total, response = rows + _TEST, kinds.response_of(target)
@@ -142,8 +143,8 @@ def _rows(
             return np.clip(0.4 + 0.15 * hidden, 0, 1)
         return hidden.argmax(axis=0) if response.axes else hidden > 0
 
-    arrays = [bins.astype(np.uint8), said(seen).astype(response.dtype), np.arange(total) < rows]
-    return Table(*map(jnp.asarray, arrays), domains.splits(domain)), said(known)
+    of_rows = jnp.asarray(bins, jnp.uint8), jnp.asarray(said(seen), response.dtype)
+    return Table(*of_rows, jnp.arange(total) < rows, domains.splits(domain)), said(known)
 
 
 def _measured(

@@ -24,7 +24,7 @@ def test_made_up_rows_have_the_signal_that_was_asked_for(target):
     table, best = preview._rows(DOMAIN, target, 50_000, 0.4, None, rng)
     found, constant = preview._measured(target, np.asarray(table.target), best)
     assert table.present.sum() == 50_000
-    assert np.all(table.bins.max(axis=0) == [15, 3, 1])
+    np.testing.assert_array_equal(table.bins.max(axis=0), [15, 3, 1])
     if target is NUMBER:
         assert found == pytest.approx(0.4, abs=0.01)
     assert found > constant + 0.05

@@ -17,6 +17,7 @@ _TYPES = domains.LABEL_TYPES
     option("file ROWS", ROWS),
     option("--label NAME", "the column of the label"),
     option("--label-type TYPE", "one of %(choices)s (%(default)s)", choices=_TYPES, default="two"),
+    option("--user NAME", "the column of ids that say whose a row is, to limit rows per user"),
     *out("the file of the domain, in place of standard output"),
 )
 def template(options: argparse.Namespace) -> None:
@@ -28,7 +29,7 @@ def template(options: argparse.Namespace) -> None:
     path = None if options.out is None else shared.free(options)
     with of_input():
         names = files.names_of(options.file)
-        text = domains.template(names, options.label, options.label_type)
+        text = domains.template(names, options.label, options.label_type, options.user)
     if path is None:
         sys.stdout.write(text)
         return

@@ -24,6 +24,7 @@ from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
 from dpbt.data.kinds import Column, Label, Numeric, Split, positions_of
 from dpbt.data.kinds import Nominal as Nominal
+from dpbt.data.kinds import UserColumn as UserColumn
 from dpbt.data.kinds import WeightColumn as WeightColumn
 
 Domain = Mapping[str, Column]
@@ -179,8 +180,9 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
 
     A label of several classes holds {"column": ..., "type": "nominal", "values": [...]}, and one
     that is a number {"column": ..., "type": "numeric", "low": ..., "high": ...}. The file may also
-    hold "weight": {"column": ..., "most": ...}, the weights of rows and the public bound on them.
-    It holds nothing else.
+    hold "weight": {"column": ..., "most": ...}, the weights of rows and the public bound on them,
+    and "user": {"column": ..., "most": ...}, the ids of users and how many rows of each count, with
+    "ignore_case" if capitals do not matter. It holds nothing else.
 
     Raises:
         ValueError: naming the file and what is wrong; and for something that is no path.
@@ -191,10 +193,13 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
     try:
         content = storage.parse(text, "the domain")
         given = content if isinstance(content, dict) else {}
-        columns, entry, weight = (given.get(name) for name in ("columns", "label", "weight"))
-        known = {"columns", "label"} if weight is None else {"columns", "label", "weight"}
-        if not isinstance(columns, dict) or not isinstance(entry, dict) or set(given) != known:
-            raise ValueError('expected an object with "columns" and "label", and perhaps "weight"')
+        columns, entry = given.get("columns"), given.get("label")
+        beside = {name: given[name] for name in ("weight", "user") if given.get(name) is not None}
+        whole = isinstance(columns, dict) and isinstance(entry, dict)
+        if not whole or set(given) != {"columns", "label", *beside}:
+            raise ValueError(
+                'expected an object with "columns" and "label", and perhaps "weight" and "user"'
+            )
 
         place, domain = "", {}
         try:
@@ -206,10 +211,10 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
                 target = {name: value for name, value in entry.items() if name != "column"}
                 entry = {"column": entry.get("column"), "target": target}
             place = "label"
-            label = msgspec.convert({**entry, "weight": weight}, Label)
+            label = msgspec.convert({**entry, **beside}, Label)
         except msgspec.ValidationError as error:
             raise ValueError(f"{place}: {error}") from error
-        for what, column in zip(("label", "weight"), label.columns, strict=False):
+        for what, column in zip(("label", *beside), label.columns, strict=True):
             if column in domain:
                 raise ValueError(f"the {what} {column!r} is among the columns")
         return domain, label
@@ -230,7 +235,12 @@ LABEL_TYPES = tuple(_LABELS)
 """What a label may be: one of two classes, one of several, or a number."""
 
 
-def template(columns: Iterable[str], label: str | None = None, label_type: str = "two") -> str:
+def template(
+    columns: Iterable[str],
+    label: str | None = None,
+    label_type: str = "two",
+    user: str | None = None,
+) -> str:
     """A domain as JSON text to fill in and save, for `read_domain`.
 
     It holds the names of columns, and no value is ever read. What a column may hold is for you to
@@ -241,19 +251,23 @@ def template(columns: Iterable[str], label: str | None = None, label_type: str =
         columns: the names of the columns, such as `files.names_of` or a data frame's `columns`.
         label: the name of the label's column, which is then no attribute.
         label_type: "two" classes, several ("nominal"), or a number ("numeric").
+        user: the name of the column of ids of users, which is then no attribute.
 
     Raises:
-        ValueError: for no columns, names that are no text or repeat, or a label that is no column
-            or of another type.
+        ValueError: for no columns, names that are no text or repeat, or a label or a user that is
+            no column, or a label of another type.
     """
     one_of("label_type", label_type, LABEL_TYPES)
     names = list(columns)
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError("names of columns must be text, and must not repeat")
-    if label is not None and label not in names:
-        raise ValueError(f"label must be one of the columns, got {label!r}")
-    open_columns = {name: {"type": _OPEN} for name in names if name != label}
+    for what, name in (("label", label), ("user", user)):
+        if name is not None and name not in names:
+            raise ValueError(f"{what} must be one of the columns, got {name!r}")
+    open_columns = {name: {"type": _OPEN} for name in names if name not in (label, user)}
     if not open_columns:
         raise ValueError("a domain needs at least one column")
     content = {"columns": open_columns, "label": {"column": label, **_LABELS[label_type]}}
+    if user is not None:
+        content["user"] = {"column": user, "most": None}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

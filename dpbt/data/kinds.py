@@ -27,6 +27,7 @@ from dpbt.data.cells import (
     declared,
     is_sequence,
     read_codes,
+    read_ids,
     read_numbers,
     read_truths,
 )
@@ -426,6 +427,27 @@ class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         msgspec.structs.force_setattr(self, "most", most)
 
 
+class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A column of ids, which say whose a row is, and the public limit on the rows of one user.
+
+    Ids are compared as words (`cells.word`), so " 7 ", 7 and 7.0 are one. A row whose id is missing
+    is absent, as is one beyond the first `most` of its user.
+
+    Attributes:
+        column: its name.
+        most: how many rows of a user count.
+        ignore_case: whether ids that differ in capitals alone are one.
+    """
+
+    column: str
+    most: int
+    ignore_case: bool = False
+
+    def __post_init__(self):
+        msgspec.structs.force_setattr(self, "most", whole("max_rows_per_user", self.most))
+        flag("ignore_case", self.ignore_case)
+
+
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The label's column, and what it may hold: two classes, several classes, or a number.
 
@@ -438,6 +460,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         negative: the word of the negative class.
         target: `domains.Nominal` of two classes or more, or `domains.Numeric(low, high)`.
         weight: the column of weights of rows, if there is one.
+        user: the column of ids of users, if there is one.
 
     Raises:
         ValueError: if the two words are read alike, or the column's name is no text. Also for a
@@ -450,12 +473,15 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     negative: Word | None = None
     target: Nominal | Numeric | None = None
     weight: WeightColumn | None = None
+    user: UserColumn | None = None
 
     def __post_init__(self):
         if not all(isinstance(name, str) for name in self.columns):
             raise ValueError(f"Label: column must be a name, got {shown(list(self.columns))}")
         if len(set(self.columns)) < len(self.columns):
-            raise ValueError(f"Label: {self.column!r} must not hold both labels and weights")
+            raise ValueError(
+                f"Label: labels, weights and ids of users must differ, got {list(self.columns)}"
+            )
         if self.target is not None:
             response_of(self.target)
             if self.positive is not None or self.negative is not None:
@@ -473,17 +499,28 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         msgspec.structs.force_setattr(self, "negative", kind.false)
 
     @classmethod
-    def of(cls, negative: Any, positive: Any, target: Target | None, max_weight: Any) -> Self:
-        """A label of two columns without a name; arguments as `dpbt.table` has them.
+    def of(
+        cls,
+        negative: Any,
+        positive: Any,
+        target: Target | None,
+        max_weight: Any,
+        max_rows_per_user: Any = None,
+        ignore_case: bool = False,
+    ) -> Self:
+        """A label of columns without a name; arguments as `dpbt.table` has them.
 
         Raises:
             ValueError: as `dpbt.table`.
         """
         weight = None if max_weight is None else WeightColumn("sample_weight", max_weight)
+        user = None
+        if max_rows_per_user is not None:
+            user = UserColumn("users", max_rows_per_user, ignore_case)
         if target is not None and negative is False and positive is True:
             negative = positive = None  # they were not given
         words: Any = {"positive": positive, "negative": negative}
-        return cls("labels", target=target, weight=weight, **words)
+        return cls("labels", target=target, weight=weight, user=user, **words)
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
@@ -494,16 +531,22 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `dpbt.table` is told of the labels, and of the bound on weights."""
+        """What `dpbt.table` is told of the labels, and of the bounds on weights and on users."""
         found: dict[str, Any] = {"target": self.target}
         if self.target is None:
             found = {"negative": self.negative, "positive": self.positive}
-        return found if self.weight is None else {**found, "max_weight": self.weight.most}
+        if self.weight is not None:
+            found["max_weight"] = self.weight.most
+        if self.user is not None:
+            found["max_rows_per_user"] = self.user.most
+            found["ignore_case"] = self.user.ignore_case
+        return found
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns beside the attributes: the label's, and that of weights."""
-        return (self.column,) if self.weight is None else (self.column, self.weight.column)
+        """The names of the columns beside the attributes: the label's, of weights, of users."""
+        more = (each.column for each in (self.weight, self.user) if each is not None)
+        return (self.column, *more)
 
     def read(
         self,
@@ -555,6 +598,22 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if of_class is not None:
                 weight = weight * of_class[target.astype(np.int64)]
             return target, present, weight.astype(np.float32)
+
+    def ids(self, users: RawColumn | None, rows: int) -> np.ndarray | None:
+        """object[N]: whose each row is, by its cell alone (`cells.read_ids`); None without users.
+
+        Raises:
+            ValueError: for ids without a declared limit or a limit without ids, for what is no
+                column, and for one of another length.
+        """
+        if (self.user is None) != (users is None):
+            raise ValueError(
+                "users and max_rows_per_user go together: the ids of users, and how many rows of "
+                "one user count; without ids, max_rows_per_user of the recipe is your promise"
+            )
+        if self.user is None:
+            return None
+        return read_ids(_column("users", users, rows), self.user.ignore_case)
 
 
 def _of_classes(names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]) -> np.ndarray:

@@ -557,7 +557,8 @@ class Recipe(Terms, HoldsFunctions):
 
     def on(self, table: Any) -> "Recipe":
         """The recipe as a ledger of a fit of this table has it: are rows of users limited?"""
-        return dataclasses.replace(self, limited=table.rows_per_user is not None)
+        limited = table.rows_per_user is not None
+        return self if self.limited == limited else dataclasses.replace(self, limited=limited)
 
     def public(self, prologue: Release | None = None) -> Public:
         """What is public in every round, with a cap of 1 and the prologue's release."""

@@ -26,7 +26,6 @@ from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import CSV, Form, blocks_of_file
 from dpbt.data.kinds import Target
-from dpbt.data.users import limited
 
 READ_ROWS = 2**16
 """How many rows are encoded at a time."""
@@ -204,12 +203,9 @@ def convert(
         ) from None
     with contextlib.ExitStack() as failed:
         failed.callback(shutil.rmtree, folder)
-        files, weighted, read = [], False, _ahead(encode, rows)
-        if label.user is None:
-            counted = (part for part, _ in read)
-        else:
-            counted = limited(read, label.user.most, capacity is not None)
-        for block in _in_blocks(counted, nothing, capacity, each):
+        files, weighted = [], False
+        read = _counted(_ahead(encode, rows), label, capacity)
+        for block in _in_blocks(read, nothing, capacity, each):
             files.append(_write(folder, len(files), block))
             weighted = block.weight is not None
         if not files:
@@ -240,6 +236,22 @@ def _ahead(
     with ThreadPoolExecutor(threads) as pool:
         while parts := list(itertools.islice(left, threads)):
             yield from pool.map(encode, parts)
+
+
+def _counted(
+    parts: Iterator[tuple[Rows, Any]], label: Label, capacity: int | None
+) -> Iterator[Rows]:
+    """The rows, of which the first of each user count; with a capacity they alone are left."""
+    counts = None if label.user is None else label.user.counting()
+    for rows, ids in parts:
+        if counts is None:
+            yield rows
+            continue
+        there = counts(ids, rows.present)
+        if capacity is None:
+            yield rows._replace(target=rows.target * there, present=there)
+        else:
+            yield Rows._make(None if array is None else array[..., there] for array in rows)
 
 
 def _in_blocks(

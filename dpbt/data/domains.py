@@ -195,8 +195,8 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
         given = content if isinstance(content, dict) else {}
         columns, entry = given.get("columns"), given.get("label")
         beside = {name: given[name] for name in ("weight", "user") if given.get(name) is not None}
-        whole = isinstance(columns, dict) and isinstance(entry, dict)
-        if not whole or set(given) != {"columns", "label", *beside}:
+        known = {"columns", "label", *beside}
+        if not isinstance(columns, dict) or not isinstance(entry, dict) or set(given) != known:
             raise ValueError(
                 'expected an object with "columns" and "label", and perhaps "weight" and "user"'
             )

@@ -107,7 +107,7 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
             pairs.append((_tenths(weight), weight == 0))
         if (ids := label.ids(given.users, len(target))) is not None:
             first = np.array([(each or b"\0")[0] for each in ids], np.uint8)
-            pairs.append((first, np.equal(ids, None)))
+            pairs.append((first, np.array([each is None for each in ids], bool)))
         rows += len(pairs[0][0])
         missing += [np.count_nonzero(none) for _, none in pairs]
         seen |= np.stack([np.bincount(bins[~none], minlength=MAX_BINS) > 0 for bins, none in pairs])

@@ -14,11 +14,9 @@ import numpy as np
 
 from dpbt.common.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
 from dpbt.common.validate import flag, whole
-from dpbt.data.blocks import Rows
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, splits
 from dpbt.data.kinds import Label, Target, fingerprint
-from dpbt.data.users import limited
 
 
 def table(
@@ -103,11 +101,14 @@ def table(
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.
     rows = positions(domain, columns) if exact else encode(domain, columns)
-    found = Rows(rows.T, *declared.read(labels, sample_weight, len(rows), class_weight))
+    label, there, weight = declared.read(labels, sample_weight, len(rows), class_weight)
     if (ids := declared.ids(users, len(rows))) is not None:
         assert declared.user is not None
-        [found] = limited([(found, ids)], declared.user.most, capacity is not None)
-    rows, (_, label, there, weight) = found.bins.T, found
+        there = declared.user.counting()(ids, there)
+        label = label * there
+        if capacity is not None:  # which bounds the rows that count
+            weight = None if weight is None else weight[there]
+            rows, label, there = rows[there], label[there], there[there]
 
     # Add absent rows up to the capacity.
     size = len(rows) if capacity is None else capacity

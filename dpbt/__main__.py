@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "dpbt.cli.models:explain",
     "statement": "dpbt.cli.models:statement",
     "plot": "dpbt.cli.models:plot",
+    "theorem": "dpbt.cli.models:theorem",
     "audit": "dpbt.cli.audit:audit",
     "domain": "dpbt.cli.rows:Domains",
     "filter": "dpbt.cli.filter",

@@ -6,7 +6,8 @@ from typing import Any
 
 import dpbt
 from dpbt.cli import shared
-from dpbt.cli.shared import InputError, command, option, working
+from dpbt.cli.shared import InputError, command, option
+from dpbt.common.watching import Progress, working
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Label
 
@@ -24,6 +25,7 @@ _FLOAT32 = 1e-3
     option("--neighbours N", "number of neighbours at most (%(default)s)", default=60),
     option("--transcripts N", "number of transcripts (%(default)s)", default=5),
     option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
+    shared.PROGRESS,
 )
 def audit(options: argparse.Namespace) -> int:
     """Check a recipe's claim on made-up rows of your domain: the largest exact privacy loss.
@@ -51,12 +53,13 @@ def audit(options: argparse.Namespace) -> int:
             f"got {options.rows}"
         )
     rows = options.rows if replace else min(SAMPLE, options.rows)
-    with working("auditing; this compiles first"):
+    with working("setting the noise", options.progress) as report:
         import jax
 
         recipe = shared.recipe_of(options, domain, label)
         near = _neighbours(domain, label, rows, options)
         key = jax.random.key(options.seed)
+        report(Progress("auditing; this may compile first"))
         found = dpbt.audit.audit(key, near, recipe, options.transcripts)
 
     print(f"claim: epsilon = {found.claimed_epsilon:.6g}, delta = {options.delta:g}")
@@ -95,10 +98,11 @@ def _module(options: argparse.Namespace) -> int:
         )
     broken, common = False, {"claim": (epsilon, delta), "runs": options.runs, "seed": options.seed}
     for name, (table, neighbour) in pairs.items():
-        bounds = [] if learn is None else [dpbt.audit.grey(learn, table, neighbour, **common)]
-        if fit is not None:
-            view = found.get("view", lambda released: released)
-            bounds.append(dpbt.audit.black(fit, table, neighbour, view=view, **common))
+        with working(f"auditing {name}", options.progress):
+            bounds = [] if learn is None else [dpbt.audit.grey(learn, table, neighbour, **common)]
+            if fit is not None:
+                view = found.get("view", lambda released: released)
+                bounds.append(dpbt.audit.black(fit, table, neighbour, view=view, **common))
         for bound in bounds:
             print(f"{name}\n{bound}\n")
             broken |= bound.broken

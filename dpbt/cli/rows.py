@@ -8,6 +8,7 @@ import dpbt
 from dpbt.cli import shared
 from dpbt.cli.shared import DOMAIN, ROWS, InputError, command, of_input, option, out
 from dpbt.common.storage import write_whole
+from dpbt.common.watching import working
 from dpbt.data import domains, files
 
 _TYPES = domains.LABEL_TYPES
@@ -68,6 +69,7 @@ def check(options: argparse.Namespace) -> None:
     option("--capacity N", "a public bound on the number of rows; without it that is public"),
     option("--rows-per-block K", "how many rows a block has (%(default)s)", default=2**20),
     shared.YES,
+    shared.PROGRESS,
     *shared.FORM,
 )
 def convert(options: argparse.Namespace) -> None:
@@ -79,7 +81,7 @@ def convert(options: argparse.Namespace) -> None:
     domain, label = shared.declared(options.domain)
     form = shared.form_of(options, (*domain, *label.columns))
     shared.ask(options.file, domain, label, options.yes, "Convert", form)
-    with of_input(), shared.working(f"reading {options.file}"):
+    with of_input(), working(f"reading {options.file}", options.progress):
         chosen = {"capacity": options.capacity, "rows_per_block": options.rows_per_block}
         dpbt.convert.convert_file(options.file, domain, label, options.folder, form, **chosen)
     print(f"wrote {options.folder}: private, as the rows are")

@@ -21,10 +21,12 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import dpbt
+from dpbt.cli import programs
 from dpbt.common.public import BOOSTED, FORESTS
+from dpbt.common.watching import is_terminal
 from dpbt.data import domains, files, owner
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
@@ -269,6 +271,11 @@ ROWS = "a CSV file, which may be packed (.gz, .zip), or a Parquet file"
 DOMAIN = "the public domain and the label, as JSON; `domain template` writes one"
 BOUND = "a public bound on the number of rows; under replace_one their public number"
 MODEL = option("model MODEL", "a file that `fit` wrote")
+PROGRESS = option(
+    "--progress",
+    "say what is done also in a log: stages and rounds, no rows and no time",
+    default=None,
+)
 YES = option("--yes", "do not show on a terminal what is doubtful in the rows, and do not ask")
 FORM = (
     option("--delimiter CHAR", "between cells; by default that of the header"),
@@ -312,21 +319,23 @@ RECIPE = (
 # What commands write.
 
 
+FORCE = option("--force", "replace the file if it exists")
+
+
 def out(words: str, required: bool = False) -> tuple[Option, Option]:
     """--out and --force, which `free` reads."""
-    force = option("--force", "replace the file if it exists")
-    return option("--out FILE", words, required=required), force
+    return option("--out FILE", words, required=required), FORCE
 
 
-def free(options: argparse.Namespace) -> Path:
-    """The file of --out, if it may be written. Commands ask before they work.
+def free(options: argparse.Namespace, name: str = "out") -> Path:
+    """The file of --out or another option, if it may be written. Commands ask before they work.
 
     Raises:
         InputError: if it is a folder, or exists without --force, or its folder cannot be written.
     """
-    path = Path(options.out)
+    path = Path(getattr(options, name))
     if path.is_dir():
-        raise InputError(f"{path}: a folder, where --out needs the name of a file")
+        raise InputError(f"{path}: a folder, where --{name} needs the name of a file")
     if path.exists() and not options.force:
         raise InputError(f"{path}: the file exists; --force replaces it")
     folder = next(parent for parent in path.absolute().parents if parent.exists())
@@ -361,28 +370,6 @@ def keep(path: Path, save: Callable[[Path], object]) -> Path:
         return elsewhere
 
 
-def is_terminal(*streams: TextIO | None) -> bool:
-    """Whether all streams are a terminal; closed ones, which Python has as None, are none."""
-    return all(stream is not None and stream.isatty() for stream in streams)
-
-
-@contextlib.contextmanager
-def working(words: str) -> Iterator[None]:
-    """Say on a terminal what is being done; elsewhere say nothing.
-
-    It shows no time and no count. They would tell how many rows there are, or how many runs
-    `dpbt.tune` made.
-    """
-    if not is_terminal(sys.stderr):
-        yield
-        return
-    print(f"{words} ...", end="", file=sys.stderr, flush=True)
-    try:
-        yield
-    finally:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
 # What commands read.
 
 
@@ -398,7 +385,7 @@ def declared(path: str) -> tuple[Domain, Label]:
 
 
 def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
-    """The recipe of the options `RECIPE`.
+    """The recipe of the options `RECIPE`, whose programs are kept (`programs`).
 
     Args:
         options: the options.
@@ -409,6 +396,7 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
         InputError: for numbers out of range, and for options and labels that the recipe does not
             take.
     """
+    programs.keep_for_user()
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given |= {"domain": domain, "target": label.target}

@@ -22,8 +22,10 @@ from dpbt.common.public import Splits
 from dpbt.common.validate import as_path, one_of
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
-from dpbt.data.kinds import Column, Label, Numeric, Split, positions_of
+from dpbt.data.kinds import Column, Split, positions_of
+from dpbt.data.kinds import Label as Label
 from dpbt.data.kinds import Nominal as Nominal
+from dpbt.data.kinds import Numeric as Numeric
 from dpbt.data.kinds import UserColumn as UserColumn
 from dpbt.data.kinds import WeightColumn as WeightColumn
 

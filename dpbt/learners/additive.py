@@ -207,7 +207,7 @@ def program(
         once.noise,
         Total(of_bins, _grouped(total), (place,)),
         sensitivity=sensitivity(config),
-        theorem="docs/privacy.md O4",
+        theorem="dpbt theorem O4",
         **trees.moved_residuals(once, config.partitions, "all bins of all columns"),
     )
 

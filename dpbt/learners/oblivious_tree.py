@@ -122,7 +122,7 @@ def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_
             Total(counts, whole_rows),
             sensitivity=histogram_sensitivity(config),
             moves=len(config.attributes) * moved,
-            theorem="docs/privacy.md O1",
+            theorem="dpbt theorem O1",
             releases=f"{'' if number else 'class '}histogram of every attribute",
         )
     if number:
@@ -140,7 +140,7 @@ def _draw_counts(
         Total(counts, whole_rows),
         sensitivity=sensitivity.histograms(config.relation),
         moves=moved_rows(config.relation),
-        theorem=f"docs/privacy.md {theorem}",
+        theorem=f"dpbt theorem {theorem}",
         releases=releases,
     )
 
@@ -477,7 +477,7 @@ def program(
         config.noise,
         Total(sums_of(residuals(config, rows, weights), leaf, 2**config.depth)),
         sensitivity=sum_sensitivity(config),
-        theorem="docs/privacy.md O2",
+        theorem="dpbt theorem O2",
         **moved_residuals(config, 1, "all leaves"),
     )
 

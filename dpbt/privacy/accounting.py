@@ -415,7 +415,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             for line in self.lines
         ]
         bits = ("(bits)", "samplers", "nothing; the cost of finitely many bits", "", "", "", "")
-        delta = f"delta {self.sampler_delta:.2g}; docs/privacy.md 14"
+        delta = f"delta {self.sampler_delta:.2g}; dpbt theorem 14"
         cells.append((*bits, f"{self.sampler_epsilon:.4g}", "", delta))
 
         # The total.
@@ -570,7 +570,7 @@ def _choice_words(choice: Choice, one: str) -> list[str]:
         f"lines are of one run of a candidate; it costs {how}: {one}",
         f"choice: the best {choice.score} of a random number of runs, {law}, "
         f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.law.mean:.4g}, "
-        f"of {choice.candidates} candidates; docs/privacy.md T1-T5",
+        f"of {choice.candidates} candidates; dpbt theorem T1-T5",
     ]
 
 

@@ -26,9 +26,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+import dpbt
 from dpbt import recipes
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
+from dpbt.common.watching import working
 from dpbt.data import declarations, domains, owner, tables
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, names_of
@@ -91,6 +93,7 @@ class PrivateEstimator(BaseEstimator):
     domain: Any = None
     recipe: Any = "auto"
     random_state: Any = None
+    verbose: int = 0
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         """What is predicted. Of the labels only the dtype is read.
@@ -132,9 +135,10 @@ class PrivateEstimator(BaseEstimator):
             TypeError: for a sparse X.
         """
         # What is public: the parameters, and the form of X and y.
-        for name, meaning in _STATED.items():
-            if getattr(self, name) is None:
-                raise ValueError(f"{name} must be stated: {meaning}")
+        left = [name for name in _STATED if getattr(self, name) is None]
+        if left:
+            raise ValueError("; ".join(f"{name} must be stated: {_STATED[name]}" for name in left))
+        verbose = bool(self.verbose)
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, "
@@ -152,7 +156,8 @@ class PrivateEstimator(BaseEstimator):
         answers = self._answers(label, labels)
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
-        recipe = recipes.build(self.recipe, made, self._recipes)
+        with working("setting the noise", verbose):
+            recipe = recipes.build(self.recipe, made, self._recipes)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
             raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
         self._check(recipe)
@@ -179,10 +184,12 @@ class PrivateEstimator(BaseEstimator):
         if users is None and given.count > bound:
             raise ValueError(f"X has more rows than rows={bound}, the stated bound on their number")
         room = None if recipe.relation is REPLACE_ONE else bound
-        private, report = read(reading, given, labels, answers, weights, room)
+        with working("making the table", verbose):
+            private, report = read(reading, given, labels, answers, weights, room)
         key, public_key = keys_of(self.random_state)
         key = keys.noise_key(key, [private])
-        model = fit(key, private, recipe, public_key)
+        with working("learning", verbose) as progress:
+            model = fit(key, private, recipe, public_key, progress=progress)
         self._warn()
 
         # The release.
@@ -220,9 +227,23 @@ class PrivateEstimator(BaseEstimator):
         classes = getattr(self, "classes_", None)
         save(self.model_, path, domain=self.domain_, classes=classes)
 
-    def explain(self) -> str:
-        """The model in words (`dpbt.explain`)."""
-        return explain(self.model_, self.domain_)
+    def explain(self, trees: int | None = None) -> str:
+        """The model in words, or its first trees (`dpbt.explain`)."""
+        return explain(self.model_, self.domain_, trees=trees)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """float64[F]: the share of each column of X in the effects on the score; 0 if none has one.
+
+        An effect is the standard deviation of the score as this column alone is redrawn, with all
+        bins of the declared domain equally likely (`dpbt.effects.attribute_effects`). It follows
+        from what was released and what is public, so it costs no privacy. Noise has effects, too.
+        Importances by permutation read rows, and are a release of these that no ledger covers.
+        """
+        effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
+        found = {effect.attribute: effect.deviation for effect in effects}
+        shares = np.array([found.get(name, 0.0) for name in self._reading.names])
+        return shares / (shares.sum() or 1.0)
 
     @property
     def domain_(self) -> Domain:
@@ -426,6 +447,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
+        verbose: above 0 to say on standard error what is done; rounds, and never rows.
 
     Attributes:
         classes_: the classes in order; of two, the negative one first.
@@ -435,6 +457,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """
@@ -469,6 +492,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         recipe: "random_forest", "rf_l" or "rf_e", with the defaults of `dpbt.recipes`, or a
             function as in `PrivateBoostingClassifier` that makes a recipe of random trees.
         random_state: None draws a release key.
+        verbose: above 0 to say on standard error what is done; rounds, and never rows.
     """
 
     _recipes = _FORESTS
@@ -525,6 +549,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
+        verbose: above 0 to say on standard error what is done; rounds, and never rows.
 
     Attributes:
         n_features_in_: F, the number of columns of X.
@@ -533,6 +558,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """

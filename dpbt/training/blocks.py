@@ -34,6 +34,7 @@ import numpy as np
 from dpbt.common.public import Splits, without_values
 from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
 from dpbt.common.validate import as_path, whole, within
+from dpbt.common.watching import Progress, Report
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
@@ -358,23 +359,6 @@ def _slices(table: BlockTable, size: int, place: int) -> Iterator[Slice]:
 
 # Runs.
 
-
-class Progress(NamedTuple):
-    """How far a run is; all of it is public.
-
-    Attributes:
-        stage: "checking" the blocks, "prologue", "rounds" or "epilogue".
-        done: how much of the stage is done.
-        all: how much the stage is.
-    """
-
-    stage: str
-    done: int
-    all: int
-
-
-Report = Callable[[Progress], None]
-"""Called as a run goes on."""
 
 Pay = Callable[[str | None], None]
 """Called before anything is drawn, with the name of the run in a checkpoint, if there is one."""

@@ -42,7 +42,12 @@ class Ran(NamedTuple):
 
 
 def run(
-    recipe: Recipe, tables: Sequence[Prepared], answer: Answer, entries: Any, batch: int = 0
+    recipe: Recipe,
+    tables: Sequence[Prepared],
+    answer: Answer,
+    entries: Any,
+    batch: int = 0,
+    watch: Array | None = None,
 ) -> Ran:
     """Run a recipe from its prologue to its epilogue; traceable.
 
@@ -55,6 +60,7 @@ def run(
         entries: what it is given: a field for each part, of rounds with a leading axis.
         batch: how many rounds run side by side, of a recipe that is `independent`; 0 to run one
             after the other.
+        watch: i32[], which of `WATCHED` is told of each round as it begins; None for none.
     """
     learner = recipe.learner
 
@@ -108,7 +114,7 @@ def run(
         size = min(batch, recipe.capacity)
         rounds, hypotheses = jax.lax.map(alone, entries_of_rounds, batch_size=size)
     else:
-        state, (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds)
+        state, (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds, watch)
         scores, bound, _ = state
 
     # The epilogue.
@@ -122,6 +128,15 @@ def run(
         scores = [intercept[..., None] + slope * (score - everyone) for score in scores]
     hypotheses = step.finished(recipe, public, hypotheses, slope)
     return Ran(Parts(opening, rounds, ending), hypotheses, intercept, scores)
+
+
+WATCHED: dict[int, Callable[[int], None]] = {}
+"""What is told of the rounds of programs that run; a number stands for each in its program."""
+
+
+def _tell(watch: Any, number: Any) -> None:
+    """Tell that a round begins. It tells its number, which is public, and reads nothing else."""
+    WATCHED.get(int(watch), lambda number: None)(int(number))
 
 
 @jax.custom_batching.custom_vmap
@@ -138,7 +153,11 @@ def _anywhere_in_a_batch(
 
 
 def _scan(
-    recipe: Recipe, one_round: Callable[[Any, Any], tuple[Any, Any]], state: Any, entries: Any
+    recipe: Recipe,
+    one_round: Callable[[Any, Any], tuple[Any, Any]],
+    state: Any,
+    entries: Any,
+    watch: Array | None,
 ) -> tuple[Any, Any]:
     """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
 
@@ -156,6 +175,8 @@ def _scan(
         active = entry[0] < recipe.rounds
 
         def go_on(state: Any, entry: Any) -> tuple[Any, Any]:
+            if watch is not None:
+                jax.debug.callback(_tell, watch, entry[0])
             found = one_round(state, entry)
             shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found[1]))
             return jax.tree.map(lambda a, b: jnp.where(active, a, b), found, skip(state, entry))
@@ -182,7 +203,12 @@ class Replayed(NamedTuple):
 
 
 def sampled(
-    key: Array, rows: Prepared, recipe: Recipe, public_key: Array | None, batch: int = 0
+    key: Array,
+    rows: Prepared,
+    recipe: Recipe,
+    public_key: Array | None,
+    batch: int = 0,
+    watch: Array | None = None,
 ) -> Ran:
     """`run` with fresh draws, which it keeps.
 
@@ -196,7 +222,7 @@ def sampled(
 
     noise = step.part_keys(step.own_key(key, recipe), recipe)
     pairs = zip(noise, step.part_keys(public_key, recipe), strict=True)
-    return run(recipe, [rows], drawn, Parts(*pairs), batch)
+    return run(recipe, [rows], drawn, Parts(*pairs), batch, watch)
 
 
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:

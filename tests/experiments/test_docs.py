@@ -2,6 +2,8 @@
 
 import re
 import runpy
+import subprocess
+import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -195,12 +197,17 @@ def test_the_version_is_stated_once():
         assert stated in (ROOT / file).read_text()
 
 
-@pytest.mark.slow
-def test_the_reference_is_written(tmp_path):
-    """In a process of its own, as it sets names of the package."""
-    import subprocess
-    import sys
+def test_the_page_of_commands_is_what_the_parsers_say():
+    page = runpy.run_path(str(ROOT / "docs" / "command_line.py"))["page"]()
+    assert (ROOT / "docs" / "command_line.md").read_text() == page, "run `make docs`"
 
-    command = [sys.executable, str(ROOT / "docs" / "api.py"), str(tmp_path)]
+
+@pytest.mark.slow
+def test_the_site_is_built(tmp_path):
+    """With every link, and with names of the API linked to where they are described."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     subprocess.run(command, check=True, cwd=ROOT, capture_output=True)
-    assert "criterion" in (tmp_path / "dpbt" / "recipes.html").read_text()
+    assert "criterion" in (tmp_path / "api" / "recipes.html").read_text()
+    assert 'href="api/dpbt.html#dpbt.fit"' in (tmp_path / "scaling.html").read_text()
+    pages = [path.read_text() for path in tmp_path.glob("**/*.html")]
+    assert not [found for page in pages for found in re.findall(r'(?:src|href)="http[^"]+', page)]

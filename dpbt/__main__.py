@@ -16,6 +16,7 @@ COMMANDS = {
     "predict": "dpbt.cli.models:predict",
     "evaluate": "dpbt.cli.models:evaluate",
     "explain": "dpbt.cli.models:explain",
+    "export": "dpbt.cli.models:export",
     "statement": "dpbt.cli.models:statement",
     "plot": "dpbt.cli.models:plot",
     "theorem": "dpbt.cli.models:theorem",

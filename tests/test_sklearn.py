@@ -453,6 +453,7 @@ UNFIT = [
     (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
     (number(target_range=None), "target_range must be stated: the public"),
     (number(target_range=(3, 1)), "target_range must be"),
+    (number(target_range=(1, 3), objective="poisson"), "range from 0 on"),
 ]
 
 
@@ -475,7 +476,7 @@ def asked(monkeypatch):
     """The recipes of all fits, of which none is run."""
     seen = []
 
-    def fit(key, table, recipe, public_key):
+    def fit(key, table, recipe, public_key, **_):
         seen.append(recipe)
         raise InterruptedError
 
@@ -486,12 +487,13 @@ def asked(monkeypatch):
 def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(targets, asked):
     X, y, numbers = targets
     for estimator, labels in (
-        (number(monotone={"a": 1}), numbers),
+        (number(monotone={"a": 1}, objective="poisson"), numbers),
         (boosting(monotone={"a": -1}), y),
         (forest(max_rows_per_user=3), y),
     ):
         with pytest.raises(InterruptedError):
             estimator.fit(X, labels)
+    assert "a count" in asked[0].learner.traits.tag
     assert "(1, 0)" in asked[0].learner.traits.tag
     assert "(-1, 0)" in asked[1].learner.traits.tag
     assert [recipe.max_rows_per_user for recipe in asked] == [1, 1, 3]

@@ -68,7 +68,7 @@ def attributes(
     first, target = effects[:most], model.about.target
     ax = _panel(ax, (6.0, 1.2 + 0.26 * len(first)))
     places = np.arange(len(first))
-    scale = float(target.high) - float(target.low) if isinstance(target, Numeric) else 1.0
+    scale, _, words = target.of_score if isinstance(target, Numeric) else (1.0, 0.0, "score")
     deviations = scale * np.array([effect.deviation for effect in first])
     # The error of a root is that of the variance over twice the root.
     errors = [scale * effect.error / max(2 * effect.deviation, 1e-30) for effect in first]
@@ -77,7 +77,7 @@ def attributes(
         ax.errorbar(deviations, places, xerr=errors, fmt="none", ecolor="black", elinewidth=1)
     ax.set_yticks(places, [effect.attribute for effect in first])
     ax.invert_yaxis()
-    what = {Numeric: "prediction", Nominal: "scores"}.get(type(target), "score")
+    what = "scores" if isinstance(target, Nominal) else words
     words = f"standard deviation of the {what} as one attribute is redrawn"
     left = len(effects) - len(first)
     words += f"\n({left} smaller ones are left out)" if left else ""
@@ -259,7 +259,7 @@ def _curve(model: Model, domain: Domain, names: tuple[str, ...], of: str, class_
     means = partial_dependence(model, names, domain, of=of).values
     values, words, scale = _drawn(model, means, of, class_)
     if isinstance(model.about.target, Numeric):
-        values = float(model.about.target.low) + scale * values
+        values = model.about.target.of_score[1] + scale * values
     return _Curve(values, f"mean {words}", 0.0, float(values.mean()))
 
 
@@ -333,7 +333,7 @@ def _figure(size: tuple[float, float], down: int, across: int) -> np.ndarray:
 
 
 def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.ndarray, str, float]:
-    """(one number of each bin, their name, the width of a predicted number's range or 1).
+    """(one number of each bin, their name, the scale of a predicted number's scores or 1).
 
     Raises:
         ValueError: for a class that the model does not have, and for none where there are several.
@@ -347,7 +347,8 @@ def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.nd
     if class_ is not None:
         raise ValueError("class_ is for models of several classes")
     if isinstance(target, Numeric):
-        return means, "prediction", float(target.high) - float(target.low)
+        scale, _, words = target.of_score
+        return means, words, scale
     return means, of, 1.0
 
 

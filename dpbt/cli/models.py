@@ -33,7 +33,7 @@ from dpbt.common.storage import naming, remove_left, write_whole
 from dpbt.common.watching import working
 from dpbt.data import blocks as folders
 from dpbt.data import files
-from dpbt.data.kinds import Numeric
+from dpbt.data.kinds import Numeric, same_labels
 from dpbt.release.model import Model
 from dpbt.release.scoring import BLOCK_ROWS
 
@@ -138,6 +138,22 @@ def theorem(options: argparse.Namespace) -> None:
 
 @command(
     MODEL,
+    option("--format FORMAT", "onnx or treelite", choices=("onnx", "treelite"), required=True),
+    *out("the file", required=True),
+)
+def export(options: argparse.Namespace) -> None:
+    """Write a saved model for other libraries: as an ONNX graph, or as treelite's trees.
+
+    The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
+    """
+    path, model = free(options), _saved(options.model)
+    with of_input():
+        getattr(dpbt, options.format).export(model, path)
+    print(f"wrote {path}")
+
+
+@command(
+    MODEL,
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
     option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),
@@ -216,13 +232,15 @@ def evaluate(options: argparse.Namespace) -> None:
 
     The numbers are exact, so they are a release of these rows that no ledger covers. Use rows that
     are public, or keep what is printed as private as they are. Of a number it measures the root of
-    the mean squared error, the mean absolute error and R^2. Rows without a label do not count.
+    the mean squared error, the mean absolute error and R^2; of a count the Poisson deviance, too,
+    and of a quantile the pinball loss and the coverage. Rows without a label do not count.
     """
     from dpbt.release import measures
 
     model, (_, label) = _saved(options.model), declared(options.domain)
     domain, about = model.about.domain, model.about
-    if domain is None or (about.target, about.classes) != (label.target, label.classes):
+    alike = about.classes == label.classes and same_labels(about.target, label.target)
+    if domain is None or not alike:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
     with working(f"predicting {options.file}"), of_input(options.file):
         names = (*domain, label.column)
@@ -238,7 +256,9 @@ def evaluate(options: argparse.Namespace) -> None:
     curve, words = [], "" if label.classes is None else label.classes[-1]
     if isinstance(about.target, Numeric):
         target = about.target.low + target * (about.target.high - about.target.low)
-        found = measures.of_numbers(target, np.asarray(model.predict(rows)))
+        predicted = np.asarray(model.predict(rows))
+        more = measures.of_objective(target, predicted, about.target.response)
+        found = {**measures.of_numbers(target, predicted), **more}
     else:
         scores = np.asarray(model.decision_function(rows))
         shares = None if about.probability is None else np.asarray(model.predict_proba(rows))

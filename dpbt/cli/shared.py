@@ -27,7 +27,7 @@ import dpbt
 from dpbt.cli import programs
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.watching import is_terminal
-from dpbt.data import domains, files, owner
+from dpbt.data import domains, files, kinds, owner
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
 
@@ -236,6 +236,8 @@ _VALUES: dict[str, dict[str, Any]] = {
     "DELTA": {"type": share, "default": 0.0},
     "RECIPE": {"choices": RECIPES, "default": RECIPES[0]},
     "RELATION": {"choices": ("add_remove", "replace_one"), "default": "add_remove"},
+    "Q": {"type": share},
+    "OBJECTIVE": {"choices": ("squared", "poisson", "quantile")},
     "NAME=+1": {"type": direction, "action": "append"},
 }
 """How values are read, by what the help calls them; all others are texts."""
@@ -308,6 +310,8 @@ RECIPE = (
     option("--delta DELTA", "0 for a pure guarantee (%(default)s)"),
     *PEOPLE,
     option("--recipe RECIPE", "one of %(choices)s (%(default)s)"),
+    option("--objective OBJECTIVE", "of a number: squared, poisson for a count, or quantile"),
+    option("--quantile Q", "the level of a quantile, such as .9"),
     option("--rounds N", "the rounds of the recipe, where it takes a number of them"),
     option("--depth N", "the depth of the recipe, where it takes a number of them"),
     option("--monotone NAME=+1", "predictions must not fall (+1) or rise (-1) with it; for each"),
@@ -399,14 +403,16 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
     programs.keep_for_user()
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
-    given |= {"domain": domain, "target": label.target}
+    given["domain"] = domain
     if label.user is not None:
         if options.max_rows_per_user not in (1, label.user.most):
             raise InputError(f"--max-rows-per-user: the domain limits them to {label.user.most}")
         given["max_rows_per_user"] = label.user.most
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
     given["pairs"] = options.pair
+    objective = options.objective or (options.quantile and "quantile")
     with of_input():
+        given["target"] = kinds.with_objective(label.target, objective, options.quantile)
         return dpbt.recipes.build(options.recipe, given, dpbt.recipes.NAMED)
 
 

@@ -132,6 +132,7 @@ class Public(NamedTuple):
             for classes.
         seen: f32[], how many rows there seem to be, as the prologue says (`Prologue.seen`). None
             where it does not say, and outside of runs.
+        start: f32[] or f32[K], the score that every row starts from; 0 outside of runs.
     """
 
     rows: Numbers
@@ -142,6 +143,7 @@ class Public(NamedTuple):
     structure: Any = None
     unit: Numbers = np.float32(1)
     seen: Array | None = None
+    start: Numbers = np.float32(0)
 
 
 class ProperLoss(NamedTuple):

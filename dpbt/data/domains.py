@@ -26,6 +26,7 @@ from dpbt.data.kinds import Column, Split, positions_of
 from dpbt.data.kinds import Label as Label
 from dpbt.data.kinds import Nominal as Nominal
 from dpbt.data.kinds import Numeric as Numeric
+from dpbt.data.kinds import Objective as Objective
 from dpbt.data.kinds import UserColumn as UserColumn
 from dpbt.data.kinds import WeightColumn as WeightColumn
 

@@ -11,6 +11,7 @@ themselves, as cells of such a column are. None is an error.
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
@@ -158,6 +159,11 @@ class Numeric(_Kind, frozen=True):
     def response(self) -> Response:
         """What is predicted of a row whose target is such a number."""
         return NUMBER
+
+    @property
+    def of_score(self) -> tuple[float, float, str]:
+        """(scale, offset, words): a score times the scale, and the offset, is what words say."""
+        return float(self.high) - float(self.low), float(self.low), "prediction"
 
     @property
     def n_bins(self) -> int:
@@ -376,8 +382,78 @@ def _listed(name: str, values: Any) -> list:
     return list(values)
 
 
-Target = Nominal | Numeric
-"""The declared classes, or the declared range of a number."""
+class Objective(Numeric, frozen=True, kw_only=True):
+    """A number in a declared range, of which something else than the squared error counts.
+
+    - "poisson": the mean of a count, through its logarithm. Scores are the logarithm of the mean as
+      a part of `high`, and at most 0, which is `high` itself.
+    - "quantile": the number that a share `level` of the rows with such columns does not exceed.
+
+    Attributes:
+        low: the lower end of the range; 0 for a count.
+        high: the upper end.
+        objective: "poisson" or "quantile".
+        level: of a quantile, in [0.01, 0.99].
+
+    Raises:
+        ValueError: as `Numeric`; for counts that do not start at 0, for a level outside of its
+            range, and for one beside a count.
+    """
+
+    objective: Literal["poisson", "quantile"]
+    level: float | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        one_of("objective", self.objective, ("poisson", "quantile"))
+        if self.objective == "quantile":
+            self._keep(level=_number("the level of a quantile", self.level, "[0.01, 0.99]"))
+        elif self.level is not None:
+            raise ValueError(f"a level is for quantiles, got {shown(self.level)} for a count")
+        elif self.low != 0:
+            raise ValueError(f"a count must be in a range from 0 on, got low={self.low:g}")
+
+    @property
+    def response(self) -> Response:
+        """What is predicted of a row whose target is such a number."""
+        return Response("float32", 0, self.objective, self.level or 0.0)
+
+    @property
+    def of_score(self) -> tuple[float, float, str]:
+        """As of `Numeric`; of a count it is the logarithm that scores add up to."""
+        if self.objective == "quantile":
+            return super().of_score
+        return 1.0, math.log(self.high), "logarithm of the prediction"
+
+
+Target = Nominal | Numeric | Objective
+"""The declared classes, or the declared range of a number and what is predicted of it."""
+
+
+def with_objective(
+    target: Target | None, objective: str | None, level: float | None
+) -> Target | None:
+    """The target, with another objective if one is given.
+
+    Args:
+        target: what is predicted.
+        objective: "squared", "poisson" or "quantile"; None for that of the target.
+        level: of a quantile.
+
+    Raises:
+        ValueError: for a target that is no number, and as `Objective`.
+    """
+    if objective is None and level is None:
+        return target
+    one_of("objective", objective, ("squared", "poisson", "quantile"))
+    if not isinstance(target, Numeric):
+        raise ValueError(
+            f"objective={objective!r} is for a number in a declared range; the target is "
+            f"{response_of(target).words}"
+        )
+    if objective == "squared" and level is None:
+        return Numeric(target.low, target.high) if isinstance(target, Objective) else target
+    return Objective(target.low, target.high, objective=objective, level=level)  # type: ignore[arg-type]
 
 
 def response_of(target: Target | None) -> Response:
@@ -409,10 +485,22 @@ def fingerprint(target: Target) -> np.ndarray:
     return np.frombuffer(hashlib.sha256(words.encode()).digest()[:8], np.uint32)
 
 
+def same_labels(first: Target | None, second: Target | None) -> bool:
+    """Whether tables of two targets have the same labels, whatever the objective is."""
+    if first is None or second is None:
+        return first is second
+    return np.array_equal(fingerprint(first), fingerprint(second))
+
+
 def in_units(target: Numeric, position: Array) -> Array:
-    """f64[...]: predicted positions in units of the target, clipped to its range; f32 with JAX."""
+    """f64[...]: predicted scores in units of the target, clipped to its range; f32 with JAX.
+
+    A score is a position in the range, or the logarithm of that of a count.
+    """
     low, high, xp = float(target.low), float(target.high), namespace(position)
     exact = position.astype(np.float64) if xp is np else position
+    if target.response.objective == "poisson":
+        exact = xp.exp(xp.minimum(exact, 0.0))
     return xp.clip(low + (high - low) * xp.clip(exact, 0.0, 1.0), low, high)
 
 

@@ -242,7 +242,7 @@ def of_model(about: Any) -> dict[str, str]:
         return {}
     target, said = about.target, " or ".join(map(str, about.classes or ()))
     if isinstance(target, Numeric):
-        said = f"a number from {target.low:g} to {target.high:g}"
+        said = f"{target.response.words} from {target.low:g} to {target.high:g}"
     columns = {"Columns read": f"{', '.join(about.domain)} ({len(about.domain)})"}
     return {**columns, **({"Predicts": said} if said else {})}
 

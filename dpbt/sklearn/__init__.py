@@ -34,6 +34,7 @@ from dpbt.common.watching import working
 from dpbt.data import declarations, domains, owner, tables
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, names_of
+from dpbt.data.kinds import with_objective
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import accounting, keys
 from dpbt.release import model as models
@@ -541,6 +542,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         target_range: (low, high), the public range of the number, in its units. A number beyond it
             counts as its nearer end. With None it is that of the domain's file. Declare it from
             what the number means, and never read it off y.
+        objective: "squared", "poisson" for the mean of a count, or "quantile".
+        quantile: the level of a quantile, in [0.01, 0.99].
         monotone: for names of columns 1 if predictions must not fall as the column rises, or -1 if
             they must not rise. It costs nothing.
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
@@ -566,12 +569,15 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
     _recipes = BOOSTING
 
     target_range: Any = None
+    objective: str = "squared"
+    quantile: float | None = None
     monotone: Any = None
     max_weight: float | None = None
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         del labels  # only the declaration counts
-        return Answers(None, declarations.range_of(self.target_range, label))
+        target = declarations.range_of(self.target_range, label)
+        return Answers(None, with_objective(target, self.objective, self.quantile))
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""

@@ -301,6 +301,7 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
                 found = jnp.asarray(says(prologue, recipe.params), jnp.float32)
                 public = public._replace(**{name: found})
         start = jnp.asarray(once.intercept(prologue, recipe.params), jnp.float32)
+    public = public._replace(start=start)
     if recipe.learner.traits.optimizer is None:
         return public, start, None
 

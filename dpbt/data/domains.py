@@ -23,12 +23,12 @@ from dpbt.common.validate import as_path, one_of
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of
 from dpbt.data.kinds import Boolean as Boolean
 from dpbt.data.kinds import Column, Split, positions_of
-from dpbt.data.kinds import Label as Label
 from dpbt.data.kinds import Nominal as Nominal
 from dpbt.data.kinds import Numeric as Numeric
 from dpbt.data.kinds import Objective as Objective
-from dpbt.data.kinds import UserColumn as UserColumn
-from dpbt.data.kinds import WeightColumn as WeightColumn
+from dpbt.data.labels import Label as Label
+from dpbt.data.labels import UserColumn as UserColumn
+from dpbt.data.labels import WeightColumn as WeightColumn
 
 Domain = Mapping[str, Column]
 """The public columns by name."""

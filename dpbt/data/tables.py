@@ -16,7 +16,8 @@ from dpbt.common.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, splits
-from dpbt.data.kinds import Label, Target, fingerprint
+from dpbt.data.kinds import Target, fingerprint
+from dpbt.data.labels import Label
 
 
 def table(

@@ -53,7 +53,7 @@ def fit(options: argparse.Namespace) -> None:
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
     path = shared.free(options)
-    domain, label = shared.declared(options.domain)
+    domain, label = shared.declared(options.domain, options)
     with of_input():
         budget = None if options.filter is None else dpbt.Filter.open(options.filter)
     with working("setting the noise", options.progress):

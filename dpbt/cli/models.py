@@ -157,6 +157,7 @@ def export(options: argparse.Namespace) -> None:
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
     option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),
+    _TITLE,
     *out("the picture, such as age.png", required=True),
 )
 def plot(options: argparse.Namespace) -> None:
@@ -166,15 +167,16 @@ def plot(options: argparse.Namespace) -> None:
     released and what is public, so it costs no privacy. It needs the extra `figures`.
     """
     path, model, name = free(options), _saved(options.model), options.shape
+    data = options.data or ""
     with of_input():
         if options.shapes and name is not None:
             raise ValueError("give either --shape or --shapes")
         if options.shapes:
-            ax = dpbt.plot.shapes(model, class_=options.class_)[0]
+            ax = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
         elif name is None:
-            ax = dpbt.plot.attributes(model)
+            ax = dpbt.plot.attributes(model, data=data)
         else:
-            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_)
+            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_, data=data)
         figure: Any = ax.get_figure()
         write_whole(path, lambda part: figure.savefig(part, dpi=150))
     print(f"wrote {path}")
@@ -237,7 +239,7 @@ def evaluate(options: argparse.Namespace) -> None:
     """
     from dpbt.release import measures
 
-    model, (_, label) = _saved(options.model), declared(options.domain)
+    model, (_, label) = _saved(options.model), declared(options.domain, options)
     domain, about = model.about.domain, model.about
     alike = about.classes == label.classes and same_labels(about.target, label.target)
     if domain is None or not alike:

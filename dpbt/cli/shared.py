@@ -19,6 +19,7 @@ import re
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -377,15 +378,48 @@ def keep(path: Path, save: Callable[[Path], object]) -> Path:
 # What commands read.
 
 
-def declared(path: str) -> tuple[Domain, Label]:
+def declared(path: str, options: argparse.Namespace | None = None) -> tuple[Domain, Label]:
     """The domain and the label of a JSON file.
 
+    Args:
+        path: of the file.
+        options: of rows, whose names its patterns may cover.
+
     Raises:
-        InputError: saying what is wrong with it.
+        InputError: saying what is wrong with it, or with the header.
+        OSError: if a file cannot be read.
+    """
+    seen: list[str] = []
+
+    def names() -> Iterator[str]:
+        assert options is not None
+        seen.extend(names_in(options))
+        yield from seen
+
+    with of_input():
+        domain, label = domains.read_domain(path, None if options is None else names())
+        if options is not None and seen and not Path(options.file).is_dir():
+            # Without a header these names are cells, so no later error may show one.
+            files.check_names(f"{options.file}, line 1", seen, label.columns, files.HEADER)
+        return domain, label
+
+
+def names_in(options: argparse.Namespace) -> Iterator[str]:
+    """The public names of the columns of the rows; the file is opened when the first is asked for.
+
+    Raises:
+        InputError: for a file without them, and a pipe, which can be read once.
         OSError: if it cannot be read.
     """
-    with of_input(path):
-        return domains.read_domain(path)
+    path = Path(options.file)
+    with of_input():
+        if path.is_dir():
+            yield from dpbt.blocks.open_folder(path).manifest.domain
+            return
+        form = form_of(options, ())
+        if form.names == () or (form.names is None and path.exists() and not path.is_file()):
+            raise InputError(f"{path}: its names are not known; give --no-header NAMES")
+        yield from files.names_of(path, form)
 
 
 def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
@@ -443,8 +477,9 @@ def report(
     if Path(file).is_dir():
         raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
     with of_input(file):
-        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS, form)
-        return owner.report(domain, label, blocks)
+        faults: Counter[str] = Counter()
+        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS, form, faults)
+        return owner.report(domain, label, blocks, faults)
 
 
 def ask(

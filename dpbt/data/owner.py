@@ -32,6 +32,7 @@ class OwnerReport:
             is not listed if there is no `other`. A weight has none if it is 0.
         constant: the columns whose values all lie in one bin, so that no split tells rows apart.
         label: the column of labels; a row without a declared label is absent.
+        faults: how many lines of a file are malformed, by what is wrong with them.
         user: the column of ids of users, if there is one; a row without an id is absent.
     """
 
@@ -39,6 +40,7 @@ class OwnerReport:
     unread: Mapping[str, int]
     constant: tuple[str, ...]
     label: str
+    faults: Mapping[str, int] = dataclasses.field(default_factory=dict)
     user: str | None = None
 
     @property
@@ -58,6 +60,7 @@ class OwnerReport:
     def __str__(self) -> str:
         """The counts, a line for each column, and the verdict."""
         lines = [OWNER, f"{self.rows} rows"]
+        lines += [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
         for name, count in self.unread.items():
             what = "have no declared label, and are absent" if name == self.label else "are missing"
             what = "have no id, and are absent" if name == self.user else what
@@ -67,7 +70,10 @@ class OwnerReport:
             return "\n".join([*lines, "nothing is doubtful"])
         lines.append(f"doubtful: {', '.join(self.doubtful)}; the domain may not fit the rows")
         if self.unread and min(self.unread.values()) > _MAX_UNREAD * self.rows:
-            lines.append("a line that is not as wide as the header is a row without any value")
+            lines.append(
+                "a line that is not as wide as the header is a row without any value; where the "
+                "header lacks a name, as that of row numbers, name all columns by --no-header NAMES"
+            )
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -80,7 +86,12 @@ def _tenths(values: np.ndarray) -> np.ndarray:
     return np.minimum(values * 10, 9).astype(np.uint8) if number else values.astype(np.uint8)
 
 
-def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerReport:
+def report(
+    domain: Domain,
+    label: Label,
+    blocks: Iterable[Columns],
+    faults: Mapping[str, int] | None = None,
+) -> OwnerReport:
     """How a declaration reads rows, as a table does; numbers beside columns are read in tenths.
 
     Rows beyond the limit of their user are among those that are counted.
@@ -89,6 +100,7 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
         domain: the public domain.
         label: the label's column, and those of weights and of users.
         blocks: the rows, some at a time, with the columns of the domain and of the label.
+        faults: what reading the blocks counts of malformed lines (`files.blocks_of_file`).
 
     Raises:
         ValueError: as `domains.encode`.
@@ -115,4 +127,4 @@ def report(domain: Domain, label: Label, blocks: Iterable[Columns]) -> OwnerRepo
     unread = dict(zip(names, missing.tolist(), strict=True))
     alike = tuple(name for name, each in zip(names, seen, strict=True) if each.sum() == 1)
     user = None if label.user is None else label.user.column
-    return OwnerReport(rows, unread, alike, label.column, user)
+    return OwnerReport(rows, unread, alike, label.column, dict(faults or {}), user)

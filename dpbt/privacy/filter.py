@@ -25,6 +25,7 @@ import contextlib
 import functools
 import hashlib
 import hmac
+import html
 import math
 import os
 import secrets
@@ -584,6 +585,9 @@ class Filter:
         limited = all(each.ledger.get("limited") for each in releases) and bool(releases)
         lines += accounting.people_words(terms.max_rows_per_user, limited)
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         return repr(self.terms).replace("Terms", "Filter", 1)

@@ -145,7 +145,7 @@ class PrivateEstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None."
             )
-        domain, label = declarations.declared(self.domain)
+        domain, label = declarations.declared(self.domain, names_of(X))
         given = rows_of(X, len(domain) if isinstance(domain, Mapping) else None)
         if given.width < 1:
             raise ValueError(

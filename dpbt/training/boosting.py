@@ -256,6 +256,50 @@ def _judged(
     return run(recipe, [step.prepared_table(table, recipe) for table in tables], answer, transcript)
 
 
+@jax.jit
+def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -> Hypotheses:
+    """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
+
+    It is post-processing: what is added to an output has the public scale of its noise, in floating
+    point. What was selected, the prologue and the epilogue stay as they were released.
+
+    Args:
+        keys: one typed key for each run that is made up, or several.
+        transcript: with all sites of the rounds.
+        recipe: the recipe.
+        dummy: one absent row.
+
+    Returns:
+        Hypotheses with a leading axis for keys, and then one for rounds.
+
+    Raises:
+        ValueError: if the transcript lacks a site.
+    """
+
+    def answer(part: str, entry: Any, views: Sequence[View]) -> tuple[Release, Any]:
+        release, key = entry
+        if part != "rounds":
+            return release, ()
+        asks = boundary.replayed(pricing.program_of(recipe.learner, part), release, views[0])
+        again = dict(release)
+        for site, ask in asks.items():
+            if not (ask.mechanism.public or ask.mechanism.selects):
+                law = jax.random.normal if ask.mechanism.price.gaussian else jax.random.laplace
+                noise = ask.scale * law(boundary.site_key(key, site), release[site].shape)
+                whole = jnp.issubdtype(again[site].dtype, jnp.integer)
+                again[site] += (jnp.round(noise) if whole else noise).astype(again[site].dtype)
+        return again, ()
+
+    rows = [recipe.learner.hypotheses.prepare(dummy)]
+
+    def one(key: Array) -> Hypotheses:
+        of_rounds = transcript.rounds, jax.random.split(key, recipe.capacity)
+        entries = Parts((transcript.prologue, None), of_rounds, (transcript.epilogue, None))
+        return run(recipe, rows, answer, entries).hypotheses
+
+    return jax.vmap(one)(keys)
+
+
 def _by_site(kept: Parts) -> dict[str, Any]:
     """What was kept of the sites of all parts."""
     return {site: each for part in kept for site, each in part.items()}

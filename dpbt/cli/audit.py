@@ -68,7 +68,7 @@ def audit(options: argparse.Namespace) -> int:
     for site, loss in sorted(found.by_site.items()):
         print(f"  {site}: {loss:+.4g}")
     print(f"{found.transcripts} transcripts, {found.neighbours} neighbours of {rows} made-up rows")
-    if options.max_rows_per_user > 1:
+    if recipe.max_rows_per_user > 1:
         print("neighbours differ in one row, and the claim is for all rows of a person")
     if options.delta > 0:
         print("with a delta above 0 a transcript may, rarely, lose more than epsilon")

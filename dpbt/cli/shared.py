@@ -285,8 +285,8 @@ FORM = (
     option("--delimiter CHAR", "between cells; by default that of the header"),
     option(
         "--no-header NAMES",
-        "the file has no header line: its columns are the domain's, the label and the weight, or "
-        "these names, separated by commas",
+        "the file has no header line: its columns are the domain's, the label, the weight and the "
+        "user, or these names, separated by commas",
         nargs="?",
         const="",
     ),
@@ -295,7 +295,11 @@ FORM = (
 
 PEOPLE = (
     option("--relation RELATION", "what neighbours differ by: %(choices)s (%(default)s)"),
-    option("--max-rows-per-user K", "the most rows a person has, as you promise (1)", default=1),
+    option(
+        "--max-rows-per-user K",
+        "the most rows a person has, as you promise (1); a domain with a user column limits them",
+        default=1,
+    ),
 )
 """What neighbours differ in."""
 
@@ -435,6 +439,10 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given["domain"] = domain
+    if label.user is not None:
+        if options.max_rows_per_user not in (1, label.user.most):
+            raise InputError(f"--max-rows-per-user: the domain limits them to {label.user.most}")
+        given["max_rows_per_user"] = label.user.most
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
     given["pairs"] = options.pair
     objective = options.objective or (options.quantile and "quantile")

@@ -151,7 +151,10 @@ BAD = [
     (lambda: Boolean("yes"), "false must be text or a number, got None"),
     (lambda: Label("y", "a", "b", THREE), "and not both"),
     (lambda: Label("y", target=Numeric(0, 1, scale="log", bins=4)), "low and high alone"),
-    (lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)), "both labels and weights"),
+    (
+        lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)),
+        "labels, weights and ids of users must differ",
+    ),
     (lambda: Label("y", target=THREE, weight=WeightColumn(3, 3)), "column must be a name"),
     (lambda: encode(X, {"x": np.eye(2)}), "column 'x': a column must have one dimension"),
     (lambda: encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),

@@ -434,6 +434,11 @@ def check(
         ) from None
     public_key = step.check_fit(key, like, recipe, public_key)
     if jax.process_count() > 1:
+        if table.rows_per_user is not None:
+            raise ValueError(
+                "a limit on rows of a user holds within one folder: learn in one process from a "
+                "folder that has all rows"
+            )
         words = {
             "recipe": recipe_words(recipe),
             "key": key_words(key, recipe.name),

@@ -12,8 +12,12 @@ import jax.numpy as jnp
 import pytest
 from hypothesis import settings
 
-import dpbt
-from dpbt import sweeps
+from tests import shapes
+
+shapes.watch()  # before the library is imported
+
+import dpbt  # noqa: E402
+from dpbt import sweeps  # noqa: E402
 from dpbt.common.types import Transcript
 from dpbt.training.fit import Boosted
 from experiments.common import data

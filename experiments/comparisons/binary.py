@@ -23,7 +23,7 @@ from dpbt.recipes.oblivious import rule
 from dpbt.release.file import about, probability_of
 from dpbt.release.measures import log_loss_of_two
 from experiments.common import peers
-from experiments.comparisons import challengers, synthetic
+from experiments.comparisons import challengers, repositories, synthetic
 from experiments.comparisons.methods import (
     FEWER,
     Fit,
@@ -177,6 +177,7 @@ METHODS: dict[str, Method] = {
         approximate("DPExplainableBoostingClassifier: defaults"),
         library="interpret-core",
     ),
+    **repositories.METHODS,
     "boosting": _THEIRS["boosting"],
     "larger-class": Method(
         _larger_class, words("the shares of the classes in training"), private=False

@@ -1,7 +1,7 @@
 """Private learners that are built from their repositories, and imported if they are on the path.
 
-Each has the defaults that its repository documents, except that S-BDT has the cross entropy of two
-classes, as its default of squares ranks large tables worse.
+PrivaTree has its defaults. Those of S-BDT hardly learn, so some numbers are others of its authors'
+search: of six settings they have the largest AUROC on banknote and magic at epsilons 0.1 and 1.
 """
 
 from typing import Any
@@ -15,11 +15,11 @@ from experiments.comparisons.study import Study
 DEPTH = 4
 """Of PrivaTree, as in the comparison of its repository."""
 
-DEFAULTS: dict[str, Any] = {
+SETTING: dict[str, Any] = {
     "nb_trees": 150,
     "subsampling_ratio": 0.1,
-    "learning_rate": 0.1,
-    "max_depth": 2,
+    "learning_rate": 0.3,
+    "max_depth": 5,
     "newton_boosting": True,
     "balance_partition": True,
     "lambda_reg_mode": 1,
@@ -35,7 +35,7 @@ DEFAULTS: dict[str, Any] = {
     "privacy_budget_init_score_ratio": 0.1,
     "privacy_budget_gain_ratio": 0.5,
     "leaf_denom_noise_weight": 0.2,
-    "l2_threshold": 0.1,
+    "l2_threshold": 0.5,
     "hess_l2_threshold": 1.0,
     "init_score_threshold": 1.0,
     "numeric_feature_weight": 1.0,
@@ -51,7 +51,7 @@ DEFAULTS: dict[str, Any] = {
     "num_split_candidates": 32,
     "gradient_filtering": False,
     "leaf_clipping": False,
-    "cyclical_feature_interactions": True,
+    "cyclical_feature_interactions": False,
     "refine_splits": False,
     "random_splits_from_candidates": True,
     "refine_splits_subsample": 1.0,
@@ -79,7 +79,7 @@ def _s_bdt(study: Study, rows: peers.Rows, epsilon: float, delta: float, seed: i
     values = [list(map(float, range(int(high) + 1))) if is_ else [] for is_, high in places]
     given = {"cat_idx": np.flatnonzero(rows.nominal).tolist(), "cat_values": values}
     given |= {"num_idx": np.flatnonzero(~rows.nominal).tolist(), "task": b"BinaryClassification"}
-    model = sbdt.S_BDT(**DEFAULTS, **given, privacy_budget=epsilon)
+    model = sbdt.S_BDT(**SETTING, **given, privacy_budget=epsilon)
     taught, label = _scaled(study, rows.numbers), rows.label.astype(float)
 
     def fit() -> Any:
@@ -116,7 +116,9 @@ def _leaves(study: Study, model: Any, rows: np.ndarray) -> tuple[np.ndarray, Non
 
 METHODS = {
     "s-bdt": Method(
-        rival(_s_bdt, _odds), approximate("S_BDT: defaults, cross entropy"), library="S-BDT"
+        rival(_s_bdt, _odds),
+        approximate("S_BDT: 150 trees of depth 5 on tenths of the rows"),
+        library="S-BDT",
     ),
     "privatree": Method(
         rival(_privatree, _leaves),

@@ -25,6 +25,7 @@ from msgspec import structs
 from dpbt.common import types
 from dpbt.common.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 from dpbt.common.validate import within
+from dpbt.common.watching import working
 from dpbt.data import tables
 from dpbt.privacy import boundary, conversions, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line
@@ -120,7 +121,7 @@ def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) ->
             score.statistic(rows, scores, public, loss),
             sensitivity=noise.bound(Sensitivity(score.most, score.most)),
             moves=1,
-            theorem="docs/privacy.md T6",
+            theorem="dpbt theorem T6",
             releases=score.releases,
             unit=score.unit,
         )
@@ -414,6 +415,8 @@ def tune(
     recipes: Recipe | Sequence[Recipe],
     selection: Selection,
     public_key: Array | None = None,
+    *,
+    verbose: bool = False,
 ) -> Tuned:
     """Try a random number of candidates, and release the best model with its noisy score.
 
@@ -436,6 +439,8 @@ def tune(
         selection: the score, the law of K, and the part of the rows that is held out.
         public_key: one typed key that is independent of `key`, if the recipes draw public
             structure. All runs draw the same.
+        verbose: say on standard error among how many candidates it chooses. The number of runs is
+            private, so neither runs nor seconds are counted.
 
     Raises:
         ValueError: if any of these does not hold. Of what is private only the number of present
@@ -459,7 +464,9 @@ def tune(
     told = _described(single, selection, made)
     root = keys.fold_words(key, np.zeros(0, np.uint32), told)
     parts = _parts(table, selection)
-    value, candidate, fit = _best_of_all(root, parts, roomy, made, public_key)
+    words = f"choosing among {len(single)} candidates"
+    with working(words, verbose, clock=False):
+        value, candidate, fit = _best_of_all(root, parts, roomy, made, public_key)
     learned, recipe = jax.tree.map(jnp.asarray, fit), single[candidate]
     model = Model.of(learned, recipe, table, keys.kind(key))
     keys.warn_of_research(key)

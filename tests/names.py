@@ -9,6 +9,11 @@ ROOT = Path(__file__).parent.parent
 _NAMES = """
 functools jax numpy np pandas df cat pyarrow scipy sklearn BaggingClassifier VotingClassifier
 FunctionTransformer JAX_LOG_COMPILES column_types factorize income keep_default_na read_json reindex
+Approximate BudgetAccountant BudgetError ChangeOneDistance DMatrix GridSearchCV MaxDivergence
+PrivacyLeakWarning SymmetricDistance XGBClassifier XGBRFClassifier ZeroConcentratedDivergence
+atom_domain bin_budget_frac enable_categorical explain_global interaction_constraints
+interaction_cst load_model make_laplace make_privacy_filter max_bin max_bins max_iter
+monotone_constraints monotonic_cst num_boost_round output_margin save_model unit_of xgboost
 """
 ELSEWHERE = set(_NAMES.split())
 """Other packages, names of theirs that stand alone, and a file that an example writes."""

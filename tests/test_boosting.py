@@ -207,3 +207,16 @@ def test_a_fit_keeps_no_table():
     before = tables_alive()
     dpbt.boost(jax.random.key(0), random_table(0, 43, 5), recipe)
     assert tables_alive() == before
+
+
+def test_a_run_that_is_watched_is_the_same_run(small_table, monkeypatch):
+    """Only long runs are watched; their rounds are told in order, and no callback stays."""
+    monkeypatch.setattr(training_fit, "SHORT_RUN", 0)
+    recipe = recipes.bdpe(epsilon=1.0, rows=80, rounds=3, depth=1, criterion="gini")
+    key, told = jax.random.key(1), []
+    watched = dpbt.fit(key, small_table, recipe, progress=told.append)
+    assert [(state.stage, state.done, state.all) for state in told] == [
+        ("rounds", done, 3) for done in range(3)
+    ]
+    chex.assert_trees_all_equal(watched, dpbt.fit(key, small_table, recipe))
+    assert not training_fit.WATCHED

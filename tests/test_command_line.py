@@ -1,9 +1,11 @@
 """The command line of dpbt: what it reads, writes and refuses."""
 
 import csv
+import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +19,8 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
-from dpbt.cli.shared import working
 from dpbt.common.storage import checksum
+from dpbt.common.watching import Progress, working
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.privacy import keys
@@ -262,7 +264,20 @@ def test_models_have_words_and_statements(here, capsys):
     name = "rings.model"
     model = dpbt.load(name)
     assert run(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
-    assert run(capsys, "statement", name)[:2] == (0, model.kept.statement + "\n")
+    out = run(capsys, "explain", name, "--trees", 1)[1]
+    assert dpbt.explain(model).startswith(out.partition("\ntree 1\n")[0])
+    assert re.search("\ntree 1\n(  .*\n)+[0-9]+ more trees are not shown\n$", out)
+    digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
+    status, out, _ = run(capsys, "statement", name, "--data", "rings", "--owner", "us")
+    assert (status, out.endswith(model.kept.statement.split("\n\n", 1)[1] + "\n")) == (0, True)
+    assert f"- Data: rings\n- Owner of the data: us\n- File of the model: {name}\n" in out
+    assert f"- Its SHA-256: {digest}\n- Columns read: " in out
+    files = ("--html", "a.html", "--pdf", "a.pdf", "--registry", "a.yaml")
+    out = run(capsys, "statement", name, *files)[1]
+    assert out == "".join(f"wrote {path}\n" for path in files[1::2])
+    assert Path("a.pdf").read_bytes().startswith(b"%PDF")
+    assert '"TO BE FILLED IN: what the model is for"' in Path("a.yaml").read_text()
+    assert "a.html: the file exists" in refusal(capsys, "statement", name, *files)
     status, out, _ = run(capsys, "statement", name, "--max-rows-per-user", 2, "--ledger")
     assert status == 0
     assert "owner's promise" in out
@@ -271,7 +286,7 @@ def test_models_have_words_and_statements(here, capsys):
 
 
 def test_what_needs_no_jax_runs_without_it(fitted):
-    for given in (("predict", "model.json", "odd.csv"), ("fit", "--help")):
+    for given in (("predict", "model.json", "odd.csv"), ("statement", "model.json")):
         program = (
             "import sys; sys.modules['jax'] = None; from dpbt.__main__ import main; "
             "sys.exit(main(sys.argv[1:]))"
@@ -313,6 +328,12 @@ FORMS = [
         (*FIT, "--pair", "age", "job"),
         "takes no pairs, as these do: ['additive']",
     ),
+    (
+        {},
+        of("class", "--recipe", "auto", "--objective", "poisson"),
+        "is for a number in a declared",
+    ),
+    ({}, of("rings", "--objective", "quantile"), "the level of a quantile must be"),
     ({}, of("rings", "--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
 ]
 
@@ -362,10 +383,12 @@ def test_no_shape_shows_the_number_of_rows(here, capsys, monkeypatch):
     assert shapes[0].present == (BOUND,)
 
 
-def test_monotone_columns_reach_the_recipe(here, capsys, monkeypatch):
+def test_monotone_columns_and_objectives_reach_the_recipe(here, capsys, monkeypatch):
     fits = stopped(monkeypatch)
     for direction in ("age=+1", "age=1", "age=-1"):
         assert run(capsys, *of("rings", "--monotone", direction))[0] == 130
+    assert run(capsys, *of("rings", "--quantile", ".9"))[0] == 130
+    assert "the 0.9 quantile of a number" in fits[-1][2].learner.traits.tag
     tags = [recipe.learner.traits.tag for _, _, recipe, _ in fits]
     assert "(1, 0, 0)" in tags[0]
     assert tags[0] == tags[1]
@@ -430,17 +453,42 @@ def test_an_audit_under_replace_one_has_all_rows(audited, capsys):
     assert expected in refusal(capsys, *words, "--rows", "1001")
 
 
-def test_progress_is_for_terminals_and_has_no_number_of_what_is_private(here, capsys, monkeypatch):
-    def shown():
-        with working("learning"):
-            pass
+def test_progress_has_no_number_of_what_is_private(here, capsys, monkeypatch):
+    def shown(verbose=None):
+        with working("learning", verbose) as report:
+            for done in range(40):
+                report(Progress("rounds", done, 40))
         return capsys.readouterr().err
 
-    assert shown() == ""
+    assert shown() == shown(False) == ""
+    parts = [f"rounds: {done} of 40" for done in range(0, 40, 4)]
+    assert shown(True).splitlines() == ["learning ...", *parts]
+    words = ("convert", "domain.json", "rows.csv", "t", "--capacity", 9000, "--progress")
+    assert run(capsys, *words)[2] == "reading rows.csv ...\n"
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert shown() == "learning ...\r\033[K"
-    words = ("convert", "domain.json", "rows.csv", "t", "--capacity", 9000)
-    assert run(capsys, *words)[2] == "reading rows.csv ...\r\033[K"
+    assert shown().startswith("learning ...\r\033[Krounds: 0 of 40")
+    assert shown().endswith("\r\033[K")
+    assert shown(False) == ""
+
+
+@pytest.mark.slow
+def test_programs_that_are_kept_tell_nothing_of_the_rows(here):
+    """Two files of other rows, and of another number of them, have the same programs."""
+    variables = {**os.environ, "DPBT_CACHE": str(Path.cwd() / "programs"), "PYTHONPATH": str(ROOT)}
+    variables.pop("JAX_COMPILATION_CACHE_DIR", None)
+
+    def programs(*words):
+        command = [sys.executable, "-m", "dpbt", *words]
+        subprocess.run(command, env=variables, check=True, stdout=subprocess.DEVNULL)
+        files = (path for path in Path("programs").rglob("*") if path.is_file())
+        return {path.name: path.read_bytes() for path in files}
+
+    first = programs(*fitting(Path(), "one.json")[:-2])
+    lines = Path("rows.csv").read_text().splitlines(keepends=True)
+    Path("rows.csv").write_text("".join([lines[0], *lines[:20:-1]]))
+    assert first
+    assert programs(*fitting(Path(), "other.json")[:-2]) == first
+    assert Path("programs").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_closed_pipe_is_no_error(fitted):
@@ -460,3 +508,12 @@ def test_help_lists_every_command_on_one_line(capsys):
     assert max(map(len, out.splitlines())) <= 100
     for name in command_line.COMMANDS:
         assert sum(line.strip().startswith(f"{name} ") for line in out.splitlines()) == 1
+
+
+def test_theorems_that_ledgers_name_are_printed(capsys):
+    code = "".join(path.read_text() for path in (ROOT / "dpbt").glob("**/*.py"))
+    named = set(re.findall(r"dpbt theorem ([A-Z]?\d+(?:(?:-|, )[A-Z]?\d+)*)", code))
+    assert {"O1", "1-3", "3, 5", "T1-T5", "14"} <= named
+    for points in named:
+        assert command_line.main(["theorem", *points.split()]) == 0
+        assert "**" in capsys.readouterr().out

@@ -119,7 +119,7 @@ def test_a_file_keeps_a_sum():
 def test_a_statement_of_a_sum_is_about_all_releases():
     one, two = dpbt.ledger(made("rf_l", rows=50)), dpbt.ledger(made("bdpe", rows=80, delta=1e-6))
     text = dpbt.statement(one + two)
-    assert text.startswith("Privacy statement: 2 releases together")
+    assert text.startswith("# Privacy statement: 2 releases together")
     assert f"epsilon = {(one + two).epsilon:.6g} and" in text
     assert "at most 50 rows in release 1, 80 rows in release 2" in text
     apart = [pricing.priced(each, 3) for each in (one, two)]

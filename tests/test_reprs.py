@@ -19,6 +19,7 @@ from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training import step
 from tests.leaving import BOUND, N, found_in, private_task
+from tests.pictured import random_model
 
 DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}
 CELLS = {
@@ -87,6 +88,20 @@ def test_the_search_finds_what_python_would_show():
     """The words are found in the plain tuple of the same fields."""
     for name in ("chunk", "block", "total"):
         assert found_in(repr(tuple(objects()[name]))), name
+
+
+def test_a_model_shows_its_claim_and_escapes_names(tmp_path):
+    domain = {"<b>": Numeric(0, 1, bins=4), "y": Boolean()}
+    recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=2, depth=1)
+    model = random_model(recipe, 1, domain)
+    dpbt.save(model, tmp_path / "m.json", domain=domain, classes=("no", "yes"))
+    loaded = dpbt.load(tmp_path / "m.json")
+    for each in (model, loaded):
+        text = each._repr_html_()
+        assert "bdpe, 2 of Tree, 2 columns of uint8" in text
+        assert "epsilon = 1 and delta = " in text
+    assert "&lt;b&gt;, y (2)" in text
+    assert "no or yes" in text
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def test_a_fit_says_what_it_learned(estimator, rows):
 
 
 REFUSED = [
-    ({"epsilon": None}, "epsilon must be stated"),
+    ({"epsilon": None, "rows": None}, "epsilon must be stated.*rows must be stated"),
     ({"rows": None}, "rows must be stated.*never read off X"),
     ({"domain": None}, "dpbt.domains.template.*never read it off the rows"),
     ({"rows": 20}, "X has more rows than rows=20"),
@@ -175,6 +175,38 @@ def test_a_frame_is_read_by_names(rows):
         estimator.predict(frame)
     with pytest.raises(ValueError, match=r"lacks columns \['a'\]"):
         boosting().fit(frame.taking("b"), y)
+
+
+def test_names_of_a_column_transformer_are_met_with_what_to_set(rows):
+    X, y = rows
+    frame = Frame({"num__a": X[:, 0], "rest__b": X[:, 1], "zqxcell__c": y})
+    words = r"declares \['a', 'b'\].*as \['num__a', 'rest__b'\]: .*verbose_feature_names_out=False"
+    with pytest.raises(ValueError, match=words) as error:
+        boosting().fit(frame, y)
+    assert "zqxcell" not in str(error.value)
+    boosting(domain={name: Numeric(0, 1) for name in frame.columns}).fit(frame, y)
+
+
+def test_one_kind_of_column_for_all_columns(rows):
+    """The first line that a person writes: what is declared of all columns is one thing."""
+    X, y = rows
+    one = boosting(domain=Numeric(0, 1, bins=8)).fit(X, y)
+    assert one.score(X, y) > 0.6
+    assert list(one.domain_) == ["x0", "x1"]
+    assert list(one.fit(Frame({"a": X[:, 0], "b": X[:, 1]}), y).domain_) == ["a", "b"]
+
+
+def test_importances_are_shares_of_effects_in_the_order_of_columns(rows):
+    X, y = rows
+    assert not hasattr(boosting(), "feature_importances_")
+    frame = Frame({"b": X[:, 1], "id": y, "a": X[:, 0]})
+    fitted = boosting().fit(frame, y)
+    found = {
+        effect.attribute: effect.deviation
+        for effect in dpbt.effects.attribute_effects(fitted.model_, DOMAIN)
+    }
+    expected = np.array([found["b"], 0, found["a"]]) / sum(found.values())
+    np.testing.assert_allclose(fitted.feature_importances_, expected)
 
 
 def test_classes_are_declared_and_never_read_off_the_labels(rows):
@@ -421,6 +453,7 @@ UNFIT = [
     (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
     (number(target_range=None), "target_range must be stated: the public"),
     (number(target_range=(3, 1)), "target_range must be"),
+    (number(target_range=(1, 3), objective="poisson"), "range from 0 on"),
 ]
 
 
@@ -443,7 +476,7 @@ def asked(monkeypatch):
     """The recipes of all fits, of which none is run."""
     seen = []
 
-    def fit(key, table, recipe, public_key):
+    def fit(key, table, recipe, public_key, **_):
         seen.append(recipe)
         raise InterruptedError
 
@@ -454,16 +487,37 @@ def asked(monkeypatch):
 def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(targets, asked):
     X, y, numbers = targets
     for estimator, labels in (
-        (number(monotone={"a": 1}), numbers),
+        (number(monotone={"a": 1}, objective="poisson"), numbers),
         (boosting(monotone={"a": -1}), y),
         (forest(max_rows_per_user=3), y),
     ):
         with pytest.raises(InterruptedError):
             estimator.fit(X, labels)
+    assert "a count" in asked[0].learner.traits.tag
     assert "(1, 0)" in asked[0].learner.traits.tag
     assert "(-1, 0)" in asked[1].learner.traits.tag
     assert [recipe.max_rows_per_user for recipe in asked] == [1, 1, 3]
     assert dpbt.ledger(asked[2]).epsilon == pytest.approx(20, rel=1e-3)
+
+
+def test_ids_of_users_limit_their_rows(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr("dpbt.sklearn.fit", lambda *given, **_: seen.append(given) or 1 / 0)
+    stated = {"epsilon": 1, "rows": 6, "max_rows_per_user": 2}
+    X, y, ids = np.zeros((8, 1)), np.ones(8, bool), ["a", 7, "7", " 7.0", None, "b", "c", "A"]
+    for made in (PrivateBoostingClassifier, PrivateForestClassifier):
+        with pytest.raises(ZeroDivisionError):
+            made(**stated, domain={"a": Numeric(0, 1)}).fit(X, y, users=ids)
+        _, table, recipe, _ = seen.pop()
+        assert int(np.sum(table.present)) == len(table.present) == 6  # as rows says
+        assert table.rows_per_user == recipe.max_rows_per_user == 2
+    label = {"column": "y", "positive": "True", "negative": "False"}
+    columns, path = {"a": {"type": "numeric", "low": 0, "high": 9}}, tmp_path / "d.json"
+    user = {"column": "id", "most": 3}
+    path.write_text(json.dumps({"columns": columns, "label": label, "user": user}))
+    for given in ({}, {"users": ids}):
+        with pytest.raises(ValueError, match="users, with max_rows_per_user=3"):
+            PrivateBoostingClassifier(**stated, domain=path).fit(X, y, **given)
 
 
 def test_labels_of_a_file(targets, tmp_path, one_noise):

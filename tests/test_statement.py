@@ -1,7 +1,9 @@
 """Privacy statements, and guarantees for people who have several rows."""
 
 import math
+import re
 from statistics import NormalDist
+from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +16,9 @@ from dpbt import recipes
 from dpbt.common.types import ADD_REMOVE
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.privacy import accounting, conversions, mechanisms, pricing
+from dpbt.release import registry
 from dpbt.release import statement as statements
-from tests import tables
+from tests import pictured, tables
 
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
@@ -67,12 +70,12 @@ def recipe_for(people=1, **rest):
 def test_a_statement_says_what_it_must():
     text = dpbt.statement(recipe_for())
     for part in (
-        *("one row", "at most 60 rows", "epsilon = 1 and delta", "1 % false alarms"),
-        *("10 % false alarms", "class weights, all leaves (2 draws)", "tuning", "running time"),
+        *("one row", "at most 60 rows", "epsilon = 1 and delta", "This epsilon is 'strong'"),
+        *("If 10 % of rows", "class weights, all leaves (drawn 2 times)", "tuning", "running time"),
         *("scaler", "finitely many bits", "key: not known", f"dpbt {dpbt.__version__}"),
     ):
         assert part.lower() in text.lower()
-    assert len(text.split()) < 430  # half a page to a page
+    assert len(text.split()) < 520  # a page
     replaced = dpbt.statement(recipe_for(relation="replace_one"))
     assert "there are 60 rows" in replaced
     assert "two versions of one row" in replaced
@@ -84,6 +87,73 @@ def test_a_statement_hides_no_weakness():
     assert "not a proof" in dpbt.statement(published)
     assert "nothing is protected" in dpbt.statement(recipe_for(epsilon=np.inf))
     assert "100 %" in dpbt.statement(recipe_for(epsilon=np.inf))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rows", "words"),
+    [
+        (0.5, 1e-9, 100, ("epsilon is 'strong'", "delta is far below 1/rows")),
+        (4.0, 5e-3, 100, ("epsilon is 'reasonable'", "delta is below 1/rows", "expose 0.5 rows")),
+        (11.0, 0.02, 100, ("epsilon is 'weak'", "not below 1/rows", "expose 2 rows", "unfit")),
+    ],
+)
+def test_epsilon_and_delta_are_judged(epsilon, delta, rows, words):
+    line = book(mechanisms.discrete_laplace, epsilon, 1.0)
+    text = dpbt.statement(structs.replace(line, delta=delta, rows=rows))
+    assert [word for word in words if word not in text] == []
+
+
+@pytest.fixture(scope="module")
+def paid(tmp_path_factory):
+    """A saved model of random trees, and a filter that paid for its recipe and another one."""
+    folder = tmp_path_factory.mktemp("paid")
+    budget = dpbt.Filter(epsilon=3.0, rows=60, path=folder / "filter.db")
+    recipe, other = recipe_for(), recipe_for(rounds=3)
+    for each in (recipe, other):
+        budget.take(each)
+    domain = {"<age> & $1$, $2$": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
+    model = pictured.random_model(recipe, 2, domain)
+    dpbt.save(model, folder / "model.json", domain=domain, classes=("no", "yes"))
+    return dpbt.load(folder / "model.json"), budget
+
+
+def test_a_statement_names_the_data_and_the_other_releases(paid):
+    model, budget = paid
+    text = dpbt.statement(model, facts={"Data": "people  of\n1994"}, filter=budget)
+    head = (
+        "- Data: people of 1994\n- Columns read: <age> & $1$, $2$, sex (2)\n- Predicts: no or yes"
+    )
+    assert head in text
+    assert "one of 2 releases" in text
+    assert "epsilon = 3 and delta = 0 hold" in text
+    with pytest.raises(ValueError, match="paid for no release"):
+        dpbt.statement(recipe_for(rounds=1), filter=budget)
+
+
+def test_a_statement_is_a_page_of_html_and_of_pdf(paid, tmp_path):
+    model, budget = paid
+    many = {"Data": " ".join(["a long account of where the rows are from"] * 60)}
+    text = dpbt.statement(model, facts=many, filter=budget)
+    ElementTree.fromstring(text.page().partition("</head>")[2].removesuffix("</html>\n"))
+    assert "&lt;age&gt; &amp; $1$" in text._repr_html_()
+    assert text._repr_html_().count("<li>") == text.count("\n- ")
+    text.pdf(tmp_path / "s.pdf")
+    assert b"/Count 1 " in (tmp_path / "s.pdf").read_bytes()
+
+
+def test_an_entry_of_the_registry_quotes_what_is_given(paid):
+    """YAML reads texts of JSON; a number of it has a point."""
+    model, budget = paid
+    text = registry.entry(model, name='A: "x" & {y}', owner="us\nall", filter=budget)
+    lines = [line.strip() for line in text.splitlines()]
+    assert all(re.match("([a-z_]+:|- )", line) for line in lines)
+    for line in (
+        *('name: "A: \\"x\\" & {y}"', '- "us\\nall"', 'url_slug: "a-x-y"', 'privacy_unit: "Row"'),
+        *("epsilon: 1.000000", 'release_type: "Many releases"'),
+    ):
+        assert line in lines
+    with pytest.raises(ValueError, match="no guarantee that can be registered"):
+        registry.entry(pictured.random_model(recipe_for(epsilon=np.inf), 2, DOMAIN))
 
 
 COMMON = {"epsilon": 1.0, "rows": 100, "rounds": 4}

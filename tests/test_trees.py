@@ -98,6 +98,16 @@ def test_products_of_right_siblings_are_enough():
     np.testing.assert_array_equal(products, reference_products(splits, levels, node, nodes))
 
 
+@pytest.mark.parametrize(("rows", "largest"), [(81, 1), (2**18 + 5, 1), (2**12 + 3, 128)])
+def test_products_by_floats_are_exact(rows, largest):
+    """As devices other than processors make them."""
+    rng = np.random.default_rng(rows)
+    left = rng.integers(100, 128, (3, 2, rows)).astype(np.int8)
+    columns = rng.integers(max(largest - 30, 0), largest + 1, (4, rows)).clip(max=127)
+    found = trees.product_of_floats(left, columns.astype(np.int8), largest)
+    np.testing.assert_array_equal(found, left.astype(np.int64) @ columns.T)
+
+
 @pytest.mark.slow
 def test_products_stay_exact_up_to_the_most_rows():
     columns, left = jnp.ones((2, MAX_ROWS), jnp.int8), jnp.full((1, MAX_ROWS), GRID, jnp.int8)

@@ -3,13 +3,13 @@
 import argparse
 import contextlib
 import functools
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.cli import shared
-from dpbt.cli.shared import ROWS, InputError, command, of_input, option, out, working
+from dpbt.cli.shared import PROGRESS, ROWS, InputError, command, of_input, option, out
+from dpbt.common.watching import working
 from dpbt.data import files
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dpbt.data.blocks import BlockTable
     from dpbt.privacy.filter import Filter
     from dpbt.release.model import Model
-    from dpbt.training.blocks import Progress
     from dpbt.training.checkpoint import Checkpoint
 
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
     option("--filter FILE", "pay from this file of `filter new`, which has the same --rows"),
     shared.YES,
+    PROGRESS,
     *shared.FORM,
     option("--checkpoint FILE", "of a folder of blocks: goes on from it after a stop"),
     option("--memory-mb N", "of a folder of blocks: what the process may take (4096)"),
@@ -53,10 +53,10 @@ def fit(options: argparse.Namespace) -> None:
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
     path = shared.free(options)
-    domain, label = shared.declared(options.domain)
+    domain, label = shared.declared(options.domain, options)
     with of_input():
         budget = None if options.filter is None else dpbt.Filter.open(options.filter)
-    with working("setting the noise"):
+    with working("setting the noise", options.progress):
         recipe = shared.recipe_of(options, domain, label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
@@ -100,9 +100,12 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     path = options.file
     with of_input():
         table = dpbt.blocks.open_folder(path)
+    most = None if label.user is None else label.user.most
     same = table.manifest.label.classes == label.classes and table.target == label.target
-    if not (same and table.has_domain(domain)):
-        raise InputError(f"{path}: converted with another domain or label")
+    if not (same and table.has_domain(domain) and table.rows_per_user == most):
+        raise InputError(
+            f"{path}: converted with another domain or label, or limit on rows of a user"
+        )
     if table.capacity > options.rows:
         raise InputError(
             f"{path}: has room for {table.capacity} rows, more than --rows {options.rows}, the "
@@ -120,22 +123,24 @@ def _table_of_file(
         InputError: for a file that is no table or lacks a column, and for more rows than --rows.
         OSError: if it cannot be read.
     """
-    with working(f"reading {options.file}"), of_input(options.file):
+    with working(f"reading {options.file}", options.progress), of_input(options.file):
         columns = files.read_columns(options.file, (*domain, *label.columns), form)
         labels = columns.pop(label.column)
         weights = None if label.weight is None else columns.pop(label.weight.column)
-    if len(labels) > options.rows:
+        users = None if label.user is None else columns.pop(label.user.column)
+    if users is None and len(labels) > options.rows:
         raise InputError(
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
             "number; lines that are blank or cannot be read count"
         )
-    with working("making the table"):
+    with working("making the table", options.progress), of_input():
         return dpbt.table(
             domain,
             columns,
             labels,
             **label.options,
             sample_weight=weights,
+            users=users,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
 
@@ -165,25 +170,18 @@ def _learned(
     if isinstance(table, BlockTable):
         rows = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
         more = {"memory": (options.memory_mb or 4096) * 2**20, "checkpoint": kept}
-        more["progress"] = _progress
     noise = dpbt.keys.noise_key(key, rows)
 
-    with working("learning; this compiles first"), contextlib.ExitStack() as refused:
+    words = "learning; this may compile first"
+    with working(words, options.progress) as report, contextlib.ExitStack() as refused:
         refused.enter_context(of_input())
 
         def pay(run: str | None) -> None:
             if budget is not None:
-                budget.paying(recipe, key)(run)
+                budget.paying(recipe.on(table), key)(run)
             refused.pop_all()  # what can be refused has been, and any other error is a bug
 
-        model = fit.learn(noise, table, recipe, public_key, pay=pay, **more)
+        model = fit.learn(noise, table, recipe, public_key, pay=pay, progress=report, **more)
         dpbt.keys.warn_of_research(noise)
         jax.block_until_ready(model)
     return model
-
-
-def _progress(state: "Progress") -> None:
-    """Show on a terminal how far a fit of a folder is."""
-    if shared.is_terminal(sys.stderr):
-        words = f"\r\033[K{state.stage}: {state.done} of {state.all}"
-        print(words, end="", file=sys.stderr, flush=True)

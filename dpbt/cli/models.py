@@ -1,9 +1,14 @@
-"""Commands that read a saved model: its predictions, words, privacy statement, a picture."""
+"""Commands about a saved model: its predictions, words, statement, picture, and the theorems."""
 
 import argparse
 import csv
+import functools
+import hashlib
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -11,8 +16,10 @@ import numpy as np
 
 import dpbt
 from dpbt.cli.shared import (
+    FORCE,
     FORM,
     MODEL,
+    PROGRESS,
     ROWS,
     InputError,
     command,
@@ -22,12 +29,12 @@ from dpbt.cli.shared import (
     of_input,
     option,
     out,
-    working,
 )
 from dpbt.common.storage import naming, remove_left, write_whole
+from dpbt.common.watching import is_terminal, working
 from dpbt.data import blocks as folders
 from dpbt.data import files
-from dpbt.data.kinds import Numeric
+from dpbt.data.kinds import Numeric, same_labels
 from dpbt.release.model import Model
 from dpbt.release.scoring import BLOCK_ROWS
 
@@ -43,25 +50,107 @@ def _saved(path: str) -> Model:
         return dpbt.load(path)
 
 
-@command(MODEL)
+@command(MODEL, option("--trees N", "only the first N trees"))
 def explain(options: argparse.Namespace) -> None:
     """Print a saved model in words, such as its trees as rules."""
     model = _saved(options.model)
     with of_input():
-        print(dpbt.explain(model))
+        print(dpbt.explain(model, trees=options.trees))
+
+
+_TITLE = option("--data NAME", "what the rows are, in a few public words")
+
+_FACTS = {"data": "Data", "date": "Date of the data", "owner": "Owner of the data"}
+"""What a statement calls what options say."""
 
 
 @command(
     MODEL,
     option("--max-rows-per-user K", "say what the same noise means for people with up to K rows"),
     option("--ledger", "print the ledger, too"),
+    _TITLE,
+    option("--date DATE", "of the rows, such as 2026-09"),
+    option("--owner NAME", "who answers for the rows"),
+    option("--filter FILE", "the file that paid for the model: name the other releases, too"),
+    option("--html FILE", "write it as a page of HTML"),
+    option("--pdf FILE", "write it as a page of PDF, by the extra `figures`"),
+    option("--registry FILE", "draft an entry of the OpenDP Deployments Registry, as YAML"),
+    FORCE,
 )
 def statement(options: argparse.Namespace) -> None:
-    """Print the privacy statement of a saved model; --ledger adds what it cost line by line."""
-    model = _saved(options.model)
-    print(dpbt.statement(model, max_rows_per_user=options.max_rows_per_user))
+    """Print the privacy statement of a saved model; --ledger adds what it cost line by line.
+
+    It is Markdown, on what the guarantee means for whom it protects. --data, --date and --owner
+    are put in as they are given, and must be public. A registry's draft has places to fill in.
+    """
+    names = [name for name in ("html", "pdf", "registry") if getattr(options, name) is not None]
+    paths = {name: free(options, name) for name in names}
+    model, budget = _saved(options.model), None
+    if options.filter is not None:
+        with of_input():
+            budget = dpbt.Filter.open(options.filter)
+    given = {words: getattr(options, name) for name, words in _FACTS.items()}
+    digest = hashlib.sha256(Path(options.model).read_bytes()).hexdigest()
+    given |= {"File of the model": Path(options.model).name, "Its SHA-256": digest}
+    facts = {words: value for words, value in given.items() if value is not None}
+    with of_input():
+        people = options.max_rows_per_user
+        found = dpbt.statement(model, max_rows_per_user=people, facts=facts, filter=budget)
+
+    # What is written, or else printed.
+    def write(name: str, part: Path) -> None:
+        if name == "pdf":
+            found.pdf(part)
+        elif name == "html":
+            part.write_text(found.page(), encoding="utf-8")
+        else:
+            stated = {"name": options.data, "owner": options.owner}
+            stated = {key: value for key, value in stated.items() if value is not None}
+            notes = "; ".join(f"{words}: {fact}" for words, fact in facts.items())
+            text = dpbt.registry.entry(model, **stated, notes=notes, filter=budget)
+            part.write_text(text, encoding="utf-8")
+
+    for name, path in paths.items():
+        with of_input():
+            write_whole(path, functools.partial(write, name))
+        print(f"wrote {path}")
+    if not paths:
+        print(found)
     if options.ledger:
         print(f"\n{model.about.ledger}")
+
+
+@command(option("points POINT", "as a ledger names them: O1, or 1-3; without any, all", nargs="*"))
+def theorem(options: argparse.Namespace) -> None:
+    """Print theorems that ledgers name, with their proofs, such as `dpbt theorem O1`."""
+    page = resources.files("dpbt.privacy").joinpath("theorems.md").read_text("utf-8")
+    section = page.partition("\n## The theorems\n")[2].partition("\n## ")[0]
+    parts = re.split(r"\n(?=#|\d+\. |\*\*[A-Z]\d+\. )", section)
+    named = ((re.match(r"\W*([A-Z]?\d+)\. ", part), part) for part in parts)
+    found = {name[1]: part.strip() for name, part in named if name}
+    names, chosen = [*found], []
+    for word in " ".join(options.points).replace(",", " ").split():
+        first, _, last = word.partition("-")
+        if first not in found or (last or first) not in found:
+            raise InputError(f"{word}: no theorem; there are {', '.join(names)}")
+        chosen += names[names.index(first) : names.index(last or first) + 1]
+    print("\n\n".join(found[name] for name in chosen or names))
+
+
+@command(
+    MODEL,
+    option("--format FORMAT", "onnx or treelite", choices=("onnx", "treelite"), required=True),
+    *out("the file", required=True),
+)
+def export(options: argparse.Namespace) -> None:
+    """Write a saved model for other libraries: as an ONNX graph, or as treelite's trees.
+
+    The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
+    """
+    path, model = free(options), _saved(options.model)
+    with of_input():
+        getattr(dpbt, options.format).export(model, path)
+    print(f"wrote {path}")
 
 
 @command(
@@ -69,6 +158,7 @@ def statement(options: argparse.Namespace) -> None:
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
     option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),
+    _TITLE,
     *out("the picture, such as age.png", required=True),
 )
 def plot(options: argparse.Namespace) -> None:
@@ -78,15 +168,16 @@ def plot(options: argparse.Namespace) -> None:
     released and what is public, so it costs no privacy. It needs the extra `figures`.
     """
     path, model, name = free(options), _saved(options.model), options.shape
+    data = options.data or ""
     with of_input():
         if options.shapes and name is not None:
             raise ValueError("give either --shape or --shapes")
         if options.shapes:
-            ax = dpbt.plot.shapes(model, class_=options.class_)[0]
+            ax = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
         elif name is None:
-            ax = dpbt.plot.attributes(model)
+            ax = dpbt.plot.attributes(model, data=data)
         else:
-            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_)
+            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_, data=data)
         figure: Any = ax.get_figure()
         write_whole(path, lambda part: figure.savefig(part, dpi=150))
     print(f"wrote {path}")
@@ -96,6 +187,7 @@ def plot(options: argparse.Namespace) -> None:
     MODEL,
     option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
     option("--proba", "a column for the probability of each class"),
+    PROGRESS,
     *FORM,
     *out("the file of the predictions, in place of standard output"),
 )
@@ -127,7 +219,7 @@ def predict(options: argparse.Namespace) -> None:
             _write(file, model, options)
 
     remove_left(path)  # it holds predictions, which are private
-    with working(f"predicting {options.file}"):
+    with working(f"predicting {options.file}", options.progress):
         write_whole(path, write, mode=0o600)
     print(f"wrote {path}")
 
@@ -143,13 +235,15 @@ def evaluate(options: argparse.Namespace) -> None:
 
     The numbers are exact, so they are a release of these rows that no ledger covers. Use rows that
     are public, or keep what is printed as private as they are. Of a number it measures the root of
-    the mean squared error, the mean absolute error and R^2. Rows without a label do not count.
+    the mean squared error, the mean absolute error and R^2; of a count the Poisson deviance, too,
+    and of a quantile the pinball loss and the coverage. Rows without a label do not count.
     """
     from dpbt.release import measures
 
-    model, (_, label) = _saved(options.model), declared(options.domain)
+    model, (_, label) = _saved(options.model), declared(options.domain, options)
     domain, about = model.about.domain, model.about
-    if domain is None or (about.target, about.classes) != (label.target, label.classes):
+    alike = about.classes == label.classes and same_labels(about.target, label.target)
+    if domain is None or not alike:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
     with working(f"predicting {options.file}"), of_input(options.file):
         names = (*domain, label.column)
@@ -165,7 +259,9 @@ def evaluate(options: argparse.Namespace) -> None:
     curve, words = [], "" if label.classes is None else label.classes[-1]
     if isinstance(about.target, Numeric):
         target = about.target.low + target * (about.target.high - about.target.low)
-        found = measures.of_numbers(target, np.asarray(model.predict(rows)))
+        predicted = np.asarray(model.predict(rows))
+        more = measures.of_objective(target, predicted, about.target.response)
+        found = {**measures.of_numbers(target, predicted), **more}
     else:
         scores = np.asarray(model.decision_function(rows))
         shares = None if about.probability is None else np.asarray(model.predict_proba(rows))
@@ -216,9 +312,15 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
             yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
         else:
             form = form_of(options, domain)
-            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS, form):
+            faults: Counter[str] = Counter()
+            source = options.file, tuple(domain), BLOCK_ROWS, form, faults
+            for columns in files.blocks_of_file(*source):
                 rows = model.encode(columns)
                 yield rows, np.ones(len(rows), bool)
+            for fault, count in faults.items() if is_terminal(sys.stderr) else ():
+                print(
+                    f"\r\033[Kwarning: {count} lines have {fault}, and no values", file=sys.stderr
+                )
         yield np.zeros((0, model.features), model.dtype), np.ones(0, bool)
 
 

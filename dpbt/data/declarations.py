@@ -100,14 +100,18 @@ def _cells(row: Any) -> list | None:
     return cells if len(cells) == len(row) else None
 
 
-def declared(domain: Any) -> tuple[Domain | kinds.Column, Label | None]:
+def declared(domain: Any, names: Names | None = None) -> tuple[Domain | kinds.Column, Label | None]:
     """The declared columns, or the one kind of all columns; and the label of a file.
+
+    Args:
+        domain: as an estimator is given it.
+        names: those of a data frame, which patterns of a file may cover.
 
     Raises:
         ValueError: for nothing or something else, saying how to write a domain.
     """
     if isinstance(domain, str | os.PathLike):
-        return domains.read_domain(Path(domain))
+        return domains.read_domain(Path(domain), names)
     if isinstance(domain, kinds.Column):
         return domain, None
     if not isinstance(domain, Mapping):
@@ -139,7 +143,8 @@ class Reading(NamedTuple):
         """How the rows of a fit are read.
 
         Raises:
-            ValueError: for an array that has not one column for each of the domain.
+            ValueError: for an array that has not one column for each of the domain, and for a frame
+                whose columns a ColumnTransformer renamed.
         """
         if not isinstance(domain, Mapping):
             named = given.names is not None and all(isinstance(name, str) for name in given.names)
@@ -147,6 +152,14 @@ class Reading(NamedTuple):
             assert names is not None
             return cls({str(name): domain for name in names}, names, named)
         names = tuple(domain) if given.names is None else given.names
+        told = {name: str(name).partition("__")[2] for name in names if name not in domain}
+        told = {name: rest for name, rest in told.items() if rest in domain and rest not in names}
+        if told:  # these hold declared names, so they are no cells of a file without a header
+            raise ValueError(
+                f"the domain declares {list(told.values())}, and X has them as {list(told)}: a "
+                "ColumnTransformer puts its parts' names before, unless it is made with "
+                "verbose_feature_names_out=False"
+            )
         if given.width != len(names):
             raise ValueError(
                 f"X has {given.width} columns, and the domain declares {len(names)}; without names "
@@ -207,10 +220,10 @@ def answers_of(given: Any, label: Label | None, labels: Any) -> Answers:
     listed = list(given) if isinstance(given, list | tuple | np.ndarray) else []
     alike = any(all(isinstance(one, kind) for one in listed) for kind in _KINDS_OF_CLASSES)
     if len(listed) < 2 or not alike or len(set(listed)) < len(listed):
+        got = "" if given is None else f"; they are two or more of one kind, got {shown(given)}"
         raise ValueError(
-            "classes must state all labels, two or more distinct Booleans, numbers or texts, as in "
-            f"classes=('no', 'yes'), got {shown(given)}: they are not read off y, because which "
-            "labels occur is private. A row with another label is absent"
+            "classes must state all labels, such as classes=('no', 'yes'); they are not read off "
+            f"y, as which of them occur is private{got}"
         )
     classes = np.array(sorted(listed))
     if numeric and classes.dtype.kind == "U" and _as_numbers(classes.tolist()) == list(classes):

@@ -43,7 +43,7 @@ def noisy_objective(draw: Draw, config: Config) -> Alpha:
             boundary.Total(totals, trees.errors),
             sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
             moves=1,
-            theorem="docs/privacy.md 4",
+            theorem="dpbt theorem 4",
             releases=f"errors at depth {level}",
             unit=accounting.ROW_STEP,
         )
@@ -57,7 +57,7 @@ def noisy_objective(draw: Draw, config: Config) -> Alpha:
 def price(relation: types.Relation) -> SplitPrice:
     """All nodes of a level are paid for at once: their scores move one way, on disjoint rows."""
     moves = sensitivity.split_moves(relation)
-    return SplitPrice(sensitivity.tight_split, moves, False, "docs/privacy.md 1-3")
+    return SplitPrice(sensitivity.tight_split, moves, False, "dpbt theorem 1-3")
 
 
 def _leaf_sensitivity(config: Config) -> Numbers:
@@ -78,7 +78,7 @@ def program(
         boundary.Total(leaves),
         sensitivity=_leaf_sensitivity(config),
         moves=sensitivity.moved_rows(config.relation),
-        theorem="docs/privacy.md 3, 5",
+        theorem="dpbt theorem 3, 5",
         releases="class weights, all leaves",
         unit=accounting.ROW_STEP,
     )

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,7 +15,7 @@ from dpbt.common import types
 from dpbt.common.public import without_values
 from dpbt.common.types import GRID, AnyArray, Array, Public, Table
 from dpbt.data import splits
-from dpbt.learners import hypotheses
+from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
@@ -110,7 +111,8 @@ def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
     missing = chunks * chunk - rows
     signed = jnp.pad(signed, (0, missing)).reshape(chunks, chunk)
     digits = jnp.pad(digits, ((0, missing), (0, 0))).reshape(chunks, chunk, width)
-    sums = jnp.einsum("cn,cnd->cd", signed, digits, preferred_element_type=jnp.int32)
+    of_digits = functools.partial(trees.product, largest=2**7)
+    sums = jax.vmap(of_digits)(signed, jnp.swapaxes(digits, 1, 2))
 
     # A sum is 2^16 coarse + fine, with two digits to the base 128 for each feature.
     coarse, fine = jnp.sum(sums >> 16, axis=0), jnp.sum(sums & 0xFFFF, axis=0)
@@ -193,7 +195,7 @@ def program(
         sums,
         sensitivity=_distance(config, params.step) * (_UNIT / params.step),
         moves=config.features,
-        theorem="docs/privacy.md 10" if tight else "Bun et al. (2020), Thm 27",
+        theorem="dpbt theorem 10" if tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
         unit="step of the sums' grid",
     )

@@ -73,7 +73,7 @@ def _rule_program(tight: bool, draw: Draw, table: Prepared, weights: Array, *_: 
         boundary.Total(error_weights(table, weights), _minus_errors, (allowed,)),
         sensitivity=GRID * (sensitivity.RULE_RANGE if tight else PUBLISHED_RULE_RANGE),
         moves=1,
-        theorem="docs/privacy.md 8" if tight else "Asadi et al. (2022), Thm 8.2",
+        theorem="dpbt theorem 8" if tight else "Asadi et al. (2022), Thm 8.2",
         releases="a split, its negation or a constant",
         unit=accounting.ROW_STEP,
     )
@@ -229,7 +229,7 @@ def _tree_program(
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
     nodes, leaves, tight = 2**config.depth - 1, 2**config.depth, config.calibration == "tight"
-    theorem = "docs/privacy.md 9" if tight else "Asadi et al. (2022), Thm 4.4"
+    theorem = "dpbt theorem 9" if tight else "Asadi et al. (2022), Thm 4.4"
     by_class = trees.weights_by_class(table, weights)
 
     # A tree whose only leaf is the root.

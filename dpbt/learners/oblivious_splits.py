@@ -105,7 +105,7 @@ class Config(NamedTuple):
         once = f"{self.marginals}, {self.scores}"
         static = f"{self.depth}, {self.attributes_per_tree}, {once}, {self.smoothing!r}"
         more = "" if self.response == types.BINARY else f", {self.response.words}"
-        if self.response == types.NUMBER:
+        if self.response.is_number:
             more += f" in {self.target_bins} bins"
         if any(self.monotone):
             more += f", {self.monotone}"

@@ -137,7 +137,7 @@ def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: An
     parts, leaves = config.parts, 2**config.depth
 
     def uniform(site: str, places: int, end: Any, releases: str) -> Array:
-        unread, proof = jnp.zeros((parts, places), end.dtype), "docs/privacy.md F1"
+        unread, proof = jnp.zeros((parts, places), end.dtype), "dpbt theorem F1"
         return draw(site, mechanisms.uniform, unread, theorem=proof, scale=end, releases=releases)
 
     # Public structure: the attribute and the threshold of every inner node. Then public shares for
@@ -156,7 +156,7 @@ def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: An
             mechanisms.assignment,
             tree,
             scale=np.int32(parts),
-            theorem="docs/privacy.md F3",
+            theorem="dpbt theorem F3",
             releases="tree of each row, withheld unless asked for",
         )
 
@@ -168,7 +168,7 @@ def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: An
     counts = leaf_weights(leaf, table.target, weights, parts * leaves).reshape(parts, leaves, 2)
     what = "labels" if config.labels else "class weights"
     where = "all leaves" if parts == 1 else "all leaves of all trees"
-    proof = "docs/privacy.md F2" if config.labels else "docs/privacy.md F1"
+    proof = "dpbt theorem F2" if config.labels else "dpbt theorem F1"
     if config.labels:
         bound = GRID * (2 if config.per_leaf else sensitivity.split_moves(config.relation))
     else:

@@ -14,6 +14,7 @@ There may be no rows: N may be 0. The methods of a model with a domain read raw 
 """
 
 import dataclasses
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -31,7 +32,9 @@ from dpbt.data import domains
 from dpbt.data.domains import Domain, names_of
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
+from dpbt.privacy.accounting import RELATION_WORDS
 from dpbt.release import file, scoring
+from dpbt.release import statement as statements
 from dpbt.release.file import About, probability_of
 from dpbt.release.file import about as about_models_of
 from dpbt.release.scoring import answer, vote
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from dpbt.common.types import Recipe, Release, Table, Transcript
     from dpbt.privacy.accounting import Ledger
     from dpbt.privacy.bounds import Bound
+    from dpbt.privacy.filter import Filter
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,6 +99,17 @@ class Model(HoldsFunctions):
         about += f"{''.join(map(str, count))} of {kind}, {self.features} columns of {self.dtype}"
         return f"Model({about}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
 
+    def _repr_html_(self) -> str:
+        """What it is, what it predicts and what it cost, as a table of HTML."""
+        rows = {"model": repr(self).removeprefix("Model(").partition(";")[0]}
+        if self.recipe is None or np.ndim(self.recipe.rounds) == 0:  # no axis of settings
+            book = ledger(self)
+            rows["guarantee"] = statements.claim(book)
+            rows["neighbours"] = RELATION_WORDS[book.relation]
+        rows |= statements.of_model(self.about)
+        rows["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
+        return statements.html_table(rows)
+
     def __reduce__(self) -> Any:
         """A loaded model can be pickled; its kind is found again by its name."""
         if self.kept is None or self.kept.kind.name not in KINDS:
@@ -120,7 +135,8 @@ class Model(HoldsFunctions):
         transcript = transcript._replace(rounds=first_of(transcript.rounds, recipe.capacity))
         hypotheses, rows = first_of(hypotheses, recipe.capacity), table.bins
         kind = rows.shape[1], str(rows.dtype)
-        return cls(hypotheses, intercept, transcript, recipe, table.splits, *kind, key=key)
+        ran = recipe.on(table)
+        return cls(hypotheses, intercept, transcript, ran, table.splits, *kind, key=key)
 
     @property
     def releases(self) -> "Release":
@@ -234,7 +250,8 @@ def decision_function(model: Model, rows: Any) -> Array:
     """f32[N]: the score H of each row; above 0 means the positive class.
 
     With several classes it is f32[N, K], and the largest score of a row is its class. For a number
-    it is its predicted position in the declared range, which may lie outside of [0, 1].
+    it is its predicted position in the declared range, which may lie outside of [0, 1]. For a count
+    it is the logarithm of that.
 
     Args:
         model: from `fit`, or `dpbt.load`.
@@ -373,7 +390,7 @@ def frozen(model: Model) -> Model:
     kept = model.about._replace(
         ledger=str(book),
         privacy=book,
-        statement=statement(model),
+        statement=str(statement(model)),
         versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
     )
     asked = None if splits is None else Splits(*map(np.asarray, splits[:5]))
@@ -418,11 +435,14 @@ def statement(
     *,
     max_rows_per_user: int | None = None,
     audits: Sequence["Bound"] = (),
-) -> str:
-    """Half a page on what the guarantee of a model means, for a data-protection officer.
+    facts: Mapping[str, str] | None = None,
+    filter: "Filter | None" = None,
+) -> statements.Statement:
+    """A page on what the guarantee of a model means, for a data-protection officer.
 
-    It reads the ledger alone, and no rows. A statement of a model names the kind of its key. One of
-    a sum of ledgers is about all of its releases together.
+    It reads the ledger alone, and no rows. A statement of a model names the kind of its key, and
+    that of a model with a domain the columns that it reads. One of a sum of ledgers is about all of
+    its releases together. It is Markdown, `page()` is HTML, and `pdf(path)` writes a PDF.
 
     Args:
         model: a model, one setting of a recipe, or a ledger.
@@ -430,43 +450,54 @@ def statement(
             of as many as the recipe was made for. The noise stays as it is, so epsilon grows.
         audits: what `dpbt.audit` found of this recipe, on tables that are public or made up. What
             it finds on private rows is not private, and must not be in a statement.
+        facts: further lines by name, such as {"Data": "people of 1994", "Owner": "the registry"}.
+            They must be public.
+        filter: the filter that paid for the model; the statement names all that it paid for.
 
     Raises:
-        ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1.
+        ValueError: as `dpbt.ledger`, or for rows that are no whole number of at least 1. Also for a
+            filter that did not pay for such a model, or is damaged.
     """
-    kept = model.kept if isinstance(model, Model) else None
     from dpbt.privacy.accounting import Ledger
 
-    audited = ""
+    def own() -> Ledger:
+        return model if isinstance(model, Ledger) else ledger(model)
+
+    known: Any = model.about if isinstance(model, Model) else model
+    kept = model.kept if isinstance(model, Model) else None
+    if kept is not None and max_rows_per_user is None:
+        text = kept.statement  # without JAX
+    else:
+        book = own()
+        if max_rows_per_user is not None:
+            from dpbt.privacy import pricing
+
+            book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
+        name = None if isinstance(model, Ledger) else known.name
+        version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
+        text = statements.of_ledger(book, name, version)
+    read = statements.of_model(known) if isinstance(model, Model) else {}
+    text = statements.with_facts(text, {**(facts or {}), **read})
+
+    # What else is known of this release.
+    if filter is not None:
+        text += f"\n\n{statements.of_filter(filter, own())}"
     if audits:
         from dpbt.privacy.bounds import Bound
 
-        own = model if isinstance(model, Ledger) else ledger(model)
-        claim = own.epsilon, own.delta
+        text += "\n\n## Audits, on tables that are public or made up"
+        claim = own().epsilon, own().delta
         for each in audits:
             if not isinstance(each, Bound) or not np.allclose(each.claim, claim, atol=0):
                 raise ValueError("audits must be what dpbt.audit found of this very claim")
-            audited += f"\n- {each.words}"
-        audited = f"\n\nAudits, on tables that are public or made up:{audited}"
-    if kept is not None and max_rows_per_user is None:
-        return kept.statement + audited
-    from dpbt.release import statement as words
-
-    book = model if isinstance(model, Ledger) else ledger(model)
-    if max_rows_per_user is not None:
-        from dpbt.privacy import pricing
-
-        book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
-    known: Any = model.about if isinstance(model, Model) else model
-    name = None if isinstance(model, Ledger) else known.name
-    version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
-    return words.of_ledger(book, name, version) + audited
+            text += f"\n- {each.words}"
+    return statements.Statement(text)
 
 
 # In words.
 
 
-def explain(model: Model, domain: Domain | None = None) -> str:
+def explain(model: Model, domain: Domain | None = None, *, trees: int | None = None) -> str:
     """The model in words; post-processing of what was released.
 
     Trees are shown as rules, with the branches that a row can reach. Branches that say the same are
@@ -478,9 +509,11 @@ def explain(model: Model, domain: Domain | None = None) -> str:
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
+        trees: how many of the first trees are shown; by default all.
 
     Raises:
         ValueError: if the arguments are something else, or the domain is not that of the model.
+            Also for trees below 1, or of a model that is made of none.
     """
     about, known = model_of(model).about, domain_of(model, domain)
     if about.kind.explain is None:
@@ -488,6 +521,13 @@ def explain(model: Model, domain: Domain | None = None) -> str:
     asked = model.splits
     assert asked is not None  # as `domain_of` says
     words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
+    if trees is not None:
+        places = [each.start() for each in re.finditer(r"^tree \d+$", words, re.MULTILINE)]
+        if not places:
+            raise ValueError(f"the hypotheses of {about.name} are no trees; all of it is shown")
+        left = len(places) - whole("trees", trees)
+        if left > 0:
+            words = f"{words[: places[trees]]}{left} more trees are not shown"
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
         return f"every row starts with {_start(model)}{odds}\n{words}"
@@ -495,10 +535,11 @@ def explain(model: Model, domain: Domain | None = None) -> str:
 
 
 def _start(model: Model) -> str:
-    """Where scores start, or a number in its units."""
+    """Where scores start, or a number in its units, or the logarithm of a count."""
     target, start = model.about.target, np.asarray(model.intercept)
     if isinstance(target, Numeric):
-        return f"{target.low + (target.high - target.low) * float(start):.{DIGITS}g}"
+        scale, offset, _ = target.of_score
+        return f"{offset + scale * float(start):.{DIGITS}g}"
     if start.ndim == 0:
         return f"{float(start):+.{DIGITS}f}"
     scores = zip(model.about.classes or range(len(start)), start, strict=True)

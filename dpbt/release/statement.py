@@ -1,9 +1,19 @@
-"""Statements of ledgers: what the guarantee means, for who must decide."""
+"""Statements of ledgers: what the guarantee means, for who must decide.
 
+A statement is Markdown of headings, paragraphs and lists alone, so that a page of HTML and a PDF
+follow from its lines.
+"""
+
+import html
 import math
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 from dpbt.common.public import ADD_REMOVE, REPLACE_ONE
+from dpbt.data.kinds import Numeric
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger
 
@@ -14,22 +24,24 @@ _DELTAS = tuple(10.0**power for power in range(-12, 0))
 """The deltas at which a ledger bounds an attacker. Each bound holds, and so does the least."""
 
 _PAGE = """\
-Privacy statement: {subject}, dpbt {version}
+# Privacy statement: {subject}, dpbt {version}
 
-What is protected: {protected}.{bound}
-{people}
+## How much
+{guarantee}
 
-How much: {guarantee}
+## What is protected
+Protected is {protected}.{bound} {people}
 
-What that means: take the best possible attacker, who knows every other row and all that is \
-public, and wants to tell {aim}.
+## What that means
+Take the best possible attacker, who knows every other row and all that is public, and wants to \
+tell {aim}.
 {attacks}
 
-What is released: the {models} made of. These are {values}. Whatever is computed from them reveals \
-no more. The settings, the declared columns, classes and ranges, and this statement are \
-public.{chosen}
+## What is released
+The {models} made of. These are {values}. Whatever is computed from them reveals no more. The \
+settings, the declared columns, classes and ranges, and this statement are public.{chosen}
 
-What is not covered:
+## What is not covered
 - {choices}
 - Anything that was fitted on the rows before, such as a scaler or an encoder, and any evaluation \
 on the rows afterwards.
@@ -37,8 +49,9 @@ on the rows afterwards.
 - What the model says about people in general. It may tell something about a person whose rows \
 were never in the table.
 
-How noise is drawn: {samplers}
-{key}"""
+## How noise is drawn
+The noise is drawn {samplers} {key} Each line of the ledger names the theorem that it rests on, in \
+a page that is installed with dpbt."""
 
 
 _ROW, _PERSON = (
@@ -55,13 +68,110 @@ _ROW, _PERSON = (
         "it, and a person with more rows is protected less.",
     },
 )
-"""What is protected, for one row and for all rows of a person."""
+_USER = {
+    ADD_REMOVE: "whether the rows of a user are there or not, however many, and all they say",
+    REPLACE_ONE: "what the rows of a user say, however many, where they could have said all else",
+    "people": "An id in the table says whose a row is. Of the rows with one id the first that have "
+    "a label count, up to {0}, and rows without an id do not. A person with several ids is "
+    "protected for each of them alone, and less as a whole.",
+}
+"""What is protected: one row, all rows of a person, or all rows with one id."""
 
 _AIM = {
     ADD_REMOVE: "whether one {0} is in the table",
     REPLACE_ONE: "two versions of one {0} apart",
 }
 """What the attacker wants to tell."""
+
+_ATTACK = {
+    ADD_REMOVE: "If {0:g} % of {2} that are not in the table may be taken for members of it, at "
+    "most {1:g} % of its {2} are recognised. A blind guess recognises {0:g} %.",
+    REPLACE_ONE: "If {0:g} % of first versions may be taken for the second, at most {1:g} % of "
+    "second versions are recognised. A blind guess recognises {0:g} %.",
+}
+"""What the attacker attains."""
+
+_TIERS = (1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak")
+"""The largest epsilon of each of the three tiers of Ponomareva et al., "How to DP-fy ML" (2023)."""
+
+
+class Statement(str):
+    """A statement as Markdown, which Jupyter shows as HTML."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Its headings, paragraphs and lists as HTML."""
+        lines = [f"<{tag}>{html.escape(words)}</{tag}>" for tag, words in self._lines()]
+        text = "\n".join(lines).replace("<li>", "<ul><li>").replace("</li>", "</li></ul>")
+        return text.replace("</ul>\n<ul>", "\n")
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        """(the element of HTML that it is, the words) of each line."""
+        marks = {"#": "h1", "##": "h2", "-": "li"}
+        for line in filter(None, self.splitlines()):
+            mark, _, words = line.partition(" ")
+            yield (marks[mark], words) if mark in marks else ("p", line)
+
+    def page(self) -> str:
+        """A whole page of HTML, which is one page of A4 in print."""
+        title = html.escape(next(self._lines())[1])
+        return _HTML.format(title=title, style=_STYLE, body=self._repr_html_())
+
+    def pdf(self, path: str | Path) -> None:
+        """Write it as a PDF of one page of A4, in letters as large as fit.
+
+        Raises:
+            ImportError: without matplotlib.
+            OSError: if the file cannot be written.
+        """
+        try:
+            from matplotlib import rc_context
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            raise ImportError(
+                "a PDF needs matplotlib, which the extra `figures` installs: "
+                "pip install 'dpbt[figures]'; a page of HTML can be printed without it"
+            ) from error
+        size, down = 10.0, 800.0
+        while down > 760:  # in points, as A4 is 595 times 842
+            lines, down, size = [], 0.0, size - 0.25
+            for tag, words in self._lines():
+                large, above, indent = _LETTERS[tag]
+                width = int((595 - 100 - indent) / (0.53 * size * large))
+                mark = "\N{BULLET} " if tag == "li" else ""
+                down += above * size
+                for line in textwrap.wrap(mark + words, width, subsequent_indent="  " * bool(mark)):
+                    down += 1.3 * size * large
+                    lines.append((50 + indent, 842 - 40 - down, line, size * large, tag[0] == "h"))
+        figure = Figure(figsize=(595 / 72, 842 / 72))
+        for across, place, line, letters, bold in lines:
+            style: Any = {"fontsize": letters, "weight": "bold" if bold else "normal"}
+            figure.text(across / 595, place / 842, line, parse_math=False, **style)
+        with rc_context({"pdf.fonttype": 42}):  # its words can be searched and copied
+            title = next(self._lines())[1]
+            figure.savefig(path, format="pdf", metadata={"Title": title, "CreationDate": None})
+
+
+_LETTERS = {"h1": (1.4, 0.0, 0), "h2": (1.1, 0.7, 0), "p": (1.0, 0.15, 0), "li": (1.0, 0.1, 8)}
+"""How large letters are, what is free above in letters, and how far in lines begin in points."""
+
+_STYLE = (
+    "body{font:10.5pt/1.35 sans-serif;max-width:46em;margin:2em auto;padding:0 1em}"
+    "h1{font-size:1.4em}h2{font-size:1.1em;margin:.8em 0 .2em}p,ul{margin:.2em 0}"
+    "li,p{overflow-wrap:anywhere}"
+    "@page{size:A4;margin:14mm}@media print{body{font-size:9pt;margin:0;max-width:none}}"
+)
+
+_HTML = """\
+<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>{title}</title><style>{style}</style></head>
+<body>
+{body}
+</body>
+</html>
+"""
 
 
 def of_ledger(book: Ledger, name: str | None, version: str) -> str:
@@ -75,9 +185,10 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     releases = len(book.parts) or 1
     several = "one release" if releases == 1 else f"{releases} releases together"
     people, relation = book.max_rows_per_user, book.relation
-    words = _ROW if people == 1 else _PERSON
+    words = _USER if book.limited else _ROW if people == 1 else _PERSON
     values = [
-        f"{line.site.split('.')[0]}. " * bool(book.parts) + f"{line.releases} ({line.count} draws)"
+        f"{line.site.split('.')[0]}. " * bool(book.parts)
+        + f"{line.releases} (drawn {'once' if line.count == 1 else f'{line.count:,} times'})"
         for line in book.lines
         if line.moved is not None
     ]
@@ -90,25 +201,22 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     ]
     counted = "are at most" if relation is ADD_REMOVE else "are"
     candidates = book.choice and book.choice.candidates
-    attacks = []
+    attacks, of_all = [], "rows" if people == 1 else "people"
     for alarms in FALSE_POSITIVES:  # the rate found is rounded up, as it is a bound
         found = min(math.ceil(round(true_positives(book, alarms) * 1000, 6)) / 10, 100)
-        attacks.append(
-            f"- With {100 * alarms:g} % false alarms, the attacker is right in at most {found:g} % "
-            f"of the true cases. Guessing blindly would reach {100 * alarms:g} %."
-        )
-    samplers = f"samplers of FLOAT: {accounting.FLOAT_WORDS}."
+        attacks.append(f"- {_ATTACK[relation].format(100 * alarms, found, of_all)}")
+    samplers = f"by samplers of FLOAT: {accounting.FLOAT_WORDS}."
     if book.exact:
         samplers = f"by {accounting.EXACT_WORDS}. Their cost is in epsilon and delta."
     unknown = "key: not known here; the statement of a fitted model names its kind"
     key = accounting.KEY_WORDS.get(book.key or "", unknown)
-    secret = "\nWhoever has the key can subtract the noise, so it must stay secret or be lost."
+    secret = " Whoever has the key can subtract the noise, so it must stay secret or be lost."
     return _PAGE.format(
         subject=several if name is None else f"a model by {name}",
         version=version,
         protected=words[relation].format(people),
         people=words["people"].format(people),
-        aim=_AIM[relation].format("row" if people == 1 else "person"),
+        aim=_AIM[relation].format("user" if book.limited else "row" if people == 1 else "person"),
         bound=f" By public declaration there {counted} {', '.join(each)}." if each else "",
         guarantee="\n".join(_guarantee(book)),
         attacks="\n".join(attacks),
@@ -118,6 +226,47 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
         **{name: said.format(candidates) for name, said in choice.items()},
         samplers=samplers,
         key=f"{key[0].upper()}{key[1:]}.{secret if book.key == 'release' else ''}",
+    )
+
+
+def with_facts(text: str, facts: Mapping[str, str]) -> str:
+    """A statement with further lines after its title."""
+    title, rest = text.split("\n\n", 1)
+    lines = (f"- {name}: {' '.join(str(fact).split())}" for name, fact in facts.items())
+    return "\n".join([title, "", *lines, *[""] * bool(facts), rest])
+
+
+def of_model(about: Any) -> dict[str, str]:
+    """What is public about the data of a model that was saved with its domain, by name."""
+    if about.domain is None:
+        return {}
+    target, said = about.target, " or ".join(map(str, about.classes or ()))
+    if isinstance(target, Numeric):
+        said = f"{target.response.words} from {target.low:g} to {target.high:g}"
+    columns = {"Columns read": f"{', '.join(about.domain)} ({len(about.domain)})"}
+    return {**columns, **({"Predicts": said} if said else {})}
+
+
+def of_filter(budget: Any, own: Ledger) -> str:
+    """What a statement says of the filter that paid for a release, and of its other releases.
+
+    Args:
+        budget: a `dpbt.Filter`.
+        own: the ledger of the release.
+
+    Raises:
+        ValueError: for a filter that paid for no release with this ledger.
+    """
+    whole, terms = budget.ledger, budget.terms
+    parts = whole.parts or (whole,)
+    if not any((part.lines, part.delta) == (own.lines, own.delta) for part in parts):
+        raise ValueError("the filter paid for no release with the ledger of this model")
+    count = f"one of {len(parts)} releases" if parts[1:] else "the only release"
+    return (
+        f"## Other releases of the same rows\nThis model is {count} that one budget paid for: "
+        f"epsilon = {terms.epsilon:g} and delta = {terms.delta:g} hold for all of them together. "
+        f"So far they cost epsilon = {whole.epsilon:.6g}; {budget.words()}. "
+        "Releases that the budget did not pay for are not in it, and add to this."
     )
 
 
@@ -158,22 +307,44 @@ def true_positives(book: Ledger, false_positives: float) -> float:
     return found
 
 
+def claim(book: Ledger) -> str:
+    """Epsilon and delta."""
+    return f"epsilon = {book.epsilon:.6g} and delta = {book.delta or book.sampler_delta:.2g}"
+
+
+def html_table(rows: Mapping[str, str]) -> str:
+    """A table of HTML with a name and some words in each row."""
+    lines = (
+        f"<tr><th>{html.escape(name)}</th><td style='text-align:left'>{html.escape(said)}</td></tr>"
+        for name, said in rows.items()
+    )
+    return f"<table>{''.join(lines)}</table>"
+
+
 def _guarantee(book: Ledger) -> list[str]:
-    """Epsilon and delta, and what delta means for as many rows as were declared."""
-    if not math.isfinite(book.epsilon):
+    """Epsilon and delta, and what to think of them."""
+    epsilon, delta = book.epsilon, book.delta or book.sampler_delta
+    if not math.isfinite(epsilon):
         return ["nothing is protected. Some private value was released without noise."]
-    lines = [f"epsilon = {book.epsilon:.6g} and delta = {book.delta or book.sampler_delta:.2g}."]
+    tier = next(words for most, words in _TIERS if epsilon <= most * (1 + 1e-6))
+    lines = [
+        f"{claim(book)}.",
+        f"- This epsilon is '{tier}' on the scale of Ponomareva et al. (How to DP-fy ML, 2023) for "
+        "models: up to 1 strong, up to 10 reasonable, above that weak. NIST SP 800-226 (2025) sets "
+        "no number that suits all data, so the owner must judge it by what the data hold.",
+    ]
     rows = book.rows or max((part.rows or 0 for part in book.parts), default=0)
-    if exposed := book.delta * rows:
+    if rows:
+        exposed = delta * rows
+        verdict = "far below" if exposed <= 0.1 else "below" if exposed < 1 else "not below"
         lines.append(
-            f"What delta means: publishing each of {rows:,} rows with probability delta would keep "
-            f"this guarantee. On average {exposed:.2g} rows would be exposed."
+            f"- This delta is {verdict} 1/rows, the usual bound: publishing each of {rows:,} rows "
+            f"with probability delta would keep this guarantee, and on average expose {exposed:.2g}"
+            f" rows.{' Such a delta is unfit: the guarantee protects nobody.' * (exposed >= 1)}"
         )
-    if exposed >= 1:
-        lines.append("Such a delta is unfit: the guarantee protects nobody.")
     if book.unprotected:
         lines.append(
-            "This is the claim of a paper and not a proof, as the calibration reads private data "
+            "- This is the claim of a paper and not a proof, as the calibration reads private data "
             f"without noise: {'; '.join(book.unprotected)}. Do not release the model."
         )
     return lines
@@ -186,7 +357,7 @@ _ONE_MODEL = {
     "a release, and their costs add up.",
 }
 _BEST_MODEL = {
-    "chosen": "\nIt is the best of a random number of such models, of {0} candidates. The number "
+    "chosen": " It is the best of a random number of such models, of {0} candidates. The number "
     "and the other models are not released, and are paid for.",
     "choices": "Other choices made by looking at the rows, such as selecting columns or declaring "
     "a range that just fits. The choice of the settings is covered, and its running time is not.",

@@ -26,12 +26,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+import dpbt
 from dpbt import recipes
 from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
+from dpbt.common.watching import working
 from dpbt.data import declarations, domains, owner, tables
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
-from dpbt.data.domains import Domain, Label, WeightColumn, names_of
+from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, names_of
+from dpbt.data.kinds import with_objective
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import accounting, keys
 from dpbt.release import model as models
@@ -91,6 +94,7 @@ class PrivateEstimator(BaseEstimator):
     domain: Any = None
     recipe: Any = "auto"
     random_state: Any = None
+    verbose: int = 0
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         """What is predicted. Of the labels only the dtype is read.
@@ -107,7 +111,7 @@ class PrivateEstimator(BaseEstimator):
             ValueError: saying what it takes.
         """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, users: Any = None) -> Self:
         """Learn and release a model, with the guarantee of `ledger_`.
 
         Private values are never refused. A cell that the domain does not hold is missing or in its
@@ -122,6 +126,9 @@ class PrivateEstimator(BaseEstimator):
             sample_weight: N weights from 0 to `max_weight`, or None. Noise is set for rows of the
                 largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
                 take none.
+            users: N ids that say whose each row is, or None. Of each user the first
+                `max_rows_per_user` rows that have a label count, and a row without an id does not
+                (`dpbt.table`). Without ids, that nobody has more rows is your promise.
 
         Raises:
             ValueError: if a parameter is missing or out of its range, named with what is expected.
@@ -129,15 +136,16 @@ class PrivateEstimator(BaseEstimator):
             TypeError: for a sparse X.
         """
         # What is public: the parameters, and the form of X and y.
-        for name, meaning in _STATED.items():
-            if getattr(self, name) is None:
-                raise ValueError(f"{name} must be stated: {meaning}")
+        left = [name for name in _STATED if getattr(self, name) is None]
+        if left:
+            raise ValueError("; ".join(f"{name} must be stated: {_STATED[name]}" for name in left))
+        verbose = bool(self.verbose)
         if y is None:
             raise ValueError(
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None."
             )
-        domain, label = declarations.declared(self.domain)
+        domain, label = declarations.declared(self.domain, names_of(X))
         given = rows_of(X, len(domain) if isinstance(domain, Mapping) else None)
         if given.width < 1:
             raise ValueError(
@@ -149,7 +157,8 @@ class PrivateEstimator(BaseEstimator):
         answers = self._answers(label, labels)
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
-        recipe = recipes.build(self.recipe, made, self._recipes)
+        with working("setting the noise", verbose):
+            recipe = recipes.build(self.recipe, made, self._recipes)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
             raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
         self._check(recipe)
@@ -164,14 +173,24 @@ class PrivateEstimator(BaseEstimator):
                 f"the domain's file declares weights of rows, in {label.weight.column!r}; "
                 f"give them to fit as sample_weight, with max_weight={label.weight.most:g}"
             )
+        file, limit = None if label is None else label.user, self.max_rows_per_user
+        if users is not None:
+            weights |= {"users": column_of("users", users), "max_rows_per_user": limit}
+        if file is not None and (users is None or limit != file.most):
+            raise ValueError(
+                f"the domain's file declares ids of users, in {file.column!r}; give them to fit as "
+                f"users, with max_rows_per_user={file.most}"
+            )
         bound = int(recipe.rows)
-        if given.count > bound:
+        if users is None and given.count > bound:
             raise ValueError(f"X has more rows than rows={bound}, the stated bound on their number")
         room = None if recipe.relation is REPLACE_ONE else bound
-        private, report = read(reading, given, labels, answers, weights, room)
+        with working("making the table", verbose):
+            private, report = read(reading, given, labels, answers, weights, room)
         key, public_key = keys_of(self.random_state)
         key = keys.noise_key(key, [private])
-        model = fit(key, private, recipe, public_key)
+        with working("learning", verbose) as progress:
+            model = fit(key, private, recipe, public_key, progress=progress)
         self._warn()
 
         # The release.
@@ -209,9 +228,23 @@ class PrivateEstimator(BaseEstimator):
         classes = getattr(self, "classes_", None)
         save(self.model_, path, domain=self.domain_, classes=classes)
 
-    def explain(self) -> str:
-        """The model in words (`dpbt.explain`)."""
-        return explain(self.model_, self.domain_)
+    def explain(self, trees: int | None = None) -> str:
+        """The model in words, or its first trees (`dpbt.explain`)."""
+        return explain(self.model_, self.domain_, trees=trees)
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """float64[F]: the share of each column of X in the effects on the score; 0 if none has one.
+
+        An effect is the standard deviation of the score as this column alone is redrawn, with all
+        bins of the declared domain equally likely (`dpbt.effects.attribute_effects`). It follows
+        from what was released and what is public, so it costs no privacy. Noise has effects, too.
+        Importances by permutation read rows, and are a release of these that no ledger covers.
+        """
+        effects = dpbt.effects.attribute_effects(self.model_, self.domain_, draws=256)
+        found = {effect.attribute: effect.deviation for effect in effects}
+        shares = np.array([found.get(name, 0.0) for name in self._reading.names])
+        return shares / (shares.sum() or 1.0)
 
     @property
     def domain_(self) -> Domain:
@@ -290,7 +323,7 @@ def column_of(name: str, data: Any) -> Any:
 def read(
     reading: Reading, given: Rows, labels: Any, answers: Answers, weights: Any, capacity: int | None
 ) -> tuple[Table, OwnerReport]:
-    """The table of X, y and weights, and how the declaration reads them.
+    """The table of X, y, weights and ids of users, and how the declaration reads them.
 
     Raises:
         ValueError: as `dpbt.table`.
@@ -305,11 +338,13 @@ def read(
         columns[name] = column
         return name
 
-    weight = None
+    weight = user = None
+    if "users" in weights:
+        user = UserColumn(add("users", weights["users"]), weights["max_rows_per_user"])
     if "sample_weight" in weights:
         name = add("sample_weight", weights["sample_weight"])
         weight = WeightColumn(name, weights["max_weight"])
-    label = Label(add("y", labels), **answers.options, weight=weight)
+    label = Label(add("y", labels), **answers.options, weight=weight, user=user)
     return table, owner.report(domain, label, [columns])
 
 
@@ -391,8 +426,8 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         rows: under "add_remove" a public bound on the number of rows; under "replace_one" their
             public number. It must be stated.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
+            the owner's promise. The guarantee is for all rows of a person together.
         domain: the public declaration of the columns, which must be stated. It is a dict from names
             to `domains.Numeric`, `Nominal` or `Boolean`, or one of these for all columns, or the
             path of a JSON file (`domains.read_domain`). `domains.template` writes one to fill in.
@@ -413,6 +448,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
+        verbose: above 0 to say on standard error what is done; rounds, and never rows.
 
     Attributes:
         classes_: the classes in order; of two, the negative one first.
@@ -422,6 +458,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """
@@ -449,30 +486,33 @@ class PrivateForestClassifier(_PrivateClassifier):
         delta: 0 for a pure guarantee; else in (0, 1).
         rows: a public bound on the number of rows. It must be stated.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise.
+        max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
+            the owner's promise.
         domain: the public declaration of the columns. It must be stated.
         classes: the two labels.
         recipe: "random_forest", "rf_l" or "rf_e", with the defaults of `dpbt.recipes`, or a
             function as in `PrivateBoostingClassifier` that makes a recipe of random trees.
         random_state: None draws a release key.
+        verbose: above 0 to say on standard error what is done; rounds, and never rows.
     """
 
     _recipes = _FORESTS
 
     recipe: Any = "random_forest"
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any, users: Any = None) -> Self:  # type: ignore[override]
         """Learn and release a forest, as `PrivateBoostingClassifier.fit` does. It takes no weights.
 
         Args:
             X: N rows.
             y: N labels.
+            users: N ids that say whose each row is, or None.
 
         Raises:
             ValueError: as `PrivateBoostingClassifier.fit`.
             TypeError: for a sparse X.
         """
-        return super().fit(X, y)
+        return super().fit(X, y, users=users)
 
     def _check(self, recipe: Recipe) -> None:
         if about(recipe).probability != "shares":
@@ -495,13 +535,15 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         rows: under "add_remove" a public bound on the number of rows; under "replace_one" their
             public number. It must be stated.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
+            the owner's promise. The guarantee is for all rows of a person together.
         domain: the public declaration of the columns, as in `PrivateBoostingClassifier`. It must be
             stated.
         target_range: (low, high), the public range of the number, in its units. A number beyond it
             counts as its nearer end. With None it is that of the domain's file. Declare it from
             what the number means, and never read it off y.
+        objective: "squared", "poisson" for the mean of a count, or "quantile".
+        quantile: the level of a quantile, in [0.01, 0.99].
         monotone: for names of columns 1 if predictions must not fall as the column rises, or -1 if
             they must not rise. It costs nothing.
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
@@ -510,6 +552,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         random_state: None draws a release key of 256 bits. A number or a NumPy RandomState makes a
             research key: whoever knows it can subtract the noise. The noise follows from it and
             from the rows, so that two tables never share theirs.
+        verbose: above 0 to say on standard error what is done; rounds, and never rows.
 
     Attributes:
         n_features_in_: F, the number of columns of X.
@@ -518,6 +561,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         model_: the `dpbt.Model`.
         ledger_: what the fit cost.
         statement_: what the guarantee says, in plain words.
+        feature_importances_: how much the score depends on each column of X; they cost no privacy.
         owner_report_: exact counts of rows without a label and of cells without a value, for the
             owner of X alone: `print` it, and share it with nobody. It is not kept in pickles.
     """
@@ -525,12 +569,15 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
     _recipes = BOOSTING
 
     target_range: Any = None
+    objective: str = "squared"
+    quantile: float | None = None
     monotone: Any = None
     max_weight: float | None = None
 
     def _answers(self, label: Label | None, labels: Any) -> Answers:
         del labels  # only the declaration counts
-        return Answers(None, declarations.range_of(self.target_range, label))
+        target = declarations.range_of(self.target_range, label)
+        return Answers(None, with_objective(target, self.objective, self.quantile))
 
     def predict(self, X: Any) -> np.ndarray:
         """float64[N]: the number of each row, in its units and inside the declared range."""

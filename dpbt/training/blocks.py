@@ -34,6 +34,7 @@ import numpy as np
 from dpbt.common.public import Splits, without_values
 from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
 from dpbt.common.validate import as_path, whole, within
+from dpbt.common.watching import Progress, Report
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
@@ -359,23 +360,6 @@ def _slices(table: BlockTable, size: int, place: int) -> Iterator[Slice]:
 # Runs.
 
 
-class Progress(NamedTuple):
-    """How far a run is; all of it is public.
-
-    Attributes:
-        stage: "checking" the blocks, "prologue", "rounds" or "epilogue".
-        done: how much of the stage is done.
-        all: how much the stage is.
-    """
-
-    stage: str
-    done: int
-    all: int
-
-
-Report = Callable[[Progress], None]
-"""Called as a run goes on."""
-
 Pay = Callable[[str | None], None]
 """Called before anything is drawn, with the name of the run in a checkpoint, if there is one."""
 
@@ -451,6 +435,11 @@ def check(
         ) from None
     public_key = step.check_fit(key, like, recipe, public_key)
     if jax.process_count() > 1:
+        if table.rows_per_user is not None:
+            raise ValueError(
+                "a limit on rows of a user holds within one folder: learn in one process from a "
+                "folder that has all rows"
+            )
         words = {
             "recipe": recipe_words(recipe),
             "key": key_words(key, recipe.name),

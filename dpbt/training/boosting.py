@@ -42,7 +42,12 @@ class Ran(NamedTuple):
 
 
 def run(
-    recipe: Recipe, tables: Sequence[Prepared], answer: Answer, entries: Any, batch: int = 0
+    recipe: Recipe,
+    tables: Sequence[Prepared],
+    answer: Answer,
+    entries: Any,
+    batch: int = 0,
+    watch: Array | None = None,
 ) -> Ran:
     """Run a recipe from its prologue to its epilogue; traceable.
 
@@ -55,6 +60,7 @@ def run(
         entries: what it is given: a field for each part, of rounds with a leading axis.
         batch: how many rounds run side by side, of a recipe that is `independent`; 0 to run one
             after the other.
+        watch: i32[], which of `WATCHED` is told of each round as it begins; None for none.
     """
     learner = recipe.learner
 
@@ -108,7 +114,7 @@ def run(
         size = min(batch, recipe.capacity)
         rounds, hypotheses = jax.lax.map(alone, entries_of_rounds, batch_size=size)
     else:
-        state, (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds)
+        state, (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds, watch)
         scores, bound, _ = state
 
     # The epilogue.
@@ -122,6 +128,15 @@ def run(
         scores = [intercept[..., None] + slope * (score - everyone) for score in scores]
     hypotheses = step.finished(recipe, public, hypotheses, slope)
     return Ran(Parts(opening, rounds, ending), hypotheses, intercept, scores)
+
+
+WATCHED: dict[int, Callable[[int], None]] = {}
+"""What is told of the rounds of programs that run; a number stands for each in its program."""
+
+
+def _tell(watch: Any, number: Any) -> None:
+    """Tell that a round begins. It tells its number, which is public, and reads nothing else."""
+    WATCHED.get(int(watch), lambda number: None)(int(number))
 
 
 @jax.custom_batching.custom_vmap
@@ -138,7 +153,11 @@ def _anywhere_in_a_batch(
 
 
 def _scan(
-    recipe: Recipe, one_round: Callable[[Any, Any], tuple[Any, Any]], state: Any, entries: Any
+    recipe: Recipe,
+    one_round: Callable[[Any, Any], tuple[Any, Any]],
+    state: Any,
+    entries: Any,
+    watch: Array | None,
 ) -> tuple[Any, Any]:
     """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
 
@@ -156,6 +175,8 @@ def _scan(
         active = entry[0] < recipe.rounds
 
         def go_on(state: Any, entry: Any) -> tuple[Any, Any]:
+            if watch is not None:
+                jax.debug.callback(_tell, watch, entry[0])
             found = one_round(state, entry)
             shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found[1]))
             return jax.tree.map(lambda a, b: jnp.where(active, a, b), found, skip(state, entry))
@@ -182,7 +203,12 @@ class Replayed(NamedTuple):
 
 
 def sampled(
-    key: Array, rows: Prepared, recipe: Recipe, public_key: Array | None, batch: int = 0
+    key: Array,
+    rows: Prepared,
+    recipe: Recipe,
+    public_key: Array | None,
+    batch: int = 0,
+    watch: Array | None = None,
 ) -> Ran:
     """`run` with fresh draws, which it keeps.
 
@@ -196,7 +222,7 @@ def sampled(
 
     noise = step.part_keys(step.own_key(key, recipe), recipe)
     pairs = zip(noise, step.part_keys(public_key, recipe), strict=True)
-    return run(recipe, [rows], drawn, Parts(*pairs), batch)
+    return run(recipe, [rows], drawn, Parts(*pairs), batch, watch)
 
 
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
@@ -228,6 +254,50 @@ def _judged(
         return release, judge(pricing.program_of(recipe.learner, part), release, *views)
 
     return run(recipe, [step.prepared_table(table, recipe) for table in tables], answer, transcript)
+
+
+@jax.jit
+def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -> Hypotheses:
+    """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
+
+    It is post-processing: what is added to an output has the public scale of its noise, in floating
+    point. What was selected, the prologue and the epilogue stay as they were released.
+
+    Args:
+        keys: one typed key for each run that is made up, or several.
+        transcript: with all sites of the rounds.
+        recipe: the recipe.
+        dummy: one absent row.
+
+    Returns:
+        Hypotheses with a leading axis for keys, and then one for rounds.
+
+    Raises:
+        ValueError: if the transcript lacks a site.
+    """
+
+    def answer(part: str, entry: Any, views: Sequence[View]) -> tuple[Release, Any]:
+        release, key = entry
+        if part != "rounds":
+            return release, ()
+        asks = boundary.replayed(pricing.program_of(recipe.learner, part), release, views[0])
+        again = dict(release)
+        for site, ask in asks.items():
+            if not (ask.mechanism.public or ask.mechanism.selects):
+                law = jax.random.normal if ask.mechanism.price.gaussian else jax.random.laplace
+                noise = ask.scale * law(boundary.site_key(key, site), release[site].shape)
+                whole = jnp.issubdtype(again[site].dtype, jnp.integer)
+                again[site] += (jnp.round(noise) if whole else noise).astype(again[site].dtype)
+        return again, ()
+
+    rows = [recipe.learner.hypotheses.prepare(dummy)]
+
+    def one(key: Array) -> Hypotheses:
+        of_rounds = transcript.rounds, jax.random.split(key, recipe.capacity)
+        entries = Parts((transcript.prologue, None), of_rounds, (transcript.epilogue, None))
+        return run(recipe, rows, answer, entries).hypotheses
+
+    return jax.vmap(one)(keys)
 
 
 def _by_site(kept: Parts) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from __future__ import annotations  # so that help() shows the types by their na
 import contextlib
 import dataclasses
 import importlib.metadata
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,19 +20,20 @@ import jax
 import numpy as np
 
 from dpbt.common.public import without_values
-from dpbt.common.types import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
+from dpbt.common.types import Array, Hypotheses, Recipe, Table, Transcript
 from dpbt.common.validate import is_traced, within
+from dpbt.common.watching import Progress, Report, quiet
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.privacy import keys, pricing
 from dpbt.privacy.filter import Filter
 from dpbt.release.model import Model
 from dpbt.training import step
-from dpbt.training.boosting import sampled
+from dpbt.training.boosting import WATCHED, sampled
 from dpbt.training.step import Learned, learned_of
 
 if TYPE_CHECKING:
-    from dpbt.training.blocks import Pay, Report
+    from dpbt.training.blocks import Pay
     from dpbt.training.checkpoint import Checkpoint
 
 
@@ -136,7 +139,8 @@ def fit(
             sixteenth of them for rounds side by side; one in blocks has blocks that fit beside the
             scores of all rows.
         threads: how many blocks of rows are worked on at once; by default one for each processor.
-        progress: called with a `blocks.Progress` before the rounds of each pass over blocks.
+        progress: called with a `watching.Progress`, of public numbers alone, as the rounds go on.
+            Of a table in memory only long runs tell, whose program is then not kept on disk.
 
     Raises:
         ValueError: if any of these does not hold, for what the filter does not pay, for a recipe
@@ -157,9 +161,9 @@ def fit(
         step.check_run(step.dummy_row(table) if isinstance(table, BlockTable) else table, recipe)
         keys.check(key)
         filter.check(recipe, None if checkpoint is None else key)
-        pay = filter.paying(recipe, key)
-    in_blocks: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
-    model = learn(key, table, recipe, public_key, pay=pay, memory=memory, **in_blocks)
+        pay = filter.paying(recipe.on(table), key)
+    more: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
+    model = learn(key, table, recipe, public_key, pay=pay, memory=memory, **more)
     keys.warn_of_research(key)
     return model
 
@@ -173,6 +177,7 @@ def learn(
     pay: Pay | None = None,
     memory: float = MEMORY,
     checkpoint: str | Path | Checkpoint | None = None,
+    progress: Report | None = None,
     **in_blocks: Any,
 ) -> Model:
     """`fit` for callers that warn of a research key, and hold a checkpoint, in their own words.
@@ -189,7 +194,7 @@ def learn(
     if isinstance(table, BlockTable):
         from dpbt.training import blocks
 
-        in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint}
+        in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint, "progress": progress}
         learned = blocks.learn(key, table, recipe, public_key, **in_blocks)
         return Model.of(learned, recipe, step.dummy_row(table), keys.kind(key))
     if checkpoint is not None:
@@ -218,19 +223,45 @@ def learn(
     # way. So do scores of greedy trees, and programs of weights that depend on all rows take longer
     # to compile.
     short, sooner = int(room.rows) * room.capacity <= SHORT_RUN, False
-    other = room.learner.hypotheses.response == NUMBER or room.weight_update.coupled
+    other = room.learner.hypotheses.response.is_number or room.weight_update.coupled
     if short and not other and may_choose():
         with contextlib.suppress(ValueError):  # reads all rows at once
             sooner = len(pricing.stages(room, "rounds")) == 1
     run = _compiled_sooner if sooner else _compiled
-    learned = run(key, tables.padded(table), room, public_key, batch=batch)
+    with _watched(None if short or batch else progress, int(recipe.rounds)) as watch:
+        learned = run(key, tables.padded(table), room, public_key, watch, batch=batch)
     return Model.of(learned, recipe, table, keys.kind(key))
 
 
-def _run(key: Array, table: Table, recipe: Recipe, public_key: Array | None, batch: int) -> Learned:
+@contextlib.contextmanager
+def _watched(report: Report | None, rounds: int) -> Iterator[np.int32 | None]:
+    """The number of a run whose rounds are reported; None without a report."""
+    if report in (None, quiet):
+        yield None
+        return
+    number = next(_RUNS)
+    WATCHED[number] = lambda done: report(Progress("rounds", done, rounds))  # type: ignore[misc]
+    try:
+        yield np.int32(number)
+        jax.effects_barrier()  # the run may go on after its call
+    finally:
+        del WATCHED[number]
+
+
+_RUNS = itertools.count()
+
+
+def _run(
+    key: Array,
+    table: Table,
+    recipe: Recipe,
+    public_key: Array | None,
+    watch: Array | None,
+    batch: int,
+) -> Learned:
     """A run in one program."""
     rows = step.prepared_table(table, recipe)
-    ran = sampled(key, rows, recipe, public_key, batch)
+    ran = sampled(key, rows, recipe, public_key, batch, watch)
     return learned_of(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
 

@@ -1,0 +1,53 @@
+"""Write the commands of docs/command_line.md from the parsers: `make docs` does.
+
+A test compares the page with them.
+"""
+
+import argparse
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dpbt.__main__
+from dpbt.cli.shared import Parser, add_commands
+
+PAGE = Path(__file__).with_suffix(".md")
+MARK = "<!-- The rest is written by docs/command_line.py. -->\n"
+
+
+def page() -> str:
+    """The page: its text up to the mark, and a section for each command."""
+    parser = Parser(prog="dpbt")
+    add_commands(parser, dpbt.__main__.COMMANDS)
+    return PAGE.read_text().partition(MARK)[0] + MARK + "".join(_sections(parser))
+
+
+def _sections(parser: Parser) -> Iterator[str]:
+    """A heading, the description and a table of options for each command below a parser."""
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        parser.parse_known_args(["--help"])  # which adds the options
+    below = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    if parser.prog != "dpbt" and not below:
+        lines = [_line(parser, each) for each in parser._actions if each.dest != "help"]
+        table = "\n".join(["| argument | what it is |", "|---|---|", *lines])
+        yield f"\n## {parser.prog}\n\n{parser.description}\n\n{table}\n"
+    for each in below:
+        for command in each.choices.values():
+            yield from _sections(command)
+
+
+def _line(parser: Parser, action: argparse.Action) -> str:
+    """The row of an argument."""
+    value = f"[{action.metavar}]" if action.nargs == "?" else str(action.metavar or "")
+    count = action.nargs if isinstance(action.nargs, int) else 1
+    name = " ".join([*action.option_strings, *[value] * count]).strip()
+    words = parser._get_formatter()._expand_help(action)
+    must = "; required" if action.required and action.option_strings else ""
+    return f"| `{name}` | {words}{must} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(f"wrote {PAGE}", file=sys.stderr)

@@ -151,7 +151,10 @@ BAD = [
     (lambda: Boolean("yes"), "false must be text or a number, got None"),
     (lambda: Label("y", "a", "b", THREE), "and not both"),
     (lambda: Label("y", target=Numeric(0, 1, scale="log", bins=4)), "low and high alone"),
-    (lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)), "both labels and weights"),
+    (
+        lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)),
+        "labels, weights and ids of users must differ",
+    ),
     (lambda: Label("y", target=THREE, weight=WeightColumn(3, 3)), "column must be a name"),
     (lambda: encode(X, {"x": np.eye(2)}), "column 'x': a column must have one dimension"),
     (lambda: encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),
@@ -260,7 +263,7 @@ def test_patterns_cover_public_names_and_explicit_names_win(tmp_path):
         return list(domains.read_domain(path, header)[0].items())
 
     assert read(iter(names)) == read(["other"], names=names) == expected
-    for given, words in ((None, "needs the names"), (["b", "x1", "7", "1e3"], "'\\*' .* none of")):
+    for given, words in ((None, "needs the names"), (["b"], "none of"), (["x1", "1e3"], "numbers")):
         with pytest.raises(ValueError, match=rf"domain\.json: column .*{words}") as refused:
             read(given)
         assert "1e3" not in str(refused.value)  # a cell, if the header was forgotten

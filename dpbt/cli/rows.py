@@ -28,6 +28,7 @@ SOURCE = (
     *SOURCE,
     option("--label NAME", "the column of the label"),
     option("--label-type TYPE", "one of %(choices)s (%(default)s)", choices=_TYPES, default="two"),
+    option("--user NAME", "the column of ids that say whose a row is, to limit rows per user"),
     option("--all KIND", "one declaration of all columns: %(choices)s", choices=domains.KINDS),
     *out("the file of the domain, in place of standard output"),
 )
@@ -41,7 +42,8 @@ def template(options: argparse.Namespace) -> None:
     path = None if options.out is None else shared.free(options)
     columns = columns_of(options, options.label)
     with of_input():
-        text = domains.template(columns, options.label, options.label_type, options.all)
+        more = options.label_type, options.all, options.user
+        text = domains.template(columns, options.label, *more)
     if path is None:
         sys.stdout.write(text)
         return

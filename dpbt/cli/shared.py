@@ -238,6 +238,7 @@ _VALUES: dict[str, dict[str, Any]] = {
     "RECIPE": {"choices": RECIPES, "default": RECIPES[0]},
     "RELATION": {"choices": ("add_remove", "replace_one"), "default": "add_remove"},
     "Q": {"type": share},
+    "SHARE": {"type": share},
     "OBJECTIVE": {"choices": ("squared", "poisson", "quantile")},
     "NAME=+1": {"type": direction, "action": "append"},
 }
@@ -284,8 +285,8 @@ FORM = (
     option("--delimiter CHAR", "between cells; by default that of the header"),
     option(
         "--no-header NAMES",
-        "the file has no header line: its columns are the domain's, the label and the weight, or "
-        "these names, separated by commas",
+        "the file has no header line: its columns are the domain's, the label, the weight and the "
+        "user, or these names, separated by commas",
         nargs="?",
         const="",
     ),
@@ -294,7 +295,11 @@ FORM = (
 
 PEOPLE = (
     option("--relation RELATION", "what neighbours differ by: %(choices)s (%(default)s)"),
-    option("--max-rows-per-user K", "the most rows a person has, as you promise (1)", default=1),
+    option(
+        "--max-rows-per-user K",
+        "the most rows a person has, as you promise (1); a domain with a user column limits them",
+        default=1,
+    ),
 )
 """What neighbours differ in."""
 
@@ -434,6 +439,10 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given["domain"] = domain
+    if label.user is not None:
+        if options.max_rows_per_user not in (1, label.user.most):
+            raise InputError(f"--max-rows-per-user: the domain limits them to {label.user.most}")
+        given["max_rows_per_user"] = label.user.most
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
     given["pairs"] = options.pair
     objective = options.objective or (options.quantile and "quantile")

@@ -26,11 +26,12 @@ from dpbt.common.validate import as_path, one_of
 from dpbt.data.cells import ColumnCells, RawColumn, cells_of, number
 from dpbt.data.kinds import Boolean as Boolean
 from dpbt.data.kinds import Column, Split, positions_of
-from dpbt.data.kinds import Label as Label
 from dpbt.data.kinds import Nominal as Nominal
 from dpbt.data.kinds import Numeric as Numeric
 from dpbt.data.kinds import Objective as Objective
-from dpbt.data.kinds import WeightColumn as WeightColumn
+from dpbt.data.labels import Label as Label
+from dpbt.data.labels import UserColumn as UserColumn
+from dpbt.data.labels import WeightColumn as WeightColumn
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
@@ -185,20 +186,23 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tu
 
     A label of several classes holds {"column": ..., "type": "nominal", "values": [...]}, and one
     that is a number {"column": ..., "type": "numeric", "low": ..., "high": ...}. The file may also
-    hold "weight": {"column": ..., "most": ...}, the weights of rows and the public bound on them.
+    hold "weight": {"column": ..., "most": ...}, the weights of rows and the public bound on them,
+    and "user": {"column": ..., "most": ...}, the ids of users and how many rows of each count, with
+    "ignore_case" if capitals do not matter. And it may hold "names", a list. It holds nothing else.
 
     A name with a star, such as "x*" or "*", is a pattern. It stands for all names that fit it, but
-    for those of the label and the weights and those that are declared themselves. The first pattern
-    that fits counts. The columns are in the order of the names, which are public: those that the
-    file lists as "names", or else `names`. It holds nothing else.
+    for those of the label, the weights and the ids, and those that are declared themselves. The
+    first pattern that fits counts. The columns are in the order of the names, which are public:
+    those that the file lists as "names", or else `names`.
 
     Args:
         path: the file.
-        names: public names of columns, such as a header, that patterns may cover; no numbers.
+        names: public names of columns, such as a header, that patterns may cover.
 
     Raises:
         ValueError: naming the file and what is wrong; and for something that is no path. Also for a
-            pattern without names, or that covers none.
+            pattern without names, or that covers none. Also for one that covers numbers which the
+            file does not list: where a header was forgotten, they are cells.
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
@@ -206,10 +210,11 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tu
     try:
         content = storage.parse(text, "the domain")
         given = content if isinstance(content, dict) else {}
-        columns, entry, weight, listed = map(given.get, ("columns", "label", "weight", "names"))
-        known = {"columns", "label", *(key for key in ("weight", "names") if key in given)}
+        columns, entry, listed = map(given.get, ("columns", "label", "names"))
+        beside = {name: given[name] for name in ("weight", "user") if given.get(name) is not None}
+        known = {"columns", "label", *beside, *(key for key in ("names",) if key in given)}
         if not isinstance(columns, dict) or not isinstance(entry, dict) or set(given) != known:
-            words = '"columns" and "label", and perhaps "weight" and "names"'
+            words = '"columns" and "label", and perhaps "weight", "user" and "names"'
             raise ValueError(f"expected an object with {words}")
 
         place, domain = "", {}
@@ -222,12 +227,12 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tu
                 target = {name: value for name, value in entry.items() if name != "column"}
                 entry = {"column": entry.get("column"), "target": target}
             place = "label"
-            label = msgspec.convert({**entry, "weight": weight}, Label)
+            label = msgspec.convert({**entry, **beside}, Label)
             place = "names"
             listed = msgspec.convert(listed, list[str] | None)
         except msgspec.ValidationError as error:
             raise ValueError(f"{place}: {error}") from error
-        for what, column in zip(("label", "weight"), label.columns, strict=False):
+        for what, column in zip(("label", *beside), label.columns, strict=True):
             if column in domain:
                 raise ValueError(f"the {what} {column!r} is among the columns")
     except ValueError as error:
@@ -272,15 +277,19 @@ def _covered(
     for name in known:
         covers = [pattern for pattern, words in wild.items() if words.fullmatch(name)]
         by = name if name in domain else next(iter(covers), None)
-        # Where a header was forgotten, numbers of the first row would be names.
-        loose = listed is None and by in wild and not math.isnan(number(name))
-        if by is not None and name not in label.columns and not loose:
-            found[name] = domain[by]
-            covering.add(by)
+        if by is None or name in label.columns:
+            continue
+        if listed is None and by in wild and not math.isnan(number(name)):
+            raise ValueError(
+                f"{path}: column {by!r} is a pattern that covers names that are numbers; is there "
+                'a header line? If so, list the names as "names" in the file'
+            )
+        found[name] = domain[by]
+        covering.add(by)
     if idle := [name for name in wild if name not in covering]:
         raise ValueError(
             f"{path}: column {idle[0]!r} is a pattern that covers none of the names; is there a "
-            'header line? names that are numbers must be listed as "names" in the file'
+            "header line, and what separates its fields?"
         )
     return {**found, **{name: kind for name, kind in domain.items() if name not in wild}}
 
@@ -310,6 +319,7 @@ def template(
     label: str | None = None,
     label_type: str = "two",
     every: str | None = None,
+    user: str | None = None,
 ) -> str:
     """A domain as JSON text to fill in and save, for `read_domain`.
 
@@ -324,22 +334,26 @@ def template(
         label_type: "two" classes, several ("nominal"), or a number ("numeric").
         every: "numeric", "nominal" or "boolean" for one declaration of all columns, whose names are
             listed beside it.
+        user: the name of the column of ids of users, which is then no attribute.
 
     Raises:
-        ValueError: for no columns, names that are no text or repeat, or a label that is no column
-            or of another type.
+        ValueError: for no columns, names that are no text or repeat, or a label or a user that is
+            no column, or a label of another type.
     """
     one_of("label_type", label_type, LABEL_TYPES)
     names = list(columns)
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError("names of columns must be text, and must not repeat")
-    if label is not None and label not in names:
-        raise ValueError(f"label must be one of the columns, got {label!r}")
+    for what, name in (("label", label), ("user", user)):
+        if name is not None and name not in names:
+            raise ValueError(f"{what} must be one of the columns, got {name!r}")
     known = columns if isinstance(columns, Mapping) else {}
-    content = {name: known.get(name, OPEN) for name in names if name != label}
+    content = {name: known.get(name, OPEN) for name in names if name not in (label, user)}
     if not content:
         raise ValueError("a domain needs at least one column")
-    entry = {"label": {"column": label, **_LABELS[label_type]}}
+    entry: dict[str, Any] = {"label": {"column": label, **_LABELS[label_type]}}
+    if user is not None:
+        entry["user"] = {"column": user, "most": None}
     if every is not None:
         one_of("every", every, tuple(KINDS))
         return written({"columns": {"*": KINDS[every]}, "names": list(content), **entry})

@@ -14,6 +14,7 @@ COMMANDS = {
     "check": "dpbt.cli.rows:check",
     "convert": "dpbt.cli.rows:convert",
     "fit": "dpbt.cli.fit:fit",
+    "preview": "dpbt.cli.audit:preview",
     "predict": "dpbt.cli.models:predict",
     "evaluate": "dpbt.cli.models:evaluate",
     "explain": "dpbt.cli.models:explain",

@@ -263,7 +263,7 @@ def test_patterns_cover_public_names_and_explicit_names_win(tmp_path):
         return list(domains.read_domain(path, header)[0].items())
 
     assert read(iter(names)) == read(["other"], names=names) == expected
-    for given, words in ((None, "needs the names"), (["b", "x1", "7", "1e3"], "'\\*' .* none of")):
+    for given, words in ((None, "needs the names"), (["b"], "none of"), (["x1", "1e3"], "numbers")):
         with pytest.raises(ValueError, match=rf"domain\.json: column .*{words}") as refused:
             read(given)
         assert "1e3" not in str(refused.value)  # a cell, if the header was forgotten

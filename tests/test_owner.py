@@ -152,13 +152,20 @@ def test_names_that_may_be_cells_are_shown_to_the_owner_and_in_no_error(
     folder, monkeypatch, capsys
 ):
     Path("rows.csv").write_text("77,clerk,secret\n12,smith,no\n")
-    Path("all.json").write_text(json.dumps({**DOMAIN, "columns": {"*": {"type": "boolean"}}}))
-    for domain in ("d.json", "all.json"):
-        assert fit("rows.csv", domain, "m.json") == 2
-        assert main(["domain", "template", "rows.csv"]) == 2
+    Path("words.csv").write_text("north,clerk,secret\nsouth,smith,no\n")
+    numbers = {"*": {"type": "numeric", "low": 0, "high": 1}}
+    Path("all.json").write_text(json.dumps({**DOMAIN, "columns": numbers}))
+    wrong = ["--monotone", "age2=+1", "--recipe", "auto"]  # whose error lists columns
+    for words in (
+        ["fit", "rows.csv", "--domain", "d.json", *FIT, "--out", "m.json"],
+        ["fit", "rows.csv", "--domain", "all.json", *FIT, "--out", "m.json"],
+        ["fit", "words.csv", "--domain", "all.json", *FIT[:4], *wrong, "--out", "m.json"],
+        ["domain", "template", "rows.csv"],
+    ):
+        assert main(words) == 2
         out, err = capsys.readouterr()
         assert "is there a header line" in err
-        assert not [cell for cell in ("77", "secret") if cell in out + err]
+        assert not [cell for cell in ("77", "secret", "north") if cell in out + err]
     monkeypatch.setattr(commands, "is_terminal", lambda *_: True)
     assert main(["check", "rows.csv", "--domain", "d.json"]) == 2
     out, err = capsys.readouterr()

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -30,7 +31,7 @@ from dpbt.cli.shared import (
     out,
 )
 from dpbt.common.storage import naming, remove_left, write_whole
-from dpbt.common.watching import working
+from dpbt.common.watching import is_terminal, working
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.kinds import Numeric, same_labels
@@ -311,9 +312,15 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
             yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
         else:
             form = form_of(options, domain)
-            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS, form):
+            faults: Counter[str] = Counter()
+            source = options.file, tuple(domain), BLOCK_ROWS, form, faults
+            for columns in files.blocks_of_file(*source):
                 rows = model.encode(columns)
                 yield rows, np.ones(len(rows), bool)
+            for fault, count in faults.items() if is_terminal(sys.stderr) else ():
+                print(
+                    f"\r\033[Kwarning: {count} lines have {fault}, and no values", file=sys.stderr
+                )
         yield np.zeros((0, model.features), model.dtype), np.ones(0, bool)
 
 

@@ -238,6 +238,7 @@ _VALUES: dict[str, dict[str, Any]] = {
     "RECIPE": {"choices": RECIPES, "default": RECIPES[0]},
     "RELATION": {"choices": ("add_remove", "replace_one"), "default": "add_remove"},
     "Q": {"type": share},
+    "SHARE": {"type": share},
     "OBJECTIVE": {"choices": ("squared", "poisson", "quantile")},
     "NAME=+1": {"type": direction, "action": "append"},
 }

@@ -188,20 +188,21 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tu
     that is a number {"column": ..., "type": "numeric", "low": ..., "high": ...}. The file may also
     hold "weight": {"column": ..., "most": ...}, the weights of rows and the public bound on them,
     and "user": {"column": ..., "most": ...}, the ids of users and how many rows of each count, with
-    "ignore_case" if capitals do not matter.
+    "ignore_case" if capitals do not matter. And it may hold "names", a list. It holds nothing else.
 
     A name with a star, such as "x*" or "*", is a pattern. It stands for all names that fit it, but
     for those of the label, the weights and the ids, and those that are declared themselves. The
     first pattern that fits counts. The columns are in the order of the names, which are public:
-    those that the file lists as "names", or else `names`. It holds nothing else.
+    those that the file lists as "names", or else `names`.
 
     Args:
         path: the file.
-        names: public names of columns, such as a header, that patterns may cover; no numbers.
+        names: public names of columns, such as a header, that patterns may cover.
 
     Raises:
         ValueError: naming the file and what is wrong; and for something that is no path. Also for a
-            pattern without names, or that covers none.
+            pattern without names, or that covers none. Also for one that covers numbers which the
+            file does not list: where a header was forgotten, they are cells.
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
@@ -276,15 +277,19 @@ def _covered(
     for name in known:
         covers = [pattern for pattern, words in wild.items() if words.fullmatch(name)]
         by = name if name in domain else next(iter(covers), None)
-        # Where a header was forgotten, numbers of the first row would be names.
-        loose = listed is None and by in wild and not math.isnan(number(name))
-        if by is not None and name not in label.columns and not loose:
-            found[name] = domain[by]
-            covering.add(by)
+        if by is None or name in label.columns:
+            continue
+        if listed is None and by in wild and not math.isnan(number(name)):
+            raise ValueError(
+                f"{path}: column {by!r} is a pattern that covers names that are numbers; is there "
+                'a header line? If so, list the names as "names" in the file'
+            )
+        found[name] = domain[by]
+        covering.add(by)
     if idle := [name for name in wild if name not in covering]:
         raise ValueError(
             f"{path}: column {idle[0]!r} is a pattern that covers none of the names; is there a "
-            'header line? names that are numbers must be listed as "names" in the file'
+            "header line, and what separates its fields?"
         )
     return {**found, **{name: kind for name, kind in domain.items() if name not in wild}}
 

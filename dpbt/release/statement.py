@@ -50,8 +50,8 @@ on the rows afterwards.
 were never in the table.
 
 ## How noise is drawn
-The noise is drawn {samplers} {key} Each line of the ledger names the theorem that it rests on, in \
-a page that is installed with dpbt."""
+The noise is drawn {samplers} {key} Each line of the ledger names the theorem that it rests on, \
+which `dpbt theorem` prints with its proof."""
 
 
 _ROW, _PERSON = (

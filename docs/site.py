@@ -85,6 +85,12 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     return re.sub(r"<code>([a-zA-Z_][\w.]*)</code>(?![^<]*</(?:a|b|h\d|autoref)>)", link, html)
 
 
+def on_post_build(config: MkDocsConfig) -> None:
+    """Keep the index of the search as a script, too, for pages that are opened from a folder."""
+    index = Path(config.site_dir) / "search" / "search_index.json"
+    index.with_suffix(".js").write_text(f"var __index = {index.read_text()}")
+
+
 def _is_hidden(name: str) -> bool:
     """Whether a module of the same name stands in front of it."""
     return name not in MODULES.values() and (ROOT / f"{name.replace('.', '/')}.py").exists()
@@ -116,7 +122,7 @@ def _names(module: str) -> list[str]:
 
 def _of_notebook(path: Path) -> str:
     """The cells of a notebook and what they printed, as Markdown."""
-    parts = [f"[The notebook]({path.name}) of this page runs in Jupyter, and in the tests."]
+    parts = []
     for cell in json.loads(path.read_text())["cells"]:
         text = "".join(cell["source"])
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
@@ -127,4 +133,5 @@ def _of_notebook(path: Path) -> str:
             else:
                 shown = "".join(output.get("text") or data["text/plain"])
                 parts.append(f"```\n{shown.rstrip()}\n```")
-    return "\n\n".join(parts) + "\n"
+    words = "This page is [a notebook]({}) that runs in Jupyter, and in the tests."
+    return "\n\n".join([*parts, words.format(path.name)]) + "\n"

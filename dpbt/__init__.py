@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpbt import learners, losses, recipes, sweeps, tuning, weighting
-    from dpbt.analysis import audit, effects, plot
+    from dpbt.analysis import audit, effects, plot, preview
     from dpbt.common.types import Recipe, Splits, Table, Transcript, Tree
     from dpbt.data import blocks, cells, convert, domains, files, owner, splits
     from dpbt.data.tables import table
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.filter import Filter
     from dpbt.privacy.keys import fresh_key
-    from dpbt.release import onnx, registry
+    from dpbt.release import onnx, registry, treelite
     from dpbt.release.model import (
         Model,
         decision_function,
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "dpbt": "learners losses recipes sweeps tuning weighting",
-    "dpbt.analysis": "audit effects plot",
+    "dpbt.analysis": "audit effects plot preview",
     "dpbt.data": "blocks cells convert domains files owner splits",
     "dpbt.privacy": "accounting boundary keys mechanisms",
-    "dpbt.release": "onnx registry",
+    "dpbt.release": "onnx registry treelite",
     "dpbt.training": "boosting processes",
     "dpbt.common.types": "Splits Recipe Table Transcript Tree",
     "dpbt.data.tables": "table",

@@ -117,9 +117,13 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
       K are shrunk by one factor so that their norm is at most c. They are rounded towards 0 on the
       grid, so that the norm stays at most c.
     - A number: (y - H) / unit, clipped to [-c, c], with the unit of `Public.unit`.
+    - A count: (y - exp(H)) / unit with H at most 0, clipped alike.
+    - A quantile at level q: q - 1[y < H], which counts as c where it is largest. The smaller of q
+      and 1 - q is rounded to the grid of the larger one, which moves a level by 0.003 at most.
 
-    These are the negative gradients of the log loss and of half the squared error. Clipped, the
-    latter is that of the Huber loss. Reads `ResidualNumbers`.
+    These are the negative gradients of the log loss, of half the squared error, of the Poisson
+    deviance and of the pinball loss. Clipped, the second is that of the Huber loss. Reads
+    `ResidualNumbers`.
 
     Args:
         response: what is predicted; not two classes.
@@ -128,7 +132,13 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
 
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
         cap = jnp.asarray(public.weighting.clip, jnp.float32)
+        if response.objective == "quantile":
+            above, below = response.on_grid
+            whole = jnp.where(table.target < score, float(-below), float(above))
+            return Weighted(jnp.where(jnp.isnan(table.target), jnp.nan, whole), cap)
         if not response.axes:
+            if response.objective == "poisson":
+                score = rounded(jnp.exp(jnp.minimum(score, 0)))
             inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))
             residual = jnp.clip((table.target - score) * inverse, -cap, cap)
             return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)

@@ -122,9 +122,11 @@ def small_passes(monkeypatch):
 
 PAIRS = [("age", "work")]
 CASES = {
-    "two": (lambda: recipe_for("two", 700), "two", False, 100),
+    "two": (lambda: recipe_for("two", 700, structures=2), "two", False, 100),
     "classes": (lambda: recipe_for("classes", 700, 0.0), "classes", False, 333),
     "number": (lambda: recipe_for("number", 700, relation="replace_one"), "number", True, 700),
+    "count": (lambda: recipe_for("number", 700, objective="poisson"), "number", True, 300),
+    "quantile": (lambda: curves("number", objective="quantile", quantile=0.9), "number", True, 90),
     "additive": (lambda: curves("two", marginals_fraction=0.1, pairs=PAIRS), "two", True, 100),
     "curves of classes": (lambda: curves("classes", pairs=PAIRS), "classes", False, 333),
     "curves of a number": (lambda: curves("number", monotone={"age": 1}), "number", False, 333),

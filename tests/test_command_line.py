@@ -328,6 +328,12 @@ FORMS = [
         (*FIT, "--pair", "age", "job"),
         "takes no pairs, as these do: ['additive']",
     ),
+    (
+        {},
+        of("class", "--recipe", "auto", "--objective", "poisson"),
+        "is for a number in a declared",
+    ),
+    ({}, of("rings", "--objective", "quantile"), "the level of a quantile must be"),
     ({}, of("rings", "--monotone", "age=2"), "--monotone must be NAME=+1 or NAME=-1"),
 ]
 
@@ -377,10 +383,12 @@ def test_no_shape_shows_the_number_of_rows(here, capsys, monkeypatch):
     assert shapes[0].present == (BOUND,)
 
 
-def test_monotone_columns_reach_the_recipe(here, capsys, monkeypatch):
+def test_monotone_columns_and_objectives_reach_the_recipe(here, capsys, monkeypatch):
     fits = stopped(monkeypatch)
     for direction in ("age=+1", "age=1", "age=-1"):
         assert run(capsys, *of("rings", "--monotone", direction))[0] == 130
+    assert run(capsys, *of("rings", "--quantile", ".9"))[0] == 130
+    assert "the 0.9 quantile of a number" in fits[-1][2].learner.traits.tag
     tags = [recipe.learner.traits.tag for _, _, recipe, _ in fits]
     assert "(1, 0, 0)" in tags[0]
     assert tags[0] == tags[1]

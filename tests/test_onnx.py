@@ -9,6 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import onnx as graphs
+from dpbt.__main__ import main
 from tests.test_saving import DOMAIN, EVERY, fitted, raw_rows
 
 installed = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
@@ -33,7 +34,7 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
     np.testing.assert_allclose(found["score"], score, rtol=1e-6, atol=1e-6)
     assert texts["statement"] == model.kept.statement
     assert session.run(None, {"rows": rows[:0]})[0].shape == ((0, 3) if several else (0,))
-    if name == "number":
+    if name in ("number", "count"):
         assert names == ["score", "number"]
         np.testing.assert_allclose(found["number"], model.predict(rows), rtol=1e-6, atol=1e-5)
         return
@@ -63,3 +64,38 @@ def test_what_is_no_model_is_refused(tmp_path, monkeypatch):
     with pytest.raises(ImportError):
         graphs.export(dpbt.load(tmp_path / "m.json"), tmp_path / "m.onnx")
     assert not (tmp_path / "m.onnx").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_trees_of_treelite_give_what_the_saved_model_gives(tmp_path, monkeypatch):
+    """Missing and unlisted cells among them; curves and halfspaces are refused."""
+    treelite = pytest.importorskip("treelite", reason="the extra treelite is not installed")
+    monkeypatch.chdir(tmp_path)
+    for name in EVERY:
+        dpbt.save(fitted(name), "m.json", domain=DOMAIN)
+        model = dpbt.load("m.json")
+        if name in ("additive", "halfspace"):
+            assert main(["export", "m.json", "--format", "treelite", "--out", "m.none"]) == 2
+            continue
+        dpbt.treelite.export(model, "m.treelite")
+        read = treelite.Model.deserialize("m.treelite")
+        rows = model.encode(raw_rows(9, 300))
+        margin, found = (
+            treelite.gtil.predict(read, rows.astype(np.float32), pred_margin=margin).squeeze()
+            for margin in (True, False)
+        )
+        score, target = model.decision_function(rows), model.about.target
+        if model.about.probability == "shares":
+            score = model.predict_proba(rows)[:, 1]
+        elif name == "several":
+            score = score * np.log(2)
+            np.testing.assert_allclose(found, model.predict_proba(rows), rtol=1e-5)
+        elif target is not None:
+            score = target.of_score[0] * score + target.of_score[1]
+            inside = np.clip(found, target.low, target.high)
+            np.testing.assert_allclose(inside, model.predict(rows), rtol=1e-5)
+        elif model.about.probability == "log":
+            np.testing.assert_allclose(found, model.predict_proba(rows)[:, 1], rtol=1e-5)
+        np.testing.assert_allclose(margin, score, rtol=1e-5, atol=1e-5)
+        assert np.ptp(margin) > 0

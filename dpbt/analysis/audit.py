@@ -162,7 +162,7 @@ def whole_domain(
 def labels_of(target: Target | None) -> np.ndarray:
     """Labels that neighbours may have, as `Table.target`: all classes, or three numbers."""
     response = response_of(target)
-    if response == types.NUMBER:
+    if response.is_number:
         return np.array([0.0, 0.5, 1.0], np.float32)
     return np.arange(response.classes).astype(response.dtype)
 

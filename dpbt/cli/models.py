@@ -6,6 +6,7 @@ import functools
 import hashlib
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -30,10 +31,10 @@ from dpbt.cli.shared import (
     out,
 )
 from dpbt.common.storage import naming, remove_left, write_whole
-from dpbt.common.watching import working
+from dpbt.common.watching import is_terminal, working
 from dpbt.data import blocks as folders
 from dpbt.data import files
-from dpbt.data.kinds import Numeric
+from dpbt.data.kinds import Numeric, same_labels
 from dpbt.release.model import Model
 from dpbt.release.scoring import BLOCK_ROWS
 
@@ -138,9 +139,26 @@ def theorem(options: argparse.Namespace) -> None:
 
 @command(
     MODEL,
+    option("--format FORMAT", "onnx or treelite", choices=("onnx", "treelite"), required=True),
+    *out("the file", required=True),
+)
+def export(options: argparse.Namespace) -> None:
+    """Write a saved model for other libraries: as an ONNX graph, or as treelite's trees.
+
+    The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
+    """
+    path, model = free(options), _saved(options.model)
+    with of_input():
+        getattr(dpbt, options.format).export(model, path)
+    print(f"wrote {path}")
+
+
+@command(
+    MODEL,
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
     option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),
+    _TITLE,
     *out("the picture, such as age.png", required=True),
 )
 def plot(options: argparse.Namespace) -> None:
@@ -150,15 +168,16 @@ def plot(options: argparse.Namespace) -> None:
     released and what is public, so it costs no privacy. It needs the extra `figures`.
     """
     path, model, name = free(options), _saved(options.model), options.shape
+    data = options.data or ""
     with of_input():
         if options.shapes and name is not None:
             raise ValueError("give either --shape or --shapes")
         if options.shapes:
-            ax = dpbt.plot.shapes(model, class_=options.class_)[0]
+            ax = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
         elif name is None:
-            ax = dpbt.plot.attributes(model)
+            ax = dpbt.plot.attributes(model, data=data)
         else:
-            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_)
+            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_, data=data)
         figure: Any = ax.get_figure()
         write_whole(path, lambda part: figure.savefig(part, dpi=150))
     print(f"wrote {path}")
@@ -216,13 +235,15 @@ def evaluate(options: argparse.Namespace) -> None:
 
     The numbers are exact, so they are a release of these rows that no ledger covers. Use rows that
     are public, or keep what is printed as private as they are. Of a number it measures the root of
-    the mean squared error, the mean absolute error and R^2. Rows without a label do not count.
+    the mean squared error, the mean absolute error and R^2; of a count the Poisson deviance, too,
+    and of a quantile the pinball loss and the coverage. Rows without a label do not count.
     """
     from dpbt.release import measures
 
-    model, (_, label) = _saved(options.model), declared(options.domain)
+    model, (_, label) = _saved(options.model), declared(options.domain, options)
     domain, about = model.about.domain, model.about
-    if domain is None or (about.target, about.classes) != (label.target, label.classes):
+    alike = about.classes == label.classes and same_labels(about.target, label.target)
+    if domain is None or not alike:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
     with working(f"predicting {options.file}"), of_input(options.file):
         names = (*domain, label.column)
@@ -238,7 +259,9 @@ def evaluate(options: argparse.Namespace) -> None:
     curve, words = [], "" if label.classes is None else label.classes[-1]
     if isinstance(about.target, Numeric):
         target = about.target.low + target * (about.target.high - about.target.low)
-        found = measures.of_numbers(target, np.asarray(model.predict(rows)))
+        predicted = np.asarray(model.predict(rows))
+        more = measures.of_objective(target, predicted, about.target.response)
+        found = {**measures.of_numbers(target, predicted), **more}
     else:
         scores = np.asarray(model.decision_function(rows))
         shares = None if about.probability is None else np.asarray(model.predict_proba(rows))
@@ -289,9 +312,15 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
             yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
         else:
             form = form_of(options, domain)
-            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS, form):
+            faults: Counter[str] = Counter()
+            source = options.file, tuple(domain), BLOCK_ROWS, form, faults
+            for columns in files.blocks_of_file(*source):
                 rows = model.encode(columns)
                 yield rows, np.ones(len(rows), bool)
+            for fault, count in faults.items() if is_terminal(sys.stderr) else ():
+                print(
+                    f"\r\033[Kwarning: {count} lines have {fault}, and no values", file=sys.stderr
+                )
         yield np.zeros((0, model.features), model.dtype), np.ones(0, bool)
 
 

@@ -70,10 +70,19 @@ class Response(NamedTuple):
         dtype: of `Table.target`. "bool": whether the row is of the positive class. "uint8": the
             number of its class. "float32": its number, as a position in a declared range.
         classes: K, how many classes there are; 0 for a number.
+        objective: of a number: "squared", "poisson" or "quantile" (`kinds.Objective`).
+        level: of a quantile.
     """
 
     dtype: str
     classes: int
+    objective: str = "squared"
+    level: float = 0.0
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number, whatever the objective."""
+        return self.dtype == "float32"
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -81,10 +90,22 @@ class Response(NamedTuple):
         return (self.classes,) if self.dtype == "uint8" else ()
 
     @property
+    def on_grid(self) -> tuple[int, int]:
+        """(a, b): of a quantile, the residual is a where the score is not above the number, or -b.
+
+        They are q and 1 - q in units of the larger one / GRID, rounded.
+        """
+        shares = self.level, 1 - self.level
+        above, below = (round(GRID * share / max(shares)) for share in shares)
+        return above, below
+
+    @property
     def words(self) -> str:
         """The response in words, for errors."""
         two, several = "one of two classes", f"one of {self.classes} classes"
-        return {"bool": two, "uint8": several}.get(self.dtype, "a number")
+        of_number = {"poisson": "a count", "quantile": f"the {self.level:g} quantile of a number"}
+        number = of_number.get(self.objective, "a number")
+        return {"bool": two, "uint8": several}.get(self.dtype, number)
 
 
 BINARY = Response("bool", 2)

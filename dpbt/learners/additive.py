@@ -24,7 +24,7 @@ import numpy as np
 
 from dpbt.common import types
 from dpbt.common.arithmetic import added, fold, rounded
-from dpbt.common.types import GRID, NUMBER, AnyArray, Array, Public, Release
+from dpbt.common.types import GRID, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners import oblivious_tree as trees
 from dpbt.learners.hypotheses import SHAPES, ObliviousTree, Of
@@ -33,7 +33,6 @@ from dpbt.learners.shapes import Shapes, cells
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
-from dpbt.privacy.sensitivity import moved_rows
 
 CELLS = 8
 """The most groups that the bins of a column in order are joined to in a pair."""
@@ -116,12 +115,11 @@ def sensitivity(config: Config) -> float:
 
     A number has a residual in -GRID..GRID in place of y w. With several classes a row adds its K
     residuals to K sums of each group. Their norm is at most GRID, as
-    `oblivious_tree.sum_sensitivity` says, so the same bounds hold. []
+    `oblivious_tree.sum_sensitivity` says, so the same bounds hold. It also bounds what the row of a
+    quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    moved = GRID * moved_rows(config.once.relation)
-    return config.once.noise.bound(
-        Sensitivity(moved * config.partitions, moved * math.sqrt(config.partitions))
-    )
+    one, count = trees.row_sensitivity(config.once), config.partitions
+    return config.once.noise.bound(Sensitivity(one.l1 * count, one.l2 * math.sqrt(count)))
 
 
 def _of_bins(config: Config, params: Params, public: Public, counts: Sequence[int]) -> Array:
@@ -231,8 +229,8 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     noise = rounded(trees.deviation(once, params, "bins", sensitivity(config)) * unit)
 
     # In bits, or in the unit of the number.
-    scale, share = public.unit, 1.0
-    if response != NUMBER:
+    scale, share = trees.score_unit(response, public), 1.0
+    if not response.is_number:
         scale = np.float32(1 / math.log(2.0))
     if response.axes:
         share = (response.classes - 1) / response.classes
@@ -355,8 +353,8 @@ def _curves(once: splits.Config, found: ObliviousTree, params: Any, public: Publ
     zeros = jnp.zeros((*once.response.axes, len(once.attributes), types.MAX_BINS), jnp.float32)
     curves = fold(add, zeros, (found.feature[:, 0], added_to))
     moves = jnp.sqrt(public.round.astype(jnp.float32) / len(once.attributes))
-    unit, classes = public.unit, once.response.classes
-    if once.response != NUMBER:
+    unit, classes = trees.score_unit(once.response, public), once.response.classes
+    if not once.response.is_number:
         share = (classes - 1) / classes if once.response.axes else 1.0
         unit = np.float32(share / math.log(2.0))
     noise = rounded(params.step * moves) * unit

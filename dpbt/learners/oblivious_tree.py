@@ -30,7 +30,7 @@ import numpy as np
 
 from dpbt.common import types
 from dpbt.common.arithmetic import added, rounded, softmax
-from dpbt.common.types import BINARY, GRID, NUMBER, AnyArray, Array, Public, Release
+from dpbt.common.types import BINARY, GRID, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners.hypotheses import ObliviousTree
 from dpbt.learners.oblivious_splits import Config, Rows, hypothesis_class, leaves_of
@@ -99,7 +99,7 @@ def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Ar
     columns, widest = max(config.response.classes, 1), config.known.shape[1]
     part = weights.astype(jnp.int32)
     label = jnp.zeros(part.shape, jnp.int32)
-    if config.response != NUMBER:
+    if not config.response.is_number:
         label = target.astype(jnp.int32)
         part = jnp.where(label < columns, part, 0)
 
@@ -113,7 +113,7 @@ def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Ar
 
 def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_: Any) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
-    number, moved = config.response == NUMBER, moved_rows(config.relation)
+    number, moved = config.response.is_number, moved_rows(config.relation)
     if config.marginals:
         counts = histograms(config, rows.bins, rows.target, weights)
         draw(
@@ -169,10 +169,15 @@ def _start(config: Config, release: Release, params: Params) -> Array:
     """The score that rows start from.
 
     Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
-    f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre.
+    f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre, its
+    quantile or the logarithm of its mean.
     """
-    if config.response == NUMBER:
-        return fitted_target(config, release, params)[0]
+    if config.response.is_number:
+        center, spread, _ = fitted_target(config, release, params)
+        if config.response.objective == "squared":
+            return center
+        noisy, noise = release[TARGET_SITE], deviation(config, params, TARGET_SITE)
+        return start_of(config.response, seen_shares(noisy, noise, center, spread))
     totals = class_totals(config, release["histogram"])
     bins = float(config.known.sum(axis=1).mean())
     moved = histogram_sensitivity(config) * math.sqrt(bins / len(config.attributes))
@@ -187,7 +192,7 @@ def prologue(config: Config) -> types.Prologue:
     """The prologue of oblivious trees with class histograms, or of a number."""
     program = functools.partial(_prologue_program, config)
     start, tag = functools.partial(_start, config), f"histograms({config.tag})"
-    if config.response == NUMBER:
+    if config.response.is_number:
         of_number = functools.partial(fitted_target, config)
         unit, seen = (lambda *read, part=part: of_number(*read)[part] for part in (1, 2))
         return types.Prologue(program, start, tag, unit, seen)
@@ -227,13 +232,7 @@ def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
     center = jnp.asarray(_CENTERS)[:, None]
     spread = jnp.asarray(_SPREADS)[None, :]
 
-    # The share of each bin; the ends of the range hold what lies beyond.
-    bins = noisy.shape[0]
-    edges = jnp.arange(1, bins, dtype=jnp.float32) / bins
-    scale = spread * np.float32(math.sqrt(3) / math.pi)
-    below = jax.nn.sigmoid((edges[None, None, :] - center[..., None]) / scale[..., None])
-    ends = (*below.shape[:2], 1)
-    share = jnp.diff(jnp.concatenate([jnp.zeros(ends), below, jnp.ones(ends)], axis=2), axis=2)
+    share = _logistic(center, spread, noisy.shape[0])
 
     # How many rows fit best, and how far the counts then are from these shares.
     found = noisy.astype(jnp.float32)[None, None, :]
@@ -252,6 +251,49 @@ def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
     mean_center = jnp.sum(rounded(likely * jnp.broadcast_to(center, likely.shape)))
     mean_spread = rounded(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
     return mean_center, mean_spread, jnp.sum(rounded(likely * rows))
+
+
+def _logistic(center: Array, spread: Array, bins: int) -> Array:
+    """f32[..., B]: the share of each bin; the ends of the range hold what lies beyond."""
+    edges = jnp.arange(1, bins, dtype=jnp.float32).reshape(*[1] * center.ndim, -1) / bins
+    scale = spread * np.float32(math.sqrt(3) / math.pi)
+    below = jax.nn.sigmoid((edges - center[..., None]) / scale[..., None])
+    ends = (*below.shape[:-1], 1)
+    return jnp.diff(jnp.concatenate([jnp.zeros(ends), below, jnp.ones(ends)], axis=-1), axis=-1)
+
+
+def seen_shares(noisy: Array, noise: Array, center: Array, spread: Array) -> Array:
+    """f32[B]: the share of the numbers in each bin; post-processing of noisy `target_counts`.
+
+    Counts of two deviations of their noise are taken as they are. The others are told by a logistic
+    distribution, which counts for a fifth of a deviation in each bin.
+    """
+    bins, found = noisy.shape[0], noisy.astype(jnp.float32)
+    seen = jnp.where(found > 2 * noise, found, 0)
+    unseen = rounded(_logistic(center, spread, bins) * (rounded(bins * noise) / 5 + 1))
+    return rounded((seen + unseen) / jnp.sum(seen + unseen))
+
+
+def start_of(response: types.Response, share: Array) -> Array:
+    """f32[]: the quantile, or the logarithm of the mean, of shares f32[B] of bins."""
+    bins = share.shape[0]
+    if response.objective == "quantile":
+        up_to = jnp.cumsum(share)
+        bin = jnp.minimum(jnp.sum(up_to < response.level, dtype=jnp.int32), bins - 1)
+        inside = (response.level - (up_to[bin] - share[bin])) / jnp.maximum(share[bin], 1e-9)
+        return rounded((bin.astype(jnp.float32) + jnp.clip(rounded(inside), 0, 1)) / bins)
+    middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
+    return rounded(jnp.log(jnp.sum(rounded(share * middles))))
+
+
+def score_unit(response: types.Response, public: Public) -> Array:
+    """f32[]: by how much the score of a number moves where its prediction moves by a spread.
+
+    The prediction of a count is exp(score), so there it depends on where scores start.
+    """
+    if response.objective == "poisson":
+        return rounded(public.unit / rounded(jnp.exp(public.start)))
+    return public.unit
 
 
 # Scores by class, after the last round.
@@ -388,13 +430,23 @@ def sum_sensitivity(config: Config) -> float:
     GRID. Both may move the same sum the same way, if their labels differ: L1 = L2 = 2 GRID. All
     other rows keep their weights, as each depends on the row itself and on released trees.
 
-    A number is the same, with a residual in -GRID..GRID in place of y w. With several classes a row
+    A number is the same, with a residual in -GRID..GRID in place of y w. Residuals of a quantile
+    lie in [-b, a], the larger of which is GRID. So under replace-one a sum moves by at most a + b,
+    or two sums by GRID each: L1 = 2 GRID, L2 = max(a + b, sqrt(2) GRID). With several classes a row
     adds its K residuals to the K sums of its leaf. `residuals` keeps their norm at most GRID: the
     L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
     together.
     """
+    return config.noise.bound(row_sensitivity(config))
+
+
+def row_sensitivity(config: Config) -> Sensitivity:
+    """How far one row moves the sums of one partition, as `sum_sensitivity` proves."""
     moved = GRID * moved_rows(config.relation)
-    return config.noise.bound(Sensitivity(moved, moved))
+    together = float(moved)
+    if config.response.objective == "quantile" and moved > GRID:
+        together = max(sum(config.response.on_grid), math.sqrt(2) * GRID)
+    return Sensitivity(moved, together)
 
 
 def masses(config: Config, params: Any, public: Public) -> tuple[Array, Array]:
@@ -403,7 +455,7 @@ def masses(config: Config, params: Any, public: Public) -> tuple[Array, Array]:
     The share is uniform without histograms, and else what stands above the noise, and a tenth of
     uniform.
     """
-    known, number, rows = config.known, config.response == NUMBER, public.seen
+    known, number, rows = config.known, config.response.is_number, public.seen
     uniform = mass = jnp.asarray(known / known.sum(axis=1, keepdims=True), jnp.float32)
     if config.marginals:
         histogram = public.prologue["histogram"]
@@ -509,7 +561,10 @@ def residuals(config: Config, rows: Rows, weights: Array) -> Array:
     whole = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)
     if config.response == BINARY:
         return jnp.where(rows.target, whole, -whole)
-    if config.response == NUMBER:
+    if config.response.objective == "quantile":
+        above, below = config.response.on_grid
+        return jnp.clip(whole, -below, above)
+    if config.response.is_number:
         return whole
     l1 = config.noise.price.norm == "l1"
     size, most = (jnp.abs(whole), GRID) if l1 else (whole**2, GRID**2)
@@ -527,7 +582,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     - Several classes: residuals add up to 0 over classes, so what noise adds to all classes alike
       is taken off, and sigma becomes sqrt((K - 1) / K) of what it was. The step of each class is
       (K - 1) / K of that above, as for two classes scores of +H / 2 and -H / 2 differ by H.
-    - A number: the step is in units of residuals (`Public.unit`).
+    - A number: the step is in spreads, which `score_unit` turns into scores.
 
     Args:
         config: the static parts.
@@ -565,9 +620,9 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     if isinstance(step, tuple):
         step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
     moved = jnp.clip(step * signal / denominator, -params.limit, params.limit)
-    if response != NUMBER:
+    if not response.is_number:
         moved = moved / math.log(2.0)
-    scale = public.unit if response == NUMBER else np.float32(share)
+    scale = score_unit(response, public) if response.is_number else np.float32(share)
     leaf = rounded((moved * scale).astype(jnp.float32))
     if any(config.monotone):
         leaf = monotone(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
@@ -609,7 +664,7 @@ def drawn_once(config: Config, site: str) -> dict[str, Any]:
 
     By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.
     """
-    number = config.response == NUMBER
+    number = config.response.is_number
     is_drawn = {"histogram": config.marginals, TARGET_SITE: number, SCORES_SITE: config.scores}
     once = dict.fromkeys([site for site, drawn in is_drawn.items() if drawn], 0.1)
     return {

@@ -20,15 +20,17 @@ Nodes = tuple[Value, Value | None]
 
 
 def heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
-    """What the parts of a model add up to, in words, and the width of a number's range or 1."""
+    """What the parts of a model add up to, in words, and the scale of a number's scores or 1."""
     if several:
         words = (
             f"scores of a row: for each class the sum of what the {parts} add; the class of the "
         )
         return f"{words}largest is predicted", 1.0
     if target is not None:
-        words = f"number of a row: the sum of what the {parts} add, clipped to "
-        return f"{words}{target.low:g}..{target.high:g}", target.high - target.low
+        scale, _, what = target.of_score
+        what = {"prediction": "number"}.get(what, what)
+        words = f"{what} of a row: the sum of what the {parts} add, clipped to "
+        return f"{words}{target.low:g}..{target.high:g}", scale
     return f"score of a row: the sum of what the {parts} add; positive above 0", 1.0
 
 

@@ -7,10 +7,12 @@ intervals of p and q bound epsilon and mu from below. The threshold is chosen on
 runs, and the intervals are of the other half.
 
 Where the score is the exact log ratio L of the likelihoods, q is the mean of e^-L over the runs on
-the table whose score is above t. So q <= e^-t p, which tells rare events that no run shows.
+the table whose score is above t. So q <= e^-t p, which tells rare events that no run shows. Epsilon
+then needs no threshold: the mean of max(0, 1 - e^(epsilon - L)) is delta at most (`bet_epsilon`).
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +108,49 @@ def mu_of(q: np.ndarray, p: np.ndarray) -> np.ndarray:
     return np.where(p > q, np.maximum(found, 0.0), 0.0)
 
 
+_STAKES = np.geomspace(1e-4, 0.999, 20)
+"""Shares of one's wealth that a bet may cost."""
+
+
+def bet_epsilon(losses: np.ndarray, delta: float, miss: float) -> float:
+    """The largest epsilon that exact losses refute at this delta; infinite if all are.
+
+    Let L be the log ratio of the likelihoods of a run on the table. If the learner is
+    (epsilon, delta)-DP, x = max(0, 1 - e^(epsilon - L)) has a mean of delta at most: the mean is
+    the hockey-stick divergence. So who stakes a share s has the product of 1 + s (x / delta - 1)
+    over the runs, whose mean is at most 1. The same holds for the mean over several s. It exceeds
+    1 / miss with a chance of at most miss (Markov), and then epsilon is refuted. As x falls in
+    epsilon, one above the truth is refuted only if the truth is, so the search costs nothing.
+    (Waudby-Smith & Ramdas, 2024, bound means of numbers in [0, 1] by such bets.)
+
+    Args:
+        losses: f64[R], L of independent runs on the table.
+        delta: of the claim, above 0.
+        miss: one less the confidence.
+    """
+
+    def refuted(epsilon: float) -> bool:
+        x = -np.expm1(epsilon - losses[losses > epsilon])
+        grown = np.sum(np.log1p(_STAKES[:, None] * (x / delta - 1)), axis=1)
+        grown += (len(losses) - len(x)) * np.log1p(-_STAKES)
+        return bool(special.logsumexp(grown) >= math.log(len(_STAKES) / miss))
+
+    return math.inf if refuted(LARGE / 2) else _largest(refuted, LARGE)
+
+
+def _largest(refuted: Callable[[float], bool], most: float) -> float:
+    """The largest number, of at least 0, that is refuted; of a range whose beginning is."""
+    if not refuted(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while refuted(high) and high < most:
+        low, high = high, 2 * high
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
 class Scores(NamedTuple):
     """Scores of runs.
 
@@ -130,7 +175,8 @@ def bounds_of(
     """(epsilon, mu, curve) from the scores of runs on a table and on a neighbour.
 
     Both directions are tested. Each of the two bounds holds with the confidence: a direction has
-    half of what may fail, and so has each of its two chances.
+    half of what may fail, and so has each of its two chances. Exact scores have an epsilon of all
+    runs (`bet_epsilon`), if delta is above 0.
 
     Args:
         chosen: scores that choose thresholds.
@@ -146,7 +192,11 @@ def bounds_of(
         at = np.unique(np.quantile(first.here, np.linspace(0, 1, 201)[:-1], method="nearest"))
         at = np.unique(np.concatenate([at, np.nextafter(at, -np.inf)]))
         guessed, found = _tests(first, at, each, exact), _tests(rest, at, each, exact)
-        epsilons.append(epsilon_of(*found, delta)[np.argmax(epsilon_of(*guessed, delta))])
+        if exact and delta > 0:
+            every = np.concatenate([first.here, rest.here])
+            epsilons.append(bet_epsilon(every, delta, (1 - confidence) / 2))
+        else:
+            epsilons.append(epsilon_of(*found, delta)[np.argmax(epsilon_of(*guessed, delta))])
         mus.append(mu_of(*found)[np.argmax(mu_of(*guessed))])
         curves.append(np.stack(found, axis=1))
     return float(max(epsilons)), float(max(mus)), curves[int(np.argmax(mus))]
@@ -184,12 +234,4 @@ def one_run_epsilon(guesses: int, correct: int, canaries: int, delta: float, mis
         slack = np.max((more - tail) / steps) if correct else 0.0
         return tail + 2 * canaries * delta * slack <= miss
 
-    if not refuted(0.0):
-        return 0.0
-    low, high = 0.0, 1.0
-    while refuted(high) and high < 64:
-        low, high = high, 2 * high
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return _largest(refuted, 64)

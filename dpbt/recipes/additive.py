@@ -36,6 +36,8 @@ def additive(
     domain: Domain,
     delta: ArrayLike = 0.0,
     target: Target | None = None,
+    objective: str | None = None,
+    quantile: float | None = None,
     monotone: Mapping[str, int] | None = None,
     pairs: Sequence[tuple[str, str]] = (),
     rounds: int | None = None,
@@ -72,6 +74,8 @@ def additive(
             less noise.
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
+        objective: of a number: "squared" by default, "poisson" for a count, or "quantile".
+        quantile: the level of a quantile, in [0.01, 0.99].
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
             must not rise. It costs nothing.
         pairs: pairs of names of columns that act together, such as ("age", "hours"). Of each a
@@ -91,8 +95,8 @@ def additive(
             default as `rule` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given. Also for settings
@@ -101,8 +105,9 @@ def additive(
     count = whole("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
     given = epsilon, delta, rows, count, "tight", relation, max_rows_per_user
     request = checked_request(*given, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    target = kinds.with_objective(target, objective, quantile)
     response = kinds.response_of(target)
-    number = response == types.NUMBER
+    number = response.is_number
     if step is None:
         step = 0.5 if number else 1.6 if response == types.BINARY else 1.1
     total = within("step", step, "[1e-30, 1e30]")

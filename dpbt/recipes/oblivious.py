@@ -59,6 +59,8 @@ def oblivious_boost(
     smoothing: float = 0.1,
     structures: int = 0,
     target: Target | None = None,
+    objective: str | None = None,
+    quantile: float | None = None,
     monotone: Mapping[str, int] | None = None,
     seed: ArrayLike = 0,
     relation: str | types.Relation = types.ADD_REMOVE,
@@ -91,7 +93,8 @@ def oblivious_boost(
         clip: c. No row has a larger weight than c, in (0, 1]; by default 0.3. With several classes
             the L2 norm of a row's residuals is at most sqrt(2) c. With pure epsilon their L1 norm
             is at most 2 c. For two classes these are the same. The residual of a number is at most
-            c spreads, by default 0.5.
+            c spreads, by default 0.5, and that of a count 1. The larger residual of a quantile
+            counts as c spreads.
         marginals_fraction: the share of the budget (of epsilon, or of mu^2) for class histograms of
             all attributes before the first tree, in [0, 1). All settings have them or none does.
         target_fraction: the share of the budget for the histogram of a number, in (0, 1). It says
@@ -110,13 +113,15 @@ def oblivious_boost(
             for each, so fewer of them make it smaller and faster.
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
+        objective: of a number: "squared" by default, "poisson" for a count, or "quantile".
+        quantile: the level of a quantile, in [0.01, 0.99].
         monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
             must not rise. It costs nothing. A bin for missing values counts as the largest. It is
             not for several classes, nor for columns without an order.
         seed: of the public splits, a whole number in 0..2^24 - 1. It is not a secret.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -124,8 +129,9 @@ def oblivious_boost(
     # Check the arguments; numbers are in ranges that float32 holds.
     common = epsilon, delta, rows, rounds, "tight", relation, max_rows_per_user
     request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    target = kinds.with_objective(target, objective, quantile)
     response = kinds.response_of(target)
-    number = response == types.NUMBER
+    number = response.is_number
     steps = [step(k) for k in range(int(np.max(request.rounds)))] if callable(step) else [step]
     steps, limit = [within("step", s, _POSITIVE) for s in steps], within("limit", limit, _POSITIVE)
     if curvature is None:
@@ -195,7 +201,7 @@ def assembled(
     """
     # Share the budget.
     (site, learner, numbers), response = parts, kinds.response_of(target)
-    number = response == types.NUMBER
+    number = response.is_number
     marginals = zeros_or_shares("marginals_fraction", once.marginals_fraction)
     scores = zeros_or_shares("scores_fraction", once.scores_fraction)
     shares = {site: 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
@@ -220,7 +226,8 @@ def assembled(
     config = Config(attributes_of(domain), depth, counts, *drawn, *more, structures)
 
     # The weights.
-    clip = within("clip", (0.5 if number else 0.3) if once.clip is None else once.clip, _POSITIVE)
+    usual = _clip_of(response) if number else 0.3
+    clip = within("clip", usual if once.clip is None else once.clip, _POSITIVE)
     if not number:
         within("clip", clip, "(0, 1]")
     if response == types.BINARY:
@@ -241,6 +248,18 @@ def assembled(
         setting=setting,
         target=target,
     )
+
+
+def _clip_of(response: types.Response) -> float:
+    """By default, the largest residual of a number in spreads.
+
+    Of a quantile it is the Newton step where numbers follow a logistic law, whose density at level
+    q is q (1 - q) pi / sqrt(3) in a spread.
+    """
+    if response.objective == "quantile":
+        q = response.level
+        return max(q, 1 - q) * math.sqrt(3) / (math.pi * q * (1 - q))
+    return 0.5 if response.objective == "squared" else 1.0
 
 
 def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int, ...]:
@@ -331,7 +350,7 @@ def rule(
         response: what is predicted.
     """
     moved = (2 if to_relation(relation) is types.REPLACE_ONE else 1) * max_rows_per_user
-    number = response == types.NUMBER
+    number = response.is_number
     scores = 0.0 if number else _SCORES
     if np.isinf(epsilon):
         two = response == types.BINARY
@@ -373,6 +392,8 @@ def auto(
     domain: Domain,
     delta: ArrayLike = 0.0,
     target: Target | None = None,
+    objective: str | None = None,
+    quantile: float | None = None,
     monotone: Mapping[str, int] | None = None,
     seed: ArrayLike = 0,
     relation: str | types.Relation = types.ADD_REMOVE,
@@ -396,17 +417,20 @@ def auto(
             less noise.
         target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
             number in a declared range, None for two classes. Give `dpbt.table` the same.
+        objective: of a number: "squared" by default, "poisson" for a count, or "quantile".
+        quantile: the level of a quantile, in [0.01, 0.99].
         monotone: as `oblivious_boost`.
         seed: of the public splits. It is not a secret.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given. Also for settings
             whose programs would differ.
     """
     domains.check(domain)
+    target = kinds.with_objective(target, objective, quantile)
     response = kinds.response_of(target)
     asked = epsilon, delta, rows, 1, "tight", relation, max_rows_per_user
     request = checked_request(*asked, max_rows=types.MAX_ROWS_IN_BLOCKS)

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from dpbt.common.public import Response
+
 MIN_PROBABILITY = 1e-6
 """Probabilities below it count as this in a log loss."""
 
@@ -62,6 +64,25 @@ def of_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) -> Meas
         "mae": float(np.mean(np.abs(errors))),
         "r2": 1 - squared / float(np.var(target)),
     }
+
+
+def of_objective(target: np.ndarray, predicted: np.ndarray, response: Response) -> Measures:
+    """What is measured of numbers f64[M] whose objective is not the squared error.
+
+    Of counts it is the mean Poisson deviance, where a prediction below 1e-6 counts as this. Of a
+    quantile it is the mean pinball loss, and the coverage: the share of numbers that are not above
+    it.
+    """
+    target = np.asarray(target, np.float64)
+    if response.objective == "poisson":
+        mean = np.maximum(predicted, MIN_PROBABILITY)
+        logs = target * np.log(np.maximum(target, 1e-300) / mean)
+        return {"deviance": float(2 * np.mean(logs - target + mean))}
+    if response.objective == "quantile":
+        apart, level = target - predicted, response.level
+        loss = np.maximum(level * apart, (level - 1) * apart)
+        return {"pinball": float(np.mean(loss)), "coverage": float(np.mean(apart <= 0))}
+    return {}
 
 
 def auroc(score: np.ndarray, positive: np.ndarray) -> float:

@@ -135,7 +135,8 @@ class Model(HoldsFunctions):
         transcript = transcript._replace(rounds=first_of(transcript.rounds, recipe.capacity))
         hypotheses, rows = first_of(hypotheses, recipe.capacity), table.bins
         kind = rows.shape[1], str(rows.dtype)
-        return cls(hypotheses, intercept, transcript, recipe, table.splits, *kind, key=key)
+        ran = recipe.on(table)
+        return cls(hypotheses, intercept, transcript, ran, table.splits, *kind, key=key)
 
     @property
     def releases(self) -> "Release":
@@ -249,7 +250,8 @@ def decision_function(model: Model, rows: Any) -> Array:
     """f32[N]: the score H of each row; above 0 means the positive class.
 
     With several classes it is f32[N, K], and the largest score of a row is its class. For a number
-    it is its predicted position in the declared range, which may lie outside of [0, 1].
+    it is its predicted position in the declared range, which may lie outside of [0, 1]. For a count
+    it is the logarithm of that.
 
     Args:
         model: from `fit`, or `dpbt.load`.
@@ -533,10 +535,11 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
 
 
 def _start(model: Model) -> str:
-    """Where scores start, or a number in its units."""
+    """Where scores start, or a number in its units, or the logarithm of a count."""
     target, start = model.about.target, np.asarray(model.intercept)
     if isinstance(target, Numeric):
-        return f"{target.low + (target.high - target.low) * float(start):.{DIGITS}g}"
+        scale, offset, _ = target.of_score
+        return f"{offset + scale * float(start):.{DIGITS}g}"
     if start.ndim == 0:
         return f"{float(start):+.{DIGITS}f}"
     scores = zip(model.about.classes or range(len(start)), start, strict=True)

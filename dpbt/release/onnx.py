@@ -31,7 +31,8 @@ def export(model: Model, path: str | Path) -> None:
 
     With several classes the outputs are `score` f32[N, K], `class` i64[N], which numbers the
     classes in order, and `probability` f32[N, K]. Of a model of a number they are `score` f32[N],
-    the position in the declared range, and `number` f64[N], in its units and inside the range.
+    the position in the declared range or the logarithm of that of a count, and `number` f64[N], in
+    its units and inside the range.
 
     Args:
         model: from `dpbt.load`, or `fit`.
@@ -87,7 +88,10 @@ def _answers(graph: Graph, model: Model, score: Value, share: Value | None) -> O
             several = "FLOAT", (len(values),)
             return {"score": several, "class": ("INT64", ()), "probability": several}
         case Numeric(low=low, high=high):
-            inside = graph.add("Clip", score.cast("DOUBLE"), np.float64(0), np.float64(1))
+            position = score.cast("DOUBLE")
+            if model.about.target.response.objective == "poisson":
+                position = graph.add("Exp", position)
+            inside = graph.add("Clip", position, np.float64(0), np.float64(1))
             scaled = inside * np.float64(float(high) - float(low))
             graph.add("Add", scaled, np.float64(low), name="number")
             return {"score": ("FLOAT", ()), "number": ("DOUBLE", ())}

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from dpbt.common.public import without_values
-from dpbt.common.types import NUMBER, Array, Hypotheses, Recipe, Table, Transcript
+from dpbt.common.types import Array, Hypotheses, Recipe, Table, Transcript
 from dpbt.common.validate import is_traced, within
 from dpbt.common.watching import Progress, Report, quiet
 from dpbt.data import tables
@@ -161,7 +161,7 @@ def fit(
         step.check_run(step.dummy_row(table) if isinstance(table, BlockTable) else table, recipe)
         keys.check(key)
         filter.check(recipe, None if checkpoint is None else key)
-        pay = filter.paying(recipe, key)
+        pay = filter.paying(recipe.on(table), key)
     more: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
     model = learn(key, table, recipe, public_key, pay=pay, memory=memory, **more)
     keys.warn_of_research(key)
@@ -223,7 +223,7 @@ def learn(
     # way. So do scores of greedy trees, and programs of weights that depend on all rows take longer
     # to compile.
     short, sooner = int(room.rows) * room.capacity <= SHORT_RUN, False
-    other = room.learner.hypotheses.response == NUMBER or room.weight_update.coupled
+    other = room.learner.hypotheses.response.is_number or room.weight_update.coupled
     if short and not other and may_choose():
         with contextlib.suppress(ValueError):  # reads all rows at once
             sooner = len(pricing.stages(room, "rounds")) == 1

@@ -16,8 +16,8 @@ from tests import shapes
 
 shapes.watch()  # before the library is imported
 
-import dpbt  # noqa: E402
-from dpbt import sweeps  # noqa: E402
+import dpbt
+from dpbt import sweeps
 from dpbt.common.types import Transcript
 from dpbt.training.fit import Boosted
 from experiments.common import data

@@ -42,7 +42,7 @@ checked: set[str] = set()
 
 
 def stated(words: str) -> Any | None:
-    """The type of the array that words begin with; None if they begin with none, or with choices."""
+    """The type of the array that words begin with; None without one, or with a choice of two."""
     found = _STATED.match(words)
     if found is None or re.match(r",? or ", words[found.end() :]):
         return None

@@ -483,8 +483,8 @@ def leaf_of(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any
     """i32[N]: the leaf that each row ends in. It only gathers, so all levels cost the same time.
 
     Args:
-        attribute: i32[P, 2^D - 1]; an axis for one tree may be left out.
-        threshold: f32[P, 2^D - 1].
+        attribute: i32[..., 2^D - 1], of P trees or of one.
+        threshold: f32[..., 2^D - 1].
         position: f32[N, A].
         tree: i32[N], which of the P trees each row passes through.
     """

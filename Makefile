@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PAPERS := nock_henecka_2020 asadi_2022 bun_2020 bojarski_2014
 
-.PHONY: demo test test-experiments test-all mutants check lock docs figures gallery results reproduction audits clean
+.PHONY: demo test test-experiments test-all mutants check lock docs notebooks figures gallery results reproduction audits clean
 
 demo: $(READY)
 	$(BIN)/python -m experiments demo
@@ -44,6 +44,9 @@ docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(READY)
 	$(BIN)/python docs/command_line.py
 	$(BIN)/mkdocs build --strict
+
+notebooks: $(READY)
+	$(BIN)/python docs/notebooks/rerun.py
 
 # From the aggregated results in reproduction/; no data set is needed.
 figures: $(READY)

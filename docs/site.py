@@ -116,7 +116,7 @@ def _names(module: str) -> list[str]:
 
 def _of_notebook(path: Path) -> str:
     """The cells of a notebook and what they printed, as Markdown."""
-    parts = [f"[The notebook]({path.name}) of this page runs in Jupyter, and in the tests."]
+    parts = []
     for cell in json.loads(path.read_text())["cells"]:
         text = "".join(cell["source"])
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
@@ -127,4 +127,5 @@ def _of_notebook(path: Path) -> str:
             else:
                 shown = "".join(output.get("text") or data["text/plain"])
                 parts.append(f"```\n{shown.rstrip()}\n```")
-    return "\n\n".join(parts) + "\n"
+    words = "This page is [a notebook]({}) that runs in Jupyter, and in the tests."
+    return "\n\n".join([*parts, words.format(path.name)]) + "\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpbt import learners, losses, recipes, sweeps, tuning, weighting
-    from dpbt.analysis import audit, effects, plot
+    from dpbt.analysis import audit, effects, plot, preview
     from dpbt.common.types import Recipe, Splits, Table, Transcript, Tree
     from dpbt.data import blocks, cells, convert, domains, files, owner, splits
     from dpbt.data.tables import table
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "dpbt": "learners losses recipes sweeps tuning weighting",
-    "dpbt.analysis": "audit effects plot",
+    "dpbt.analysis": "audit effects plot preview",
     "dpbt.data": "blocks cells convert domains files owner splits",
     "dpbt.privacy": "accounting boundary keys mechanisms",
     "dpbt.release": "onnx registry treelite",

@@ -3,6 +3,7 @@
 Exit status 2 means bad input, and 130 an interruption. A file is written whole or not at all.
 """
 
+import gc
 import os
 import sys
 
@@ -13,6 +14,7 @@ COMMANDS = {
     "check": "dpbt.cli.rows:check",
     "convert": "dpbt.cli.rows:convert",
     "fit": "dpbt.cli.fit:fit",
+    "preview": "dpbt.cli.audit:preview",
     "predict": "dpbt.cli.models:predict",
     "evaluate": "dpbt.cli.models:evaluate",
     "explain": "dpbt.cli.models:explain",
@@ -42,6 +44,7 @@ def program() -> None:
     After Ctrl-C the process ends at once: threads of JAX that still compile may crash an orderly
     end, and then its exit status would not be 130.
     """
+    gc.set_threshold(200_000, 20, 100)  # tracing makes many objects, and few of them are garbage
     status = main()
     if status == INTERRUPTED:
         sys.stdout.flush()

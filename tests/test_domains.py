@@ -151,7 +151,10 @@ BAD = [
     (lambda: Boolean("yes"), "false must be text or a number, got None"),
     (lambda: Label("y", "a", "b", THREE), "and not both"),
     (lambda: Label("y", target=Numeric(0, 1, scale="log", bins=4)), "low and high alone"),
-    (lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)), "both labels and weights"),
+    (
+        lambda: Label("y", target=THREE, weight=WeightColumn("y", 3)),
+        "labels, weights and ids of users must differ",
+    ),
     (lambda: Label("y", target=THREE, weight=WeightColumn(3, 3)), "column must be a name"),
     (lambda: encode(X, {"x": np.eye(2)}), "column 'x': a column must have one dimension"),
     (lambda: encode(COLUMNS, DOMAIN), "'age' must be Numeric.*, got list$"),
@@ -245,3 +248,24 @@ def test_a_template_names_columns_and_is_no_domain_before_it_is_filled_in(tmp_pa
     for names, label in ((["a"], "a"), (["a"], "b"), (["a", "a"], None), ([1], None)):
         with pytest.raises(ValueError, match="column"):
             domains.template(names, label)
+
+
+def test_patterns_cover_public_names_and_explicit_names_win(tmp_path):
+    wide, narrow = ({"type": "numeric", "low": 0, "high": high} for high in (100, 1))
+    columns = {"x*": narrow, "b": {"type": "boolean"}, "*": wide}
+    names = ["a", "x2", "y", "b", "x1"]
+    kinds = [Numeric(0, 100), Numeric(0, 1), Boolean(), Numeric(0, 1)]
+    expected = list(zip(["a", "x2", "b", "x1"], kinds, strict=True))
+    path = tmp_path / "domain.json"
+
+    def read(header=None, **more):
+        path.write_text(json.dumps({"columns": columns, "label": Y, **more}))
+        return list(domains.read_domain(path, header)[0].items())
+
+    assert read(iter(names)) == read(["other"], names=names) == expected
+    for given, words in ((None, "needs the names"), (["b"], "none of"), (["x1", "1e3"], "numbers")):
+        with pytest.raises(ValueError, match=rf"domain\.json: column .*{words}") as refused:
+            read(given)
+        assert "1e3" not in str(refused.value)  # a cell, if the header was forgotten
+    columns = {"*": wide}
+    assert [name for name, _ in read(names=["1", "2"])] == ["1", "2"]

@@ -1,11 +1,13 @@
 """Effects and shapes of models: what an average over every row of the domain gives."""
 
+import jax
 import numpy as np
 import pytest
 
 import dpbt
 from dpbt.analysis import effects
 from dpbt.analysis.effects import attribute_effects, partial_dependence
+from dpbt.data.domains import Boolean, Numeric
 from tests.pictured import DOMAIN, EVERY, MODELS, N_BINS, VOTES, Saved
 
 
@@ -90,3 +92,52 @@ def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
     assert np.all(found.error > 0)
     assert np.all(np.abs(found.values - means.values) < 5 * found.error)
     assert np.all(found.error < np.ptp(asked(model)) / 10)
+
+
+# Noise alone.
+
+
+ONE = {"a": Numeric(0, 1, bins=4), "b": Boolean()}
+
+
+def fitted(epsilon, rounds=2, **options):
+    """A recipe with a prologue and an epilogue by default, a table, and the model of it."""
+    rng = np.random.default_rng(0)
+    columns = {"a": rng.uniform(0, 1, 200), "b": rng.choice(["0", "1"], 200)}
+    table = dpbt.table(ONE, columns, columns["a"] > 0.5)
+    common = {"epsilon": epsilon, "rows": 200, "rounds": rounds, "depth": 2, "domain": ONE}
+    recipe = dpbt.recipes.oblivious_boost(**common, **options)
+    return recipe, table, dpbt.fit(jax.random.key(0), table, recipe, jax.random.key(1))
+
+
+@pytest.mark.slow
+def test_without_noise_what_is_drawn_again_is_the_model(tmp_path):
+    *_, model = fitted(np.inf, scores_fraction=0.1, marginals_fraction=0.1)
+    assert len(model.transcript.prologue) == len(model.transcript.epilogue) == 1
+    for again in effects.redrawn(model)[::8]:
+        for array, own in zip(again.hypotheses, model.hypotheses, strict=True):
+            np.testing.assert_allclose(array, own, rtol=1e-6)
+    found = attribute_effects(model, ONE, noise=True)
+    assert max(effect.noise for effect in found) < 1e-9 < min(e.variance for e in found[:1])
+    dpbt.save(model, tmp_path / "model.json", domain=ONE)
+    assert effects.redrawn(dpbt.load(tmp_path / "model.json")) == []
+
+
+@pytest.mark.slow
+def test_noise_that_is_drawn_again_moves_a_shape_as_other_keys_do(monkeypatch):
+    """Of one round, whose noise no later round takes back; in 400 runs under one public key."""
+    recipe, table, model = fitted(2.0, rounds=1)
+    monkeypatch.setattr(effects, "REDRAWS", 400)
+    ran = jax.jit(
+        jax.vmap(lambda key: dpbt.boost(key, table, recipe, jax.random.key(1)).hypotheses)
+    )
+    runs = ran(jax.random.split(jax.random.key(2), 400))
+    leaf = np.asarray(runs.leaf)[:, 0]
+    again = np.stack([each.hypotheses.leaf[0] for each in effects.redrawn(model)])
+    ours, theirs = (np.std(each, axis=0) for each in (again, leaf))
+    assert theirs.min() > 0
+    np.testing.assert_allclose(
+        ours, theirs, rtol=0.2
+    )  # five standard errors of a deviation's ratio
+    shape = partial_dependence(model, "a", ONE, noise=True)
+    assert 0 < shape.noise.max() < 2 * theirs.max()

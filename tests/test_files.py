@@ -62,9 +62,11 @@ def test_packed_files_and_other_delimiters(tmp_path, name, delimiter):
     packed(path, text.partition(b"\n")[2])
     assert read_columns(path, NAMES, Form(delimiter, NAMES)) == expected
     if name != "s.csv":
-        path.write_bytes(path.read_bytes()[:-9])
-        with pytest.raises(ValueError, match=r": an archive that is damaged or locked$"):
-            read_columns(path, NAMES, Form(delimiter, NAMES))
+        whole = path.read_bytes()
+        for damaged in (whole[:-9], whole[:20] + b"damaged" + whole[27:], b"not packed"):
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match=r": an archive that is damaged or locked$"):
+                read_columns(path, NAMES, Form(delimiter, NAMES))
 
 
 def packed(path, text):

@@ -1,5 +1,6 @@
 """What the owner of rows sees before a budget is spent: on a terminal, and nowhere else."""
 
+import io
 import json
 import os
 import pty
@@ -145,3 +146,73 @@ def test_check_prints_on_a_terminal_alone(folder, capsys):
             assert process.wait() == 0
         os.close(mine)
         assert counted in shown
+
+
+def test_names_that_may_be_cells_are_shown_to_the_owner_and_in_no_error(
+    folder, monkeypatch, capsys
+):
+    Path("rows.csv").write_text("77,clerk,secret\n12,smith,no\n")
+    Path("words.csv").write_text("north,clerk,secret\nsouth,smith,no\n")
+    numbers = {"*": {"type": "numeric", "low": 0, "high": 1}}
+    Path("all.json").write_text(json.dumps({**DOMAIN, "columns": numbers}))
+    wrong = ["--monotone", "age2=+1", "--recipe", "auto"]  # whose error lists columns
+    for words in (
+        ["fit", "rows.csv", "--domain", "d.json", *FIT, "--out", "m.json"],
+        ["fit", "rows.csv", "--domain", "all.json", *FIT, "--out", "m.json"],
+        ["fit", "words.csv", "--domain", "all.json", *FIT[:4], *wrong, "--out", "m.json"],
+        ["domain", "template", "rows.csv"],
+    ):
+        assert main(words) == 2
+        out, err = capsys.readouterr()
+        assert "is there a header line" in err
+        assert not [cell for cell in ("77", "secret", "north") if cell in out + err]
+    monkeypatch.setattr(commands, "is_terminal", lambda *_: True)
+    assert main(["check", "rows.csv", "--domain", "d.json"]) == 2
+    out, err = capsys.readouterr()
+    assert "['77', 'clerk', 'secret']" in out
+    assert "secret" not in err
+    assert main(["check", "short.csv", "--domain", "d.json"]) == 0
+    assert "60 lines have 4 cells, where 3 have names" in capsys.readouterr().out
+
+
+def test_a_domain_is_written_by_answers(folder, monkeypatch, capsys):
+    """An answer that cannot be read is asked again; names are from a header or a schema."""
+    assert main(["domain", "new", "good.csv", "--out", "new.json"]) == 2
+    assert "on a terminal alone" in capsys.readouterr().err
+    fields = [{"name": name, "type": "integer"} for name in ("age", "job", "class")]
+    fields.append({"name": "born", "type": "date"})
+    Path("schema.json").write_text(json.dumps({"fields": fields}))
+    monkeypatch.setattr(commands, "is_terminal", lambda *_: True)
+    answers = ["clss", "class", "2", "yes, yes", "yes, no", "n", "100 0", "0 100", "c"]
+    answers.append("clerk, smith")
+    for source, first in ((["good.csv"], ["y"]), (["--from-schema", "schema.json"], [])):
+        words = ["domain", "new", *source, "--out", "new.json", "--force"]
+        monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join([*first, *answers, ""])))
+        assert main(words) == 0
+        domain, label = read_domain("new.json")
+        assert domain == {"age": Numeric(0, 100), "job": Nominal(("clerk", "smith"))}
+        assert label == Label("class", "yes", "no")
+    assert "left out: born" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    assert main([*words[:2], "good.csv", *words[4:]]) == 2
+
+
+def test_a_template_has_what_a_schema_declares(folder, capsys):
+    fields = [
+        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 120}},
+        {"name": "job", "type": "string", "constraints": {"enum": ["clerk", "smith"]}},
+        {"name": "member", "type": "boolean", "trueValues": ["yes"], "falseValues": ["no"]},
+        {"name": "class"},
+    ]
+    Path("schema.json").write_text(json.dumps({"resources": [{"schema": {"fields": fields}}]}))
+    template = ["domain", "template", "--from-schema", "schema.json", "--label", "class"]
+    assert main(template) == 0
+    content = json.loads(capsys.readouterr().out)
+    content["label"] |= {"positive": "yes", "negative": "no"}
+    Path("new.json").write_text(json.dumps(content))
+    kinds = Numeric(0, 120), Nominal(("clerk", "smith")), Boolean("yes", "no")
+    assert tuple(read_domain("new.json")[0].values()) == kinds
+    assert main([*template, "--all", "numeric"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["names"] == ["age", "job", "member"]
+    assert list(content["columns"]) == ["*"]

@@ -59,6 +59,27 @@ def test_bars_are_the_effects_in_their_order():
     assert words_of(ax.get_yticklabels()) == [effect.attribute for effect in found[:3]]
     assert ax.yaxis_inverted()
     assert "1 smaller ones are left out" in ax.get_xlabel()
+    assert ax.get_title() == "bdpe: score"
+
+
+def test_noise_alone_has_marks_and_bands_and_titles_name_what_is_drawn(tmp_path, monkeypatch):
+    """A model that is twice as steep differs from another by all of it."""
+    dpbt.save(MODELS["bdpe"], tmp_path / "m.json", domain=DOMAIN, classes=("no", "yes"))
+    model = dpbt.load(tmp_path / "m.json")
+    twice = model.hypotheses._replace(leaf=2 * model.hypotheses.leaf)
+    twice = dataclasses.replace(model, hypotheses=twice)
+    monkeypatch.setattr(effects, "redrawn", lambda _: [twice])
+    ax = plot.attributes(model, data="people")
+    widths = [bar.get_width() for bar in ax.patches]
+    marks = [path.vertices[0, 0] for path in ax.collections[0].get_paths()]
+    np.testing.assert_allclose(marks, widths, rtol=1e-5)
+    assert ax.get_title() == "people, bdpe: score of yes"
+
+    ax = plot.shape(model, attribute="age", data="people")
+    *bands, line = [patch.get_data() for patch in ax.patches]
+    noise = np.abs(line.values - ax.lines[0].get_ydata()[0])
+    np.testing.assert_allclose(bands[1].values - line.values, noise, atol=1e-5)
+    assert (ax.get_title(), ax.get_ylabel()) == ("people, bdpe", "mean score of yes")
 
 
 def of_target(target):

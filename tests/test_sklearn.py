@@ -476,7 +476,7 @@ def asked(monkeypatch):
     """The recipes of all fits, of which none is run."""
     seen = []
 
-    def fit(key, table, recipe, public_key):
+    def fit(key, table, recipe, public_key, **_):
         seen.append(recipe)
         raise InterruptedError
 
@@ -498,6 +498,26 @@ def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(targets, asked):
     assert "(-1, 0)" in asked[1].learner.traits.tag
     assert [recipe.max_rows_per_user for recipe in asked] == [1, 1, 3]
     assert dpbt.ledger(asked[2]).epsilon == pytest.approx(20, rel=1e-3)
+
+
+def test_ids_of_users_limit_their_rows(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr("dpbt.sklearn.fit", lambda *given, **_: seen.append(given) or 1 / 0)
+    stated = {"epsilon": 1, "rows": 6, "max_rows_per_user": 2}
+    X, y, ids = np.zeros((8, 1)), np.ones(8, bool), ["a", 7, "7", " 7.0", None, "b", "c", "A"]
+    for made in (PrivateBoostingClassifier, PrivateForestClassifier):
+        with pytest.raises(ZeroDivisionError):
+            made(**stated, domain={"a": Numeric(0, 1)}).fit(X, y, users=ids)
+        _, table, recipe, _ = seen.pop()
+        assert int(np.sum(table.present)) == len(table.present) == 6  # as rows says
+        assert table.rows_per_user == recipe.max_rows_per_user == 2
+    label = {"column": "y", "positive": "True", "negative": "False"}
+    columns, path = {"a": {"type": "numeric", "low": 0, "high": 9}}, tmp_path / "d.json"
+    user = {"column": "id", "most": 3}
+    path.write_text(json.dumps({"columns": columns, "label": label, "user": user}))
+    for given in ({}, {"users": ids}):
+        with pytest.raises(ValueError, match="users, with max_rows_per_user=3"):
+            PrivateBoostingClassifier(**stated, domain=path).fit(X, y, **given)
 
 
 def test_labels_of_a_file(targets, tmp_path, one_noise):

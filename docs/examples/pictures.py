@@ -56,7 +56,7 @@ print(dpbt.ledger(recipe))
 
 dpbt.save(model, "model.json", domain=domain)
 
-dpbt.plot.attributes(model, domain)
+dpbt.plot.attributes(model, domain, data="made-up rows")
 save("picture_attributes.png")
 
 panels = plt.subplots(2, 2, figsize=(9, 6), sharey=True, layout="constrained")[1].flat
@@ -67,7 +67,7 @@ save("picture_shapes.png")
 # An additive model is its curves.
 recipe = dpbt.recipes.additive(epsilon=1.0, delta=1e-6, rows=ROWS, domain=domain)
 curves = dpbt.fit(key, table, recipe)
-dpbt.plot.shapes(curves, domain)
+dpbt.plot.shapes(curves, domain, data="made-up rows")
 save("picture_additive.png")
 print(dpbt.explain(curves, domain))
 

@@ -7,9 +7,14 @@ interval of numbers counts as one bin, whatever its width. People are not spread
 average here describes the model, and not the people that it learned from.
 
 Noise has effects, too. A model of noise alone splits on attributes that tell nothing, and those
-then have an effect here. An effect says what the model uses, and not what is true of the data.
+then have an effect here. An effect says what the model uses, and not what is true of the data. With
+`noise=True` functions say what noise alone does. They take a fitted model and draw the noise of its
+rounds again around what was released (`boosting.redrawn`). That needs the public scales of noise
+and no row, so it costs no privacy. Splits that were selected stay, and so do the first and the last
+step. A loaded model has no transcript, so its noise is not known here.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,6 +32,9 @@ WHOLE = 2**14
 EVALUATIONS = 2**17
 """About how many rows are scored at most for one average that is estimated."""
 
+REDRAWS, _DRAWS_OF_NOISE = 16, 128
+"""How often noise is drawn again, and how many public rows are then drawn at most."""
+
 
 class Effect(NamedTuple):
     """How much the score of a model depends on one attribute.
@@ -35,11 +43,13 @@ class Effect(NamedTuple):
         attribute: the name of the column.
         variance: the total effect, in squared units of the score.
         error: about its standard error; 0 if the variance is exact.
+        noise: the total effect of noise alone, in the same units; 0 where it is not known.
     """
 
     attribute: str
     variance: float
     error: float
+    noise: float = 0.0
 
     @property
     def deviation(self) -> float:
@@ -55,15 +65,18 @@ class PartialDependence(NamedTuple):
         values: f64[bins of the first] or f64[bins of the first, bins of the second]. The bins
             are numbered as `domains.encode` numbers them.
         error: about the standard error of each value; 0 where the values are exact.
+        noise: about the deviation that noise alone gives each value, less what it adds to all
+            values alike; 0 where it is not known.
     """
 
     attributes: tuple[str, ...]
     values: np.ndarray
     error: np.ndarray
+    noise: np.ndarray
 
 
 def attribute_effects(
-    model: Model, domain: Domain | None = None, *, draws: int = 1024
+    model: Model, domain: Domain | None = None, *, draws: int = 1024, noise: bool = False
 ) -> list[Effect]:
     """The total effect of each attribute on the score, largest first; it costs no privacy.
 
@@ -83,18 +96,23 @@ def attribute_effects(
         model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
         draws: as `partial_dependence`.
+        noise: also find the effects of noise alone.
 
     Raises:
         ValueError: for a domain or a model of another kind, as `explain`, and for draws that are
             not an integer of at least 1.
     """
-    known = domain_of(model, domain)
-    found = []
+    known, found = domain_of(model, domain), []
+    again = redrawn(model) if noise else []
     for number, name in enumerate(known):
         scores, exact = _scored(model, known, [number], "score", draws)
         variances = scores.var(axis=0)
         of_rows = variances.reshape(len(variances), -1).sum(axis=1)  # over classes
-        found.append(Effect(name, float(of_rows.mean()), float(_error(of_rows, exact))))
+        of_noise = 0.0
+        if again:
+            moved = _moved(model, again, known, [number], "score").var(axis=1)
+            of_noise = float(moved.mean(axis=(0, 1)).sum())
+        found.append(Effect(name, float(of_rows.mean()), float(_error(of_rows, exact)), of_noise))
     return sorted(found, key=lambda effect: -effect.variance)
 
 
@@ -105,6 +123,7 @@ def partial_dependence(
     *,
     of: str = "score",
     draws: int = 4096,
+    noise: bool = False,
 ) -> PartialDependence:
     """The mean score for each bin of one or two attributes; it costs no privacy.
 
@@ -120,6 +139,7 @@ def partial_dependence(
         of: "score", or "probability" of the positive class, which not every model has.
         draws: how many public rows are drawn at most. A pair of attributes has fewer for each pair
             of bins, so that about 2^17 rows are scored in all, and at least 16.
+        noise: also find what noise alone does.
 
     Raises:
         ValueError: for a domain or a model of another kind, as `explain`. Also for attributes that
@@ -133,11 +153,50 @@ def partial_dependence(
     check_columns(names, known)
     one_of("of", of, ("score", "probability"))
 
-    scores, exact = _scored(model, known, [list(known).index(name) for name in names], of, draws)
+    chosen = [list(known).index(name) for name in names]
+    scores, exact = _scored(model, known, chosen, of, draws)
     shape = (*(known[name].n_bins for name in names), *scores.shape[2:])
     rows_first = np.moveaxis(scores, 1, 0)
-    means, errors = scores.mean(axis=1), _error(rows_first, exact)
-    return PartialDependence(names, means.reshape(shape), errors.reshape(shape))
+    means, errors, deviation = scores.mean(axis=1), _error(rows_first, exact), np.zeros(shape)
+    if again := redrawn(model) if noise else []:
+        moved = _moved(model, again, known, chosen, of).mean(axis=2)
+        moved -= moved.mean(axis=1, keepdims=True)
+        deviation = np.sqrt(np.mean(moved**2, axis=0)).reshape(shape)
+    return PartialDependence(names, means.reshape(shape), errors.reshape(shape), deviation)
+
+
+def redrawn(model: Model) -> list[Model]:
+    """Models as they are if the noise of the rounds is drawn again around what was released.
+
+    They are made under a fixed seed, and are the same in every call. There are none where the
+    transcript is not known, or does not hold all that the rounds drew.
+    """
+    recipe = model.recipe
+    if model.transcript is None or recipe is None or recipe.learner.traits.withheld:
+        return []
+    import jax
+    import jax.numpy as jnp
+
+    from dpbt.common.types import Table
+    from dpbt.training import boosting
+
+    target = jnp.zeros(1, recipe.learner.hypotheses.response.dtype)
+    bins = jnp.zeros((1, model.features), model.dtype)
+    dummy = Table(bins, target, jnp.zeros(1, bool), model.splits)
+    keys = jax.random.split(jax.random.key(0), REDRAWS)
+    found = jax.device_get(boosting.redrawn(keys, model.transcript, recipe, dummy))
+    each = (type(found)(*arrays) for arrays in zip(*found, strict=True))
+    return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in each]
+
+
+def _moved(
+    model: Model, again: Sequence[Model], domain: Domain, chosen: list[int], of: str
+) -> np.ndarray:
+    """f64[models, combinations, rows, ...]: what other models say, less what the model says."""
+    ours, *theirs = (
+        _scored(one, domain, chosen, of, _DRAWS_OF_NOISE)[0] for one in (model, *again)
+    )
+    return np.array(theirs) - ours
 
 
 def check_columns(names: Sequence[str], domain: Domain) -> None:

@@ -41,7 +41,12 @@ _GAP = 0.5
 
 
 def attributes(
-    model: Model, domain: Domain | None = None, *, most: int = 20, ax: Axes | None = None
+    model: Model,
+    domain: Domain | None = None,
+    *,
+    most: int = 20,
+    data: str = "",
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw how much the score depends on each attribute, the largest on top.
 
@@ -51,12 +56,14 @@ def attributes(
     classes are added up. A predicted number is in its units.
 
     Noise makes bars, too. An attribute that tells nothing has one if a noisy choice, or the public
-    splits of a random tree, asked for it.
+    splits of a random tree, asked for it. An orange mark is the bar that noise alone makes on what
+    was released, where the model is as `fit` returned it. A bar near it tells nothing.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.
         domain: the domain that encoded the table it was fitted on. A saved model may have its own.
         most: how many attributes are shown. The label says how many are left out.
+        data: the public name of the rows, for the title.
         ax: the panel; a new figure by default.
 
     Raises:
@@ -64,7 +71,7 @@ def attributes(
         ImportError: without matplotlib.
     """
     whole("most", most)
-    effects = attribute_effects(model, domain)
+    effects = attribute_effects(model, domain, noise=True)
     first, target = effects[:most], model.about.target
     ax = _panel(ax, (6.0, 1.2 + 0.26 * len(first)))
     places = np.arange(len(first))
@@ -75,13 +82,17 @@ def attributes(
     ax.barh(places, deviations, color=BLUE, height=0.7)
     if any(errors):
         ax.errorbar(deviations, places, xerr=errors, fmt="none", ecolor="black", elinewidth=1)
+    noises = scale * np.sqrt([effect.noise for effect in first])
+    if np.any(noises):
+        ax.vlines(noises, places - 0.45, places + 0.45, color=ORANGE, linewidth=2)
     ax.set_yticks(places, [effect.attribute for effect in first])
     ax.invert_yaxis()
     what = "scores" if isinstance(target, Nominal) else words
     words = f"standard deviation of the {what} as one attribute is redrawn"
+    words += "\n(orange: by noise alone)" if np.any(noises) else ""
     left = len(effects) - len(first)
     words += f"\n({left} smaller ones are left out)" if left else ""
-    ax.set(xlabel=words, title=model.about.name)
+    ax.set(xlabel=words, title=_title(model, data, what + _of_positive(model)))
     ax.set_xlim(left=0)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
@@ -95,6 +106,7 @@ def shape(
     *,
     of: str = "score",
     class_: Any = None,
+    data: str = "",
     ax: Axes | None = None,
 ) -> Axes:
     """Draw the mean score for each bin of one attribute, or its own curve in an additive model.
@@ -118,6 +130,7 @@ def shape(
         of: "score", or "probability" of the positive class, which is a mean for every model. A
             predicted number is in its units.
         class_: the class whose score or probability is drawn, for a model of several classes.
+        data: the public name of the rows, for the title.
         ax: the panel; a new figure by default.
 
     Raises:
@@ -131,7 +144,7 @@ def shape(
     curve = _curve(model, known, (attribute,), of, class_)
     ax = _panel(ax, (6.0, 3.6))
     _draw(ax, known[attribute], curve)
-    ax.set(xlabel=attribute, ylabel=curve.label)
+    ax.set(xlabel=attribute, ylabel=curve.label, title=_title(model, data) if data else "")
     return ax
 
 
@@ -142,6 +155,7 @@ def shapes(
     of: str = "score",
     class_: Any = None,
     most: int = 12,
+    data: str = "",
 ) -> list[Axes]:
     """Draw the shapes of all attributes in one figure, from the one of the largest range.
 
@@ -155,6 +169,7 @@ def shapes(
         of: as `shape`.
         class_: as `shape`.
         most: how many attributes are shown. The title says how many are left out.
+        data: the public name of the rows, for the title.
 
     Returns:
         The panels in their order; `panels[0].figure` is the figure.
@@ -186,10 +201,10 @@ def shapes(
     for ax in panels[len(order) :]:
         ax.set_visible(False)
     first, left = found[order[0]], len(found) - len(order)
-    title = f"{model.about.name}: {first.label}"
+    title = _title(model, data, first.label)
     if left:
         title += f" ({left} columns that move it less are left out)"
-    if first.noise > 0:
+    if np.any(first.noise):
         title += "\nbands: one and two deviations of the noise of privacy"
     panels[0].figure.suptitle(title, fontsize=11)
     return list(panels[: len(order)])
@@ -234,13 +249,13 @@ class _Curve(NamedTuple):
     Attributes:
         values: f64[bins], or f64[bins, bins] of a pair of columns.
         label: what they are.
-        noise: the deviation of the noise of each, where it is known; else 0.
+        noise: the deviation of the noise of each, or of all, where it is known; else 0.
         base: where the dashed line is.
     """
 
     values: np.ndarray
     label: str
-    noise: float
+    noise: float | np.ndarray
     base: float
 
 
@@ -256,11 +271,12 @@ def _curve(model: Model, domain: Domain, names: tuple[str, ...], of: str, class_
         own = np.moveaxis(found[names], range(-len(names), 0), range(len(names)))
         values, words, scale = _drawn(model, own, of, class_)
         return _Curve(values * scale, f"what a column adds to the {words}", noise * scale, 0.0)
-    means = partial_dependence(model, names, domain, of=of).values
-    values, words, scale = _drawn(model, means, of, class_)
+    found = partial_dependence(model, names, domain, of=of, noise=True)
+    values, words, scale = _drawn(model, found.values, of, class_)
+    noise = scale * _drawn(model, found.noise, of, class_)[0]
     if isinstance(model.about.target, Numeric):
         values = model.about.target.of_score[1] + scale * values
-    return _Curve(values, f"mean {words}", 0.0, float(values.mean()))
+    return _Curve(values, f"mean {words}", noise, float(values.mean()))
 
 
 def _draw(ax: Axes, column: Column, curve: _Curve, small: bool = False) -> None:
@@ -271,7 +287,7 @@ def _draw(ax: Axes, column: Column, curve: _Curve, small: bool = False) -> None:
     apart = [end + _GAP + 0.5] if len(values) > inside else []
     numeric = isinstance(column, Numeric)
     places = np.concatenate([[] if numeric else edges[:-1] + 0.5, apart])
-    for count in (2, 1) if curve.noise > 0 else ():
+    for count in (2, 1) if np.any(curve.noise) else ():
         low, high = values - count * curve.noise, values + count * curve.noise
         band: Any = {"color": BLUE, "alpha": 0.18, "linewidth": 0}
         if numeric:
@@ -332,6 +348,17 @@ def _figure(size: tuple[float, float], down: int, across: int) -> np.ndarray:
     return plt.subplots(down, across, figsize=size, **shared)[1]
 
 
+def _title(model: Model, data: str, what: str = "") -> str:
+    """The name of the rows, the algorithm, and what is drawn, as far as they are known."""
+    return ", ".join(filter(None, (data, model.about.name))) + (f": {what}" if what else "")
+
+
+def _of_positive(model: Model) -> str:
+    """Of which of two classes the score is."""
+    about = model.about
+    return f" of {about.classes[1]}" if about.target is None and about.classes else ""
+
+
 def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.ndarray, str, float]:
     """(one number of each bin, their name, the scale of a predicted number's scores or 1).
 
@@ -349,7 +376,7 @@ def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.nd
     if isinstance(target, Numeric):
         scale, _, words = target.of_score
         return means, words, scale
-    return means, of, 1.0
+    return means, of + _of_positive(model), 1.0
 
 
 def _ticks(column: Column, numbers: int, names: int, length: int) -> tuple[int, dict[float, str]]:

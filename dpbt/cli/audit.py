@@ -1,14 +1,15 @@
-"""Check a recipe's claim on made-up rows."""
+"""Commands on made-up rows: check a recipe's claim, and preview its accuracy."""
 
 import argparse
+import itertools
 from pathlib import Path
 from typing import Any
 
 import dpbt
 from dpbt.cli import shared
-from dpbt.cli.shared import InputError, command, option
+from dpbt.cli.shared import InputError, command, of_input, option
 from dpbt.common.watching import Progress, working
-from dpbt.data import domains
+from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
 
 SAMPLE, MAX_ROWS = 30, 1000
@@ -67,7 +68,7 @@ def audit(options: argparse.Namespace) -> int:
     for site, loss in sorted(found.by_site.items()):
         print(f"  {site}: {loss:+.4g}")
     print(f"{found.transcripts} transcripts, {found.neighbours} neighbours of {rows} made-up rows")
-    if options.max_rows_per_user > 1:
+    if recipe.max_rows_per_user > 1:
         print("neighbours differ in one row, and the claim is for all rows of a person")
     if options.delta > 0:
         print("with a delta above 0 a transcript may, rarely, lose more than epsilon")
@@ -126,3 +127,40 @@ def _neighbours(domain: Domain, label: Label, rows: int, options: argparse.Names
     near = dpbt.audit.neighbours(table, options.relation, (bins[rows:], target[rows:]), pairs)
     room = near.present.sum(axis=1) <= options.rows
     return near._replace(present=near.present[room][-options.neighbours :])
+
+
+_SEVERAL = {"--rows": {"nargs": "+"}, "--epsilon": {"nargs": "+"}}
+
+
+@command(
+    *((name, {**more, **_SEVERAL.get(name, {})}) for name, more in shared.RECIPE),
+    option("--public ROWS", "a file of rows that are public, in place of made-up ones"),
+    *shared.FORM,
+    option("--signal SHARE", "how much made-up columns explain (%(default)s)", default=0.3),
+    option("--repeats N", "how often each is run, on other rows (%(default)s)", default=5),
+    option("--seed SEED", "seed of the rows and the noise (%(default)s)", default=0),
+    shared.PROGRESS,
+)
+def preview(options: argparse.Namespace) -> None:
+    """Simulate how accurate a recipe is, by --rows and --epsilon, before anything is spent.
+
+    The recipe learns from made-up rows of the domain, and predicts others. Columns are independent
+    there, and explain the share --signal of a hidden number, so it says what noise does to a signal
+    of this strength, and not how strong yours is. --public names a file of rows that are public,
+    such as those of an earlier year that was published, and says more. No private row is read,
+    nothing is paid, and what is printed may be shown to anybody.
+    """
+    domain, label = shared.declared(options.domain)
+    table, recipes = None, []
+    if options.public is not None:
+        form = shared.form_of(options, (*domain, *label.columns))
+        with of_input(options.public):
+            columns = files.read_columns(options.public, (*domain, label.column), form)
+        table = dpbt.table(domain, columns, columns[label.column], **label.options)
+    for rows, epsilon in itertools.product(options.rows, options.epsilon):
+        one = argparse.Namespace(**{**vars(options), "rows": rows, "epsilon": epsilon})
+        recipes.append(shared.recipe_of(one, domain, label))
+    more = {name: getattr(options, name) for name in ("signal", "repeats", "seed")}
+    with working("simulating; this compiles first", options.progress), of_input():
+        found = dpbt.preview.preview(recipes, domain, table, **more)
+    print(found)

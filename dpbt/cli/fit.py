@@ -53,7 +53,7 @@ def fit(options: argparse.Namespace) -> None:
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
     path = shared.free(options)
-    domain, label = shared.declared(options.domain)
+    domain, label = shared.declared(options.domain, options)
     with of_input():
         budget = None if options.filter is None else dpbt.Filter.open(options.filter)
     with working("setting the noise", options.progress):
@@ -100,9 +100,12 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     path = options.file
     with of_input():
         table = dpbt.blocks.open_folder(path)
+    most = None if label.user is None else label.user.most
     same = table.manifest.label.classes == label.classes and table.target == label.target
-    if not (same and table.has_domain(domain)):
-        raise InputError(f"{path}: converted with another domain or label")
+    if not (same and table.has_domain(domain) and table.rows_per_user == most):
+        raise InputError(
+            f"{path}: converted with another domain or label, or limit on rows of a user"
+        )
     if table.capacity > options.rows:
         raise InputError(
             f"{path}: has room for {table.capacity} rows, more than --rows {options.rows}, the "
@@ -124,18 +127,20 @@ def _table_of_file(
         columns = files.read_columns(options.file, (*domain, *label.columns), form)
         labels = columns.pop(label.column)
         weights = None if label.weight is None else columns.pop(label.weight.column)
-    if len(labels) > options.rows:
+        users = None if label.user is None else columns.pop(label.user.column)
+    if users is None and len(labels) > options.rows:
         raise InputError(
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
             "number; lines that are blank or cannot be read count"
         )
-    with working("making the table", options.progress):
+    with working("making the table", options.progress), of_input():
         return dpbt.table(
             domain,
             columns,
             labels,
             **label.options,
             sample_weight=weights,
+            users=users,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
 
@@ -173,7 +178,7 @@ def _learned(
 
         def pay(run: str | None) -> None:
             if budget is not None:
-                budget.paying(recipe, key)(run)
+                budget.paying(recipe.on(table), key)(run)
             refused.pop_all()  # what can be refused has been, and any other error is a bug
 
         model = fit.learn(noise, table, recipe, public_key, pay=pay, progress=report, **more)

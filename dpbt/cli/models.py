@@ -6,6 +6,7 @@ import functools
 import hashlib
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -30,7 +31,7 @@ from dpbt.cli.shared import (
     out,
 )
 from dpbt.common.storage import naming, remove_left, write_whole
-from dpbt.common.watching import working
+from dpbt.common.watching import is_terminal, working
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.kinds import Numeric, same_labels
@@ -157,6 +158,7 @@ def export(options: argparse.Namespace) -> None:
     option("--shape NAME", "draw the mean score by this column, or its own curve"),
     option("--shapes", "draw the shapes of the 12 columns that move the score most"),
     option("--class NAME", "of several classes, the one whose shapes are drawn", dest="class_"),
+    _TITLE,
     *out("the picture, such as age.png", required=True),
 )
 def plot(options: argparse.Namespace) -> None:
@@ -166,15 +168,16 @@ def plot(options: argparse.Namespace) -> None:
     released and what is public, so it costs no privacy. It needs the extra `figures`.
     """
     path, model, name = free(options), _saved(options.model), options.shape
+    data = options.data or ""
     with of_input():
         if options.shapes and name is not None:
             raise ValueError("give either --shape or --shapes")
         if options.shapes:
-            ax = dpbt.plot.shapes(model, class_=options.class_)[0]
+            ax = dpbt.plot.shapes(model, class_=options.class_, data=data)[0]
         elif name is None:
-            ax = dpbt.plot.attributes(model)
+            ax = dpbt.plot.attributes(model, data=data)
         else:
-            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_)
+            ax = dpbt.plot.shape(model, attribute=name, class_=options.class_, data=data)
         figure: Any = ax.get_figure()
         write_whole(path, lambda part: figure.savefig(part, dpi=150))
     print(f"wrote {path}")
@@ -237,7 +240,7 @@ def evaluate(options: argparse.Namespace) -> None:
     """
     from dpbt.release import measures
 
-    model, (_, label) = _saved(options.model), declared(options.domain)
+    model, (_, label) = _saved(options.model), declared(options.domain, options)
     domain, about = model.about.domain, model.about
     alike = about.classes == label.classes and same_labels(about.target, label.target)
     if domain is None or not alike:
@@ -309,9 +312,15 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
             yield from ((block.bins.T, block.present) for block in table.pieces(BLOCK_ROWS))
         else:
             form = form_of(options, domain)
-            for columns in files.blocks_of_file(options.file, tuple(domain), BLOCK_ROWS, form):
+            faults: Counter[str] = Counter()
+            source = options.file, tuple(domain), BLOCK_ROWS, form, faults
+            for columns in files.blocks_of_file(*source):
                 rows = model.encode(columns)
                 yield rows, np.ones(len(rows), bool)
+            for fault, count in faults.items() if is_terminal(sys.stderr) else ():
+                print(
+                    f"\r\033[Kwarning: {count} lines have {fault}, and no values", file=sys.stderr
+                )
         yield np.zeros((0, model.features), model.dtype), np.ones(0, bool)
 
 

@@ -56,7 +56,7 @@ def keep_for_user() -> None:
 
     above = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     chosen = os.environ.get(VARIABLE, f"{above}/dpbt/programs")
-    if not chosen or jax.config.jax_compilation_cache_dir:
+    if not chosen or getattr(jax.config, "jax_compilation_cache_dir", None):
         return
     with contextlib.suppress(OSError, RuntimeError):  # such as a folder without a home
         folder = Path(chosen).expanduser()

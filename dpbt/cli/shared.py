@@ -19,6 +19,7 @@ import re
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -237,6 +238,7 @@ _VALUES: dict[str, dict[str, Any]] = {
     "RECIPE": {"choices": RECIPES, "default": RECIPES[0]},
     "RELATION": {"choices": ("add_remove", "replace_one"), "default": "add_remove"},
     "Q": {"type": share},
+    "SHARE": {"type": share},
     "OBJECTIVE": {"choices": ("squared", "poisson", "quantile")},
     "NAME=+1": {"type": direction, "action": "append"},
 }
@@ -283,8 +285,8 @@ FORM = (
     option("--delimiter CHAR", "between cells; by default that of the header"),
     option(
         "--no-header NAMES",
-        "the file has no header line: its columns are the domain's, the label and the weight, or "
-        "these names, separated by commas",
+        "the file has no header line: its columns are the domain's, the label, the weight and the "
+        "user, or these names, separated by commas",
         nargs="?",
         const="",
     ),
@@ -293,7 +295,11 @@ FORM = (
 
 PEOPLE = (
     option("--relation RELATION", "what neighbours differ by: %(choices)s (%(default)s)"),
-    option("--max-rows-per-user K", "the most rows a person has, as you promise (1)", default=1),
+    option(
+        "--max-rows-per-user K",
+        "the most rows a person has, as you promise (1); a domain with a user column limits them",
+        default=1,
+    ),
 )
 """What neighbours differ in."""
 
@@ -373,15 +379,48 @@ def keep(path: Path, save: Callable[[Path], object]) -> Path:
 # What commands read.
 
 
-def declared(path: str) -> tuple[Domain, Label]:
+def declared(path: str, options: argparse.Namespace | None = None) -> tuple[Domain, Label]:
     """The domain and the label of a JSON file.
 
+    Args:
+        path: of the file.
+        options: of rows, whose names its patterns may cover.
+
     Raises:
-        InputError: saying what is wrong with it.
+        InputError: saying what is wrong with it, or with the header.
+        OSError: if a file cannot be read.
+    """
+    seen: list[str] = []
+
+    def names() -> Iterator[str]:
+        assert options is not None
+        seen.extend(names_in(options))
+        yield from seen
+
+    with of_input():
+        domain, label = domains.read_domain(path, None if options is None else names())
+        if options is not None and seen and not Path(options.file).is_dir():
+            # Without a header these names are cells, so no later error may show one.
+            files.check_names(f"{options.file}, line 1", seen, label.columns, files.HEADER)
+        return domain, label
+
+
+def names_in(options: argparse.Namespace) -> Iterator[str]:
+    """The public names of the columns of the rows; the file is opened when the first is asked for.
+
+    Raises:
+        InputError: for a file without them, and a pipe, which can be read once.
         OSError: if it cannot be read.
     """
-    with of_input(path):
-        return domains.read_domain(path)
+    path = Path(options.file)
+    with of_input():
+        if path.is_dir():
+            yield from dpbt.blocks.open_folder(path).manifest.domain
+            return
+        form = form_of(options, ())
+        if form.names == () or (form.names is None and path.exists() and not path.is_file()):
+            raise InputError(f"{path}: its names are not known; give --no-header NAMES")
+        yield from files.names_of(path, form)
 
 
 def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
@@ -400,6 +439,10 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
     names = "epsilon", "delta", "rows", "relation", "max_rows_per_user", "rounds", "depth"
     given = {name: getattr(options, name) for name in names}
     given["domain"] = domain
+    if label.user is not None:
+        if options.max_rows_per_user not in (1, label.user.most):
+            raise InputError(f"--max-rows-per-user: the domain limits them to {label.user.most}")
+        given["max_rows_per_user"] = label.user.most
     given["monotone"] = None if options.monotone is None else dict(options.monotone)
     given["pairs"] = options.pair
     objective = options.objective or (options.quantile and "quantile")
@@ -435,8 +478,9 @@ def report(
     if Path(file).is_dir():
         raise InputError(f"{file}: a folder of blocks; check the rows before converting them")
     with of_input(file):
-        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS, form)
-        return owner.report(domain, label, blocks)
+        faults: Counter[str] = Counter()
+        blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS, form, faults)
+        return owner.report(domain, label, blocks, faults)
 
 
 def ask(

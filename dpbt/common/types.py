@@ -66,6 +66,11 @@ Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis."""
 
 
+@jax.tree_util.register_static
+class RowsPerUser(int):
+    """How many rows of each user a table has at most; static where programs are traced."""
+
+
 class Table(NamedTuple):
     """Private rows, as all learners read them.
 
@@ -82,6 +87,8 @@ class Table(NamedTuple):
             clipped to [0, 1], and a weight that is no number is 0. None if all rows weigh the same.
         declared: u32[2]: what the targets were declared as (`kinds.fingerprint`), which is public
             and compared with the recipe's. None if nobody said.
+        rows_per_user: how many rows of each user are present at most, as ids told users apart; the
+            recipe must be for as many. None for rows without ids.
     """
 
     bins: Array
@@ -90,6 +97,7 @@ class Table(NamedTuple):
     splits: Splits | None = None
     weight: Array | None = None
     declared: Array | None = None
+    rows_per_user: RowsPerUser | None = None
     __repr__ = without_values
 
 
@@ -173,15 +181,17 @@ class Partition(NamedTuple):
     Attributes:
         structure: (params, public) -> what is public in a round and the program, the hypothesis and
             its predictions all read, such as its splits. The loop asks for it once a round.
-        place: (structure of a round, prepared) -> the same rows with what the structure says of
-            each by itself, such as its leaf.
+        place: (structure of a round, prepared) -> [N], what the structure says of each row by
+            itself, such as its leaf. The prepared rows have it in their field `leaf`.
         reads: (structure of a round) -> i32[k]: the features whose bins `place` reads. Nothing
             else reads bins in a round.
+        cycle: after how many rounds the structures come again; 0 for never.
     """
 
     structure: Callable[[Params, "Public"], Any]
-    place: Callable[[Any, Prepared], Prepared]
+    place: Callable[[Any, Prepared], Array]
     reads: Callable[[Any], Array]
+    cycle: int = 0
 
 
 class HypothesisClass(NamedTuple):
@@ -214,7 +224,6 @@ class HypothesisClass(NamedTuple):
     response: Response = BINARY
     partition: Partition | None = None
 
-    place = property(lambda self: self.partition and self.partition.place)
     reads = property(lambda self: self.partition and self.partition.reads)
 
 
@@ -429,6 +438,8 @@ class Terms:
         relation: the neighbouring relation of the guarantee.
         max_rows_per_user: the most rows that one person has. The guarantee is for all rows of a
             person together.
+        limited: whether the table that is learned from limits the rows of its users
+            (`Recipe.on`); else their number is the owner's promise.
         target: the declared classes or range, if the learner does not tell two classes apart.
         name, calibration, setting: the algorithm, its calibration and its options, for tables.
     """
@@ -437,6 +448,7 @@ class Terms:
     delta: AnyArray
     relation: Relation
     max_rows_per_user: int = 1
+    limited: bool = False
     target: Target | None = None
     name: str
     calibration: str
@@ -545,6 +557,11 @@ class Recipe(Terms, HoldsFunctions):
         learner = self.learner
         alone = learner.epilogue is None and learner.traits.optimizer is None
         return alone and not self.weight_update.reads_scores
+
+    def on(self, table: Any) -> "Recipe":
+        """The recipe as a ledger of a fit of this table has it: are rows of users limited?"""
+        limited = table.rows_per_user is not None
+        return self if self.limited == limited else dataclasses.replace(self, limited=limited)
 
     def public(self, prologue: Release | None = None) -> Public:
         """What is public in every round, with a cap of 1 and the prologue's release."""

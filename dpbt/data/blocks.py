@@ -165,6 +165,12 @@ class BlockTable:
         return len(self.domain)
 
     @property
+    def rows_per_user(self) -> int | None:
+        """How many rows of each user are present at most; None for rows without ids of users."""
+        user = self.manifest.label.user
+        return None if user is None else user.most
+
+    @property
     def splits(self) -> Splits:
         """What may be asked of the bins."""
         return domains.splits(self.domain)
@@ -180,7 +186,7 @@ class BlockTable:
 
     @property
     def declared(self) -> str:
-        """What was declared of the rows, as text: domain, target and weights; public."""
+        """What was declared of the rows, as text: domain, label and weights; public."""
         content, names = self.manifest, ("domain", "label", "weighted", "class_weight")
         return json.dumps(msgspec.to_builtins([getattr(content, name) for name in names]))
 

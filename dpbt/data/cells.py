@@ -36,6 +36,7 @@ MISSING_WORDS are missing, in any mixture of capitals, unless the public domain 
 
 import dataclasses
 import functools
+import hashlib
 import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set, Sized
@@ -302,6 +303,27 @@ def read_codes(cells: ColumnCells, listed: Sequence[str]) -> np.ndarray:
         return -2 if text is None else codes.get(text, -1)
 
     return _each(cells, code, np.int32)
+
+
+def read_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
+    """object[N]: for each cell 16 bytes that follow from its word, or None if it has no word.
+
+    They are of BLAKE2b. That two of 2^32 words have the same has a probability below 2^-64.
+
+    Args:
+        cells: a column that `cells_of` gave.
+        ignore_case: whether words that differ in capitals alone are one.
+    """
+
+    def digest(text: str) -> bytes:
+        text = text.casefold() if ignore_case else text
+        return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+    def read(cell: Cell) -> bytes | None:
+        text = word(cell)
+        return None if text is None else tried(digest, text)
+
+    return _each(cells, read, object)
 
 
 def read_truths(cells: ColumnCells, true: str, false: str) -> np.ndarray:

@@ -1,8 +1,8 @@
 """Writing a table to a folder of blocks, once, from a file, from arrays or from your own reader.
 
 Each row is encoded by itself, as `dpbt.table` does it: the same rows give the same bins. Only some
-rows are in memory at a time. A conversion that fails leaves nothing, and one that is killed leaves
-a folder without a manifest, which is no table.
+rows are in memory at a time, and a count for each id of a user. A conversion that fails leaves
+nothing, and one that is killed leaves a folder without a manifest, which is no table.
 """
 
 import contextlib
@@ -38,11 +38,13 @@ class RawRows(NamedTuple):
         columns: for every column of the domain n cells.
         labels: n cells.
         sample_weight: n weights, or None.
+        users: n ids of users, or None.
     """
 
     columns: Columns
     labels: RawColumn
     sample_weight: RawColumn | None = None
+    users: RawColumn | None = None
 
     __repr__ = without_values
 
@@ -51,7 +53,8 @@ def raw_rows(label: Label, columns: Columns) -> RawRows:
     """Rows by columns, of which some are those of the label."""
     if absent := [name for name in label.columns if name not in columns]:
         raise ValueError(f"the data lacks columns {absent} of the label")
-    return RawRows(columns, *(columns[name] for name in label.columns))
+    weight, users = (each and columns[each.column] for each in (label.weight, label.user))
+    return RawRows(columns, columns[label.column], weight, users)
 
 
 def convert_file(
@@ -67,7 +70,7 @@ def convert_file(
     Args:
         path: the file.
         domain: the public domain.
-        label: the label's column, its classes or its range, and the column of weights.
+        label: the label's column, its classes or its range, and the columns of weights and users.
         folder: of the table in blocks.
         form: how the text of a CSV file is laid out.
         **options: capacity and rows_per_block of `convert`.
@@ -98,6 +101,7 @@ def convert_columns(
     folder: str | Path,
     *,
     sample_weight: RawColumn | None = None,
+    users: RawColumn | None = None,
     **options: Any,
 ) -> BlockTable:
     """Convert columns that slices can be taken of, such as NumPy memory maps; see `convert`.
@@ -108,6 +112,7 @@ def convert_columns(
         labels: N cells.
         folder: of the table in blocks.
         sample_weight: N weights, as `dpbt.table` has them.
+        users: N ids of users, likewise.
         **options: as `convert`.
 
     Raises:
@@ -115,15 +120,17 @@ def convert_columns(
         OSError: if a file cannot be read or written.
     """
     chosen = {name: columns[name] for name in domain if name in columns}
-    weight = [] if sample_weight is None else [sample_weight]
-    if len({len(column) for column in (*chosen.values(), labels, *weight)}) > 1:
-        raise ValueError("columns, labels and sample_weight must have the same length")
+    beside = labels, sample_weight, users
+    held = (column for column in (*chosen.values(), *beside) if column is not None)
+    if len({len(column) for column in held}) > 1:
+        raise ValueError("columns, labels, sample_weight and users must have the same length")
 
     def rows() -> Iterator[RawRows]:
         for start in range(0, len(labels), READ_ROWS):
             here = slice(start, start + READ_ROWS)
             part = {name: by_position(column)[here] for name, column in chosen.items()}
-            yield RawRows(part, by_position(labels)[here], *(by_position(w)[here] for w in weight))
+            more = (None if each is None else by_position(each)[here] for each in beside)
+            yield RawRows(part, *more)
 
     return convert(rows(), domain, folder, **options)
 
@@ -138,14 +145,17 @@ def convert(
     target: Target | None = None,
     max_weight: float | None = None,
     class_weight: Mapping[Any, float] | None = None,
+    max_rows_per_user: int | None = None,
+    ignore_case: bool = False,
     capacity: int | None = None,
     rows_per_block: int = blocks.ROWS_PER_BLOCK,
 ) -> BlockTable:
     """Write a table in blocks, which a fit reads in passes.
 
-    Row n of it is a function of row n of the source alone, and equal to that of `dpbt.table`. The
-    folder is as private as the rows: it has mode 0700, and all files have mode 0600. The manifest
-    is written last. After an error the folder is gone.
+    Its rows are those of `dpbt.table`. Each is a function of one row of the source alone, and which
+    rows of a user count follows from the rows of that user alone. The folder is as private as the
+    rows: it has mode 0700, and all files have mode 0600. The manifest is written last. After an
+    error the folder is gone.
 
     Args:
         rows: the rows in their order, in parts of any size.
@@ -156,8 +166,11 @@ def convert(
         target: the declared classes or range, as `dpbt.table`.
         max_weight: a public bound on weights of rows, which they need, as `dpbt.table`.
         class_weight: a public weight of each class, as `dpbt.table`.
-        capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
-            number of rows stays private. With None the number of rows is public.
+        max_rows_per_user: how many rows of each user count, as `dpbt.table`; for rows with `users`.
+        ignore_case: whether ids that differ in capitals alone are one.
+        capacity: a public bound on the number of rows; with users, of those that count. Absent rows
+            are added up to it, so that the number of rows stays private. With None the number of
+            rows is public.
         rows_per_block: how many rows a file has, at most `types.MAX_ROWS`.
 
     Raises:
@@ -170,16 +183,17 @@ def convert(
     if capacity is not None:
         capacity = whole("capacity", capacity, MAX_ROWS_IN_BLOCKS)
     each = whole("rows_per_block", rows_per_block, MAX_ROWS)
-    label = Label.of(negative, positive, target, max_weight)
+    label = Label.of(negative, positive, target, max_weight, max_rows_per_user, ignore_case)
 
-    def encode(given: RawRows) -> Rows:
+    def encode(given: RawRows) -> tuple[Rows, Any]:
         bins = domains.encode(domain, given.columns)
         read = label.read(given.labels, given.sample_weight, len(bins), class_weight)
-        return Rows(bins.T, *read)
+        return Rows(bins.T, *read), label.ids(given.users, len(bins))
 
-    nothing = encode(RawRows({name: [] for name in domain}, []))
+    nobody = None if label.user is None else []
+    nothing, _ = encode(RawRows({name: [] for name in domain}, [], users=nobody))
 
-    # Read what is private, each row by itself.
+    # Read what is private, each row by itself, and then the rows of each user by themselves.
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
@@ -190,7 +204,8 @@ def convert(
     with contextlib.ExitStack() as failed:
         failed.callback(shutil.rmtree, folder)
         files, weighted = [], False
-        for block in _in_blocks(_ahead(encode, rows), nothing, capacity, each):
+        read = _counted(_ahead(encode, rows), label, capacity)
+        for block in _in_blocks(read, nothing, capacity, each):
             files.append(_write(folder, len(files), block))
             weighted = block.weight is not None
         if not files:
@@ -213,12 +228,30 @@ def convert(
     return blocks.open_folder(folder)
 
 
-def _ahead(encode: Callable[[RawRows], Rows], rows: Iterable[RawRows]) -> Iterator[Rows]:
+def _ahead(
+    encode: Callable[[RawRows], tuple[Rows, Any]], rows: Iterable[RawRows]
+) -> Iterator[tuple[Rows, Any]]:
     """The encoded rows in their order; as many parts at a time as there are processors."""
     left, threads = iter(rows), os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
         while parts := list(itertools.islice(left, threads)):
             yield from pool.map(encode, parts)
+
+
+def _counted(
+    parts: Iterator[tuple[Rows, Any]], label: Label, capacity: int | None
+) -> Iterator[Rows]:
+    """The rows, of which the first of each user count; with a capacity they alone are left."""
+    counts = None if label.user is None else label.user.counting()
+    for rows, ids in parts:
+        if counts is None:
+            yield rows
+            continue
+        there = counts(ids, rows.present)
+        if capacity is None:
+            yield rows._replace(target=rows.target * there, present=there)
+        else:
+            yield Rows._make(None if array is None else array[..., there] for array in rows)
 
 
 def _in_blocks(

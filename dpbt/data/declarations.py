@@ -100,14 +100,18 @@ def _cells(row: Any) -> list | None:
     return cells if len(cells) == len(row) else None
 
 
-def declared(domain: Any) -> tuple[Domain | kinds.Column, Label | None]:
+def declared(domain: Any, names: Names | None = None) -> tuple[Domain | kinds.Column, Label | None]:
     """The declared columns, or the one kind of all columns; and the label of a file.
+
+    Args:
+        domain: as an estimator is given it.
+        names: those of a data frame, which patterns of a file may cover.
 
     Raises:
         ValueError: for nothing or something else, saying how to write a domain.
     """
     if isinstance(domain, str | os.PathLike):
-        return domains.read_domain(Path(domain))
+        return domains.read_domain(Path(domain), names)
     if isinstance(domain, kinds.Column):
         return domain, None
     if not isinstance(domain, Mapping):

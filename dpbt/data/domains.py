@@ -9,7 +9,10 @@ cell: what lies outside the declaration has a declared place.
 """
 
 import codecs
+import functools
 import json
+import math
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,14 +23,15 @@ import numpy as np
 from dpbt.common import storage
 from dpbt.common.public import Splits
 from dpbt.common.validate import as_path, one_of
-from dpbt.data.cells import ColumnCells, RawColumn, cells_of
+from dpbt.data.cells import ColumnCells, RawColumn, cells_of, number
 from dpbt.data.kinds import Boolean as Boolean
 from dpbt.data.kinds import Column, Split, positions_of
-from dpbt.data.kinds import Label as Label
 from dpbt.data.kinds import Nominal as Nominal
 from dpbt.data.kinds import Numeric as Numeric
 from dpbt.data.kinds import Objective as Objective
-from dpbt.data.kinds import WeightColumn as WeightColumn
+from dpbt.data.labels import Label as Label
+from dpbt.data.labels import UserColumn as UserColumn
+from dpbt.data.labels import WeightColumn as WeightColumn
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
@@ -173,7 +177,7 @@ def names_of(frame: Any) -> Names | None:
     return None if names is None or callable(names) else tuple(names)
 
 
-def read_domain(path: str | Path) -> tuple[Domain, Label]:
+def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tuple[Domain, Label]:
     """A domain and its label from a JSON file, UTF-8 text with or without a byte order mark.
 
     The file holds {"columns": {name: column, ...}, "label": {"column": ..., "positive": ...,
@@ -182,11 +186,23 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
 
     A label of several classes holds {"column": ..., "type": "nominal", "values": [...]}, and one
     that is a number {"column": ..., "type": "numeric", "low": ..., "high": ...}. The file may also
-    hold "weight": {"column": ..., "most": ...}, the weights of rows and the public bound on them.
-    It holds nothing else.
+    hold "weight": {"column": ..., "most": ...}, the weights of rows and the public bound on them,
+    and "user": {"column": ..., "most": ...}, the ids of users and how many rows of each count, with
+    "ignore_case" if capitals do not matter. And it may hold "names", a list. It holds nothing else.
+
+    A name with a star, such as "x*" or "*", is a pattern. It stands for all names that fit it, but
+    for those of the label, the weights and the ids, and those that are declared themselves. The
+    first pattern that fits counts. The columns are in the order of the names, which are public:
+    those that the file lists as "names", or else `names`.
+
+    Args:
+        path: the file.
+        names: public names of columns, such as a header, that patterns may cover.
 
     Raises:
-        ValueError: naming the file and what is wrong; and for something that is no path.
+        ValueError: naming the file and what is wrong; and for something that is no path. Also for a
+            pattern without names, or that covers none. Also for one that covers numbers which the
+            file does not list: where a header was forgotten, they are cells.
         OSError: if the file cannot be read.
     """
     path = as_path("path", path)
@@ -194,10 +210,12 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
     try:
         content = storage.parse(text, "the domain")
         given = content if isinstance(content, dict) else {}
-        columns, entry, weight = (given.get(name) for name in ("columns", "label", "weight"))
-        known = {"columns", "label"} if weight is None else {"columns", "label", "weight"}
+        columns, entry, listed = map(given.get, ("columns", "label", "names"))
+        beside = {name: given[name] for name in ("weight", "user") if given.get(name) is not None}
+        known = {"columns", "label", *beside, *(key for key in ("names",) if key in given)}
         if not isinstance(columns, dict) or not isinstance(entry, dict) or set(given) != known:
-            raise ValueError('expected an object with "columns" and "label", and perhaps "weight"')
+            words = '"columns" and "label", and perhaps "weight", "user" and "names"'
+            raise ValueError(f"expected an object with {words}")
 
         place, domain = "", {}
         try:
@@ -209,18 +227,74 @@ def read_domain(path: str | Path) -> tuple[Domain, Label]:
                 target = {name: value for name, value in entry.items() if name != "column"}
                 entry = {"column": entry.get("column"), "target": target}
             place = "label"
-            label = msgspec.convert({**entry, "weight": weight}, Label)
+            label = msgspec.convert({**entry, **beside}, Label)
+            place = "names"
+            listed = msgspec.convert(listed, list[str] | None)
         except msgspec.ValidationError as error:
             raise ValueError(f"{place}: {error}") from error
-        for what, column in zip(("label", "weight"), label.columns, strict=False):
+        for what, column in zip(("label", *beside), label.columns, strict=True):
             if column in domain:
                 raise ValueError(f"the {what} {column!r} is among the columns")
-        return domain, label
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    return _covered(path, domain, label, listed, names), label
 
 
-_OPEN = "numeric, nominal or boolean?"
+def _covered(
+    path: Path,
+    domain: Domain,
+    label: Label,
+    listed: Iterable[str] | None,
+    names: Iterable[Hashable] | None,
+) -> Domain:
+    """A domain of a file with the columns that its patterns cover, in the order of the names.
+
+    Args:
+        path: of the file.
+        domain: kinds by names and patterns.
+        label: whose columns no pattern covers.
+        listed: the names that the file lists.
+        names: those of its reader, if it lists none; they are read only if there is a pattern.
+
+    Raises:
+        ValueError: for a pattern without names, or one that covers none.
+    """
+    if listed is None and not any("*" in name for name in domain):
+        return domain
+    told = listed or names
+    known = [name for name in told or () if isinstance(name, str)]
+    wild = {
+        name: re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL)
+        for name in domain
+        if "*" in name and name not in known
+    }
+    if wild and told is None:
+        raise ValueError(
+            f"{path}: column {next(iter(wild))!r} is a pattern, and needs the names that it "
+            'covers: a file with a header, or "names" beside "columns"'
+        )
+    found, covering = {}, set()
+    for name in known:
+        covers = [pattern for pattern, words in wild.items() if words.fullmatch(name)]
+        by = name if name in domain else next(iter(covers), None)
+        if by is None or name in label.columns:
+            continue
+        if listed is None and by in wild and not math.isnan(number(name)):
+            raise ValueError(
+                f"{path}: column {by!r} is a pattern that covers names that are numbers; is there "
+                'a header line? If so, list the names as "names" in the file'
+            )
+        found[name] = domain[by]
+        covering.add(by)
+    if idle := [name for name in wild if name not in covering]:
+        raise ValueError(
+            f"{path}: column {idle[0]!r} is a pattern that covers none of the names; is there a "
+            "header line, and what separates its fields?"
+        )
+    return {**found, **{name: kind for name, kind in domain.items() if name not in wild}}
+
+
+OPEN = {"type": "numeric, nominal or boolean?"}
 """Stands for a kind that is to be filled in; no file with it is read as a domain."""
 
 _LABELS: dict[str, dict[str, Any]] = {
@@ -232,8 +306,21 @@ _LABELS: dict[str, dict[str, Any]] = {
 LABEL_TYPES = tuple(_LABELS)
 """What a label may be: one of two classes, one of several, or a number."""
 
+KINDS: dict[str, dict[str, Any]] = {
+    "numeric": {"type": "numeric", "low": None, "high": None},
+    "nominal": {"type": "nominal", "values": []},
+    "boolean": {"type": "boolean", "true": "1", "false": "0"},
+}
+"""What of each kind is to be filled in."""
 
-def template(columns: Iterable[str], label: str | None = None, label_type: str = "two") -> str:
+
+def template(
+    columns: Iterable[str] | Mapping[str, Mapping[str, Any]],
+    label: str | None = None,
+    label_type: str = "two",
+    every: str | None = None,
+    user: str | None = None,
+) -> str:
     """A domain as JSON text to fill in and save, for `read_domain`.
 
     It holds the names of columns, and no value is ever read. What a column may hold is for you to
@@ -241,22 +328,41 @@ def template(columns: Iterable[str], label: str | None = None, label_type: str =
     open, by the name of the column.
 
     Args:
-        columns: the names of the columns, such as `files.names_of` or a data frame's `columns`.
+        columns: the names of the columns, such as `files.names_of` or a data frame's `columns`. Or
+            what is known of each by its name, as `schemas.columns_of` has it.
         label: the name of the label's column, which is then no attribute.
         label_type: "two" classes, several ("nominal"), or a number ("numeric").
+        every: "numeric", "nominal" or "boolean" for one declaration of all columns, whose names are
+            listed beside it.
+        user: the name of the column of ids of users, which is then no attribute.
 
     Raises:
-        ValueError: for no columns, names that are no text or repeat, or a label that is no column
-            or of another type.
+        ValueError: for no columns, names that are no text or repeat, or a label or a user that is
+            no column, or a label of another type.
     """
     one_of("label_type", label_type, LABEL_TYPES)
     names = list(columns)
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError("names of columns must be text, and must not repeat")
-    if label is not None and label not in names:
-        raise ValueError(f"label must be one of the columns, got {label!r}")
-    open_columns = {name: {"type": _OPEN} for name in names if name != label}
-    if not open_columns:
+    for what, name in (("label", label), ("user", user)):
+        if name is not None and name not in names:
+            raise ValueError(f"{what} must be one of the columns, got {name!r}")
+    known = columns if isinstance(columns, Mapping) else {}
+    content = {name: known.get(name, OPEN) for name in names if name not in (label, user)}
+    if not content:
         raise ValueError("a domain needs at least one column")
-    content = {"columns": open_columns, "label": {"column": label, **_LABELS[label_type]}}
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    entry: dict[str, Any] = {"label": {"column": label, **_LABELS[label_type]}}
+    if user is not None:
+        entry["user"] = {"column": user, "most": None}
+    if every is not None:
+        one_of("every", every, tuple(KINDS))
+        return written({"columns": {"*": KINDS[every]}, "names": list(content), **entry})
+    return written({"columns": content, **entry})
+
+
+def written(content: Mapping[str, Any]) -> str:
+    """The text of a domain's file: a line for each column."""
+    text = functools.partial(json.dumps, ensure_ascii=False)
+    columns = (f"    {text(name)}: {text(column)}" for name, column in content["columns"].items())
+    rest = (f",\n  {text(key)}: {text(content[key])}" for key in content if key != "columns")
+    return '{\n  "columns": {\n' + ",\n".join(columns) + "\n  }" + "".join(rest) + "\n}\n"

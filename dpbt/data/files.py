@@ -7,11 +7,14 @@ without any value, and the lines around it are read as if it were not there.
 import codecs
 import contextlib
 import csv
+import errno
 import gzip
 import importlib
 import itertools
+import lzma
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -38,9 +41,17 @@ class Form(NamedTuple):
 
 CSV = Form()
 
+HEADER = (
+    "; is there a header line (else --no-header), and are fields separated by one of , ; | or tabs "
+    "(else --delimiter)?"
+)
+"""What a header that lacks a name may mean; it shows no name, which may be a cell."""
 
-def names_of(path: str | Path) -> list[str]:
+
+def names_of(path: str | Path, form: Form = CSV) -> list[str]:
     """The names in the first line of a CSV file, or in the schema of a Parquet file.
+
+    A file without a header has those that `form` states, and is not read.
 
     Raises:
         ValueError: for an empty file, and a header that cannot be read.
@@ -51,8 +62,48 @@ def names_of(path: str | Path) -> list[str]:
     if path.suffix.lower() == ".parquet":
         with _opened_parquet(path, ()) as given:
             return given.schema_arrow.names
+    if form.names is not None:
+        return [*form.names]
     with _opened(path) as file:
-        return _names(path, file.readline(), ())[0]
+        return _names(path, file.readline(), (), form.delimiter)[0]
+
+
+def types_of(path: str | Path) -> dict[str, str]:
+    """The columns of a Parquet file and their types by Arrow's names, read off its schema alone.
+
+    Neither its statistics nor its dictionaries are read, because they hold values of rows. The type
+    of a dictionary is that of its values.
+
+    Raises:
+        ValueError: for what is no Parquet file.
+        ImportError: as `blocks_of_file`.
+        OSError: if the file cannot be read.
+    """
+    with _opened_parquet(as_path("path", path), ()) as given:
+        return {field.name: _type(field.type) for field in given.schema_arrow}
+
+
+_WITHOUT_WORDS = (
+    "date",
+    "time",
+    "duration",
+    "list",
+    "large_list",
+    "fixed_size_list",
+    "struct",
+    "map",
+)
+"""How types begin of which no cell is a number, a word or a Boolean."""
+
+
+def is_unread(kind: str) -> bool:
+    """Whether no cell of such a type is read, as of dates and lists."""
+    return kind.startswith(_WITHOUT_WORDS)
+
+
+def _type(kind: Any) -> str:
+    values = getattr(kind, "value_type", None) if str(kind).startswith("dictionary") else kind
+    return str(values)
 
 
 def read_columns(path: str | Path, names: Iterable[str], form: Form = CSV) -> dict[str, RawColumn]:
@@ -62,7 +113,11 @@ def read_columns(path: str | Path, names: Iterable[str], form: Form = CSV) -> di
 
 
 def blocks_of_file(
-    path: str | Path, names: tuple[str, ...], rows: int | None, form: Form = CSV
+    path: str | Path,
+    names: tuple[str, ...],
+    rows: int | None,
+    form: Form = CSV,
+    faults: Counter[str] | None = None,
 ) -> Iterator[dict[str, RawColumn]]:
     """The cells of the named columns of a CSV file, or of a Parquet file (`.parquet`).
 
@@ -81,8 +136,9 @@ def blocks_of_file(
     itself. Lines end with a line feed, with or without a carriage return before it. A byte order
     mark is dropped.
 
-    A Parquet file declares the types of its columns, so each cell is read by itself there, too. Of
-    a file only the named columns are read. The rows are private; `owner.report` shows the owner of
+    A Parquet file declares the types of its columns, so each cell is read by itself there, too. A
+    column of dates or lists is refused, since none of its cells would be read. Of a file only the
+    named columns are read. The rows are private; `owner.report` shows the owner of
     a file whether the declaration fits it.
 
     Args:
@@ -90,10 +146,13 @@ def blocks_of_file(
         names: of the columns.
         rows: how many rows a block has at most; None for one block of all of them.
         form: how the text of a CSV file is laid out.
+        faults: counts malformed lines by what is wrong with them. That is private, and for their
+            owner alone.
 
     Raises:
-        ValueError: for a file that is empty or no table, lacks a column or holds it twice, or for a
-            damaged archive. It names the file, and of a header line 1. No row is an error.
+        ValueError: for a file that is empty or no table, lacks a column or holds it twice or as
+            dates, or for a damaged archive. It names the file, and of a header line 1. No row is an
+            error.
         ImportError: for a Parquet file, if pyarrow is not installed.
         OSError: if the file cannot be read.
     """
@@ -113,17 +172,18 @@ def blocks_of_file(
     with _opened(path) as file:
         if form.names is None:
             header, delimiter = _names(path, file.readline(), names, form.delimiter)
-            words = "; is there a header line, and what separates its names?"
-            _check_names(f"{path}, line 1", header, names, words)
+            check_names(f"{path}, line 1", header, names, HEADER)
         else:
             header, delimiter = [*form.names], form.delimiter or ","
-            _check_names("the names that were given", header, names)
+            check_names("the names that were given", header, names)
         places = [header.index(name) for name in names]
         while lines := list(itertools.islice(file, rows)):
             columns: list[list[str | None]] = [[] for _ in names]
             for line in lines:
                 cells = _split(line, delimiter)
                 whole = cells is not None and len(cells) == len(header)
+                if faults is not None and not whole:
+                    faults[_fault(line, cells, len(header))] += 1
                 for column, place in zip(columns, places, strict=True):
                     column.append(cells[place] if cells is not None and whole else None)
             yield dict(zip(names, columns, strict=True))
@@ -142,7 +202,11 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         try:
             if kind == ".zip":
                 with zipfile.ZipFile(file) as archive:
-                    names = [name for name in archive.namelist() if not name.endswith("/")]
+                    names = [
+                        name
+                        for name in archive.namelist()
+                        if not name.endswith("/") and not name.startswith("__MACOSX/")
+                    ]
                     if len(names) != 1:
                         raise ValueError(f"{path}: an archive must hold one file")
                     with archive.open(names[0]) as inner:
@@ -151,8 +215,14 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
                 yield gzip.GzipFile(fileobj=file)  # type: ignore[misc]
             else:
                 yield file
-        except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
+        except _DAMAGED as error:
+            if getattr(error, "errno", None) not in (None, errno.EINVAL):  # of the disk
+                raise
             raise ValueError(f"{path}: an archive that is damaged or locked") from None
+
+
+_DAMAGED = OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
+"""What archives raise, whose words may show what they hold."""
 
 
 @contextlib.contextmanager
@@ -174,7 +244,14 @@ def _opened_parquet(path: Path, names: tuple[str, ...]) -> Iterator[Any]:
     with open(path, "rb") as file:  # its errors are those of every file
         try:
             given = parquet.ParquetFile(file)
-            _check_names(str(path), given.schema_arrow.names, names)
+            check_names(str(path), given.schema_arrow.names, names)
+            for name in names:
+                kind = _type(given.schema_arrow.field(name).type)
+                if is_unread(kind):
+                    raise ValueError(
+                        f"{path}: column {name!r} is of type {kind}, of which no cell is read; "
+                        "write it as numbers or text, such as years, or leave it out of the domain"
+                    )
             yield given
         except (arrow.ArrowException, OSError):  # their words may show a value
             raise ValueError(f"{path}: no Parquet file that pyarrow can read") from None
@@ -198,12 +275,23 @@ def _names(
     return found[best], best
 
 
-def _check_names(place: str, header: list[str], names: tuple[str, ...], words: str = "") -> None:
+def check_names(place: str, header: list[str], names: tuple[str, ...], words: str = "") -> None:
     """Refuse a header that does not have each name once."""
     for name in names:
         if header.count(name) != 1:
             count = "more than one" if name in header else "no"
             raise ValueError(f"{place}: {count} column {name!r}{words * (name not in header)}")
+
+
+def _fault(line: bytes, cells: list[str] | None, width: int) -> str:
+    """What is wrong with a malformed line, for the eyes of its owner."""
+    if cells:
+        return f"{len(cells)} cells, where {width} have names"
+    if not line.strip():
+        return "nothing"
+    if b"\0" in line or "\ufffd" in line.decode("utf-8", "replace"):
+        return "a NUL or a byte that is not UTF-8: save the file as UTF-8"
+    return "an open quote or an overlong cell; a line break within quotes makes several lines"
 
 
 def _split(line: bytes, delimiter: str) -> list[str] | None:

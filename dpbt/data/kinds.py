@@ -5,15 +5,12 @@ false. Values that are missing or not listed have one more bin where they are to
 says how its values are encoded, which splits there are, in words too, and is kept as JSON by the
 names of its attributes.
 
-Targets and weights of rows are declared here too. Two classes are declared by their words, several
-classes by `Nominal`, and a number in a range by `Numeric`. A label and a weight are read by
-themselves, as cells of such a column are. None is an error.
+Targets are declared here too: several classes by `Nominal`, and a number in a range by `Numeric`.
 """
 
 import hashlib
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -23,8 +20,6 @@ from dpbt.common.public import BINARY, MAX_BINS, NUMBER, Response
 from dpbt.common.validate import flag, one_of, shown, whole, within
 from dpbt.data.cells import (
     ColumnCells,
-    RawColumn,
-    cells_of,
     declared,
     is_sequence,
     read_codes,
@@ -129,13 +124,13 @@ class Numeric(_Kind, frozen=True):
     scale: Literal["linear", "log"] = "linear"
 
     def __post_init__(self):
-        low, high = _number("Numeric: low", self.low), _number("Numeric: high", self.high)
+        low, high = number_in("Numeric: low", self.low), number_in("Numeric: high", self.high)
         flag("Numeric: missing", self.missing)
         one_of("Numeric: scale", self.scale, ("linear", "log"))
         cuts, bins = self.cuts, 10 if self.bins is None else self.bins
         if cuts is not None:
             cuts = tuple(
-                float(_number("Numeric: a cut", cut)) for cut in _listed("Numeric: cuts", cuts)
+                float(number_in("Numeric: a cut", cut)) for cut in _listed("Numeric: cuts", cuts)
             )
             bins = len(cuts) + 1
             if self.bins not in (None, bins) or self.scale != "linear":
@@ -367,7 +362,7 @@ def _missing(name: str, bin: int) -> Split:
     return Split(bin, bin, name, f"{name} is missing", f"{name} is given")
 
 
-def _number(name: str, value: Any, interval: str = "(-inf, inf)") -> float:
+def number_in(name: str, value: Any, interval: str = "(-inf, inf)") -> float:
     """One number in an interval, of Python; an integer stays one. ValueError for anything else."""
     if within(name, value, interval).ndim > 0:
         raise ValueError(f"{name} must be one number, got {shown(value)}")
@@ -406,7 +401,7 @@ class Objective(Numeric, frozen=True, kw_only=True):
         super().__post_init__()
         one_of("objective", self.objective, ("poisson", "quantile"))
         if self.objective == "quantile":
-            self._keep(level=_number("the level of a quantile", self.level, "[0.01, 0.99]"))
+            self._keep(level=number_in("the level of a quantile", self.level, "[0.01, 0.99]"))
         elif self.level is not None:
             raise ValueError(f"a level is for quantiles, got {shown(self.level)} for a count")
         elif self.low != 0:
@@ -501,176 +496,3 @@ def in_units(target: Numeric, position: Array) -> Array:
     if target.response.objective == "poisson":
         exact = xp.exp(xp.minimum(exact, 0.0))
     return xp.clip(low + (high - low) * xp.clip(exact, 0.0, 1.0), low, high)
-
-
-class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of weights of rows, and the public bound on them."""
-
-    column: str
-    most: Real
-
-    def __post_init__(self):
-        most = float(_number("max_weight", self.most, "(0, inf)"))
-        msgspec.structs.force_setattr(self, "most", most)
-
-
-class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The label's column, and what it may hold: two classes, several classes, or a number.
-
-    Two classes have `positive` and `negative`, words that are kept as `cells.declared` reads them.
-    Several classes and numbers have a `target`.
-
-    Attributes:
-        column: the name of the column.
-        positive: the word of the positive class.
-        negative: the word of the negative class.
-        target: `domains.Nominal` of two classes or more, or `domains.Numeric(low, high)`.
-        weight: the column of weights of rows, if there is one.
-
-    Raises:
-        ValueError: if the two words are read alike, or the column's name is no text. Also for a
-            target that is not as described, or beside two classes, and for a bound on weights that
-            is not positive and finite.
-    """
-
-    column: str
-    positive: Word | None = None
-    negative: Word | None = None
-    target: Nominal | Numeric | None = None
-    weight: WeightColumn | None = None
-
-    def __post_init__(self):
-        if not all(isinstance(name, str) for name in self.columns):
-            raise ValueError(f"Label: column must be a name, got {shown(list(self.columns))}")
-        if len(set(self.columns)) < len(self.columns):
-            raise ValueError(f"Label: {self.column!r} must not hold both labels and weights")
-        if self.target is not None:
-            response_of(self.target)
-            if self.positive is not None or self.negative is not None:
-                raise ValueError("give target, or negative and positive, and not both")
-            return
-        words = self.negative, self.positive
-        booleans = [isinstance(word, bool | np.bool_) for word in words]
-        if any(booleans) and not (all(booleans) and words == (False, True)):
-            raise ValueError(
-                "negative and positive must be declared together, and be False and True for "
-                f"Boolean labels, got negative={shown(words[0])} and positive={shown(words[1])}"
-            )
-        kind = Boolean(declared(words[1], "positive"), declared(words[0], "negative"))
-        msgspec.structs.force_setattr(self, "positive", kind.true)
-        msgspec.structs.force_setattr(self, "negative", kind.false)
-
-    @classmethod
-    def of(cls, negative: Any, positive: Any, target: Target | None, max_weight: Any) -> Self:
-        """A label of two columns without a name; arguments as `dpbt.table` has them.
-
-        Raises:
-            ValueError: as `dpbt.table`.
-        """
-        weight = None if max_weight is None else WeightColumn("sample_weight", max_weight)
-        if target is not None and negative is False and positive is True:
-            negative = positive = None  # they were not given
-        words: Any = {"positive": positive, "negative": negative}
-        return cls("labels", target=target, weight=weight, **words)
-
-    @property
-    def classes(self) -> tuple[Any, ...] | None:
-        """The words of the classes in the order of scores, of two the negative first; or None."""
-        if self.target is None:
-            return self.negative, self.positive
-        return self.target.values if isinstance(self.target, Nominal) else None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What `dpbt.table` is told of the labels, and of the bound on weights."""
-        found: dict[str, Any] = {"target": self.target}
-        if self.target is None:
-            found = {"negative": self.negative, "positive": self.positive}
-        return found if self.weight is None else {**found, "max_weight": self.weight.most}
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns beside the attributes: the label's, and that of weights."""
-        return (self.column,) if self.weight is None else (self.column, self.weight.column)
-
-    def read(
-        self,
-        labels: RawColumn,
-        sample_weight: RawColumn | None,
-        rows: int,
-        class_weight: Mapping[Any, float] | None = None,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """(target, present, weight) of each row, by itself, as `Table` has them.
-
-        - The class of a label is its number in `Nominal.values`. A label that is not listed is of
-          the class `Nominal.other`, or else absent.
-        - A number is clipped to the range, and its target is its position in it, from 0 to 1. A
-          label that is no number is absent.
-        - Weights are in units of the largest, and None if all weigh the same.
-
-        What is absent has a target of 0.
-
-        Raises:
-            ValueError: for what is no column or has another length, for weights without a public
-                bound, and for weights of classes that are not as described. No cell is shown.
-        """
-        of_class = None if class_weight is None else _of_classes(self.classes, class_weight)
-        cells = _column("labels", labels, rows)
-        match self.target:
-            case Numeric():
-                target, missing = self.target.position(cells)
-                present = ~missing
-            case Nominal():
-                bin, _ = self.target.read(cells)
-                present = bin < len(self.target.values)
-                target = np.where(present, bin, np.uint8(0))
-            case _:
-                words: Any = self.positive, self.negative
-                found = read_truths(cells, *words)
-                target, present = found == 1, found >= 0
-        if sample_weight is None and of_class is None:
-            return target, present, None
-        weight = np.ones(rows)
-        with np.errstate(all="ignore"):  # a warning would say that some row has a tiny weight
-            if sample_weight is not None:
-                if self.weight is None:
-                    raise ValueError(
-                        "sample_weight needs max_weight, a public bound on the weight of a row, "
-                        "which is never read off the weights; larger ones are clipped to it"
-                    )
-                given = np.nan_to_num(read_numbers(_column("sample_weight", sample_weight, rows)))
-                weight = np.clip(given, 0.0, self.weight.most) / self.weight.most
-            if of_class is not None:
-                weight = weight * of_class[target.astype(np.int64)]
-            return target, present, weight.astype(np.float32)
-
-
-def _of_classes(names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]) -> np.ndarray:
-    """f64[K]: the weights of classes in units of the largest.
-
-    Raises:
-        ValueError: unless each class has a positive and finite weight.
-    """
-    if names is None or not isinstance(class_weight, Mapping):
-        raise ValueError(
-            "class_weight must map each class to its public weight, got "
-            f"{shown(class_weight)}; it is not read off the labels, as their counts are private"
-        )
-    given = {declared(name, "class_weight: a class"): w for name, w in class_weight.items()}
-    if set(given) != set(names):
-        raise ValueError(f"class_weight must have a weight for each of {names}, got {list(given)}")
-    found = np.array(
-        [_number(f"class_weight of {word!r}", given[word], "(0, inf)") for word in names]
-    )
-    shares = found / found.max()
-    if not np.all(shares.astype(np.float32) > 0):
-        raise ValueError(f"class_weight must not differ beyond float32, got {shown(dict(given))}")
-    return shares
-
-
-def _column(name: str, values: RawColumn, rows: int) -> ColumnCells:
-    """The cells of labels or of weights; ValueError for no column, or another length."""
-    read = cells_of(values, f"{name}: ")
-    if len(read) != rows:
-        raise ValueError(f"{name} must have the same length as the columns")
-    return read

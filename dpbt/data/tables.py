@@ -12,11 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import MAX_ROWS, AnyArray, Table, dtype_and_rank
+from dpbt.common.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, encode, positions, splits
-from dpbt.data.kinds import Label, Target, fingerprint
+from dpbt.data.kinds import Target, fingerprint
+from dpbt.data.labels import Label
 
 
 def table(
@@ -30,10 +31,13 @@ def table(
     sample_weight: RawColumn | None = None,
     max_weight: float | None = None,
     class_weight: Mapping[Any, float] | None = None,
+    users: RawColumn | None = None,
+    max_rows_per_user: int | None = None,
+    ignore_case: bool = False,
     capacity: int | None = None,
     exact: bool = False,
 ) -> Table:
-    """The table of raw rows: row n of it is a function of row n alone.
+    """The table of raw rows: each row of it is a function of one raw row alone.
 
     The two classes are declared, never read off the labels. A row is present if its label is one of
     them. A row with another label, or without one, is absent by itself. So labels that are words or
@@ -41,7 +45,9 @@ def table(
     from noise alone. No cell and no label is an error.
 
     Neighbouring rows give neighbouring tables, whatever their cells hold. Where one row is added,
-    removed or replaced, one row of the table is.
+    removed or replaced, one row of the table is. With `users`, which rows of a user count follows
+    from the rows of that user alone: where all rows of one user come or go, however many, at most
+    `max_rows_per_user` rows of the table do (docs/privacy.md, U1).
 
     Args:
         domain: the public domain.
@@ -58,8 +64,14 @@ def table(
         max_weight: a public bound on `sample_weight`, above 0, which weights need.
         class_weight: a public weight, above 0, for each class by its word. It multiplies
             `sample_weight`. It is not read off the labels, so there is no "balanced".
-        capacity: a public bound on the number of rows. Absent rows are added up to it, so that the
-            number of rows stays private. With None the table has N rows, and N is then public.
+        users: N ids that say whose each row is, compared as words: " 7 ", 7 and 7.0 are one. Only
+            the first rows of each user that have a label count. A row without an id is absent.
+        max_rows_per_user: how many rows of each user count, which `users` need. The recipe must be
+            for as many, or more.
+        ignore_case: whether ids that differ in capitals alone are one.
+        capacity: a public bound on the number of rows; with `users`, of those that count. Absent
+            rows are added up to it, so that the number of rows stays private. With None the table
+            has N rows, and N is then public.
         exact: hold exact positions (`domains.positions`) in place of bins. Learners that draw
             thresholds then read numbers exactly instead of on the declared grid. Learners that read
             splits refuse the table.
@@ -83,14 +95,21 @@ def table(
             number of rows.
     """
     # Check what is public.
-    declared = Label.of(negative, positive, target, max_weight)
+    declared = Label.of(negative, positive, target, max_weight, max_rows_per_user, ignore_case)
     if capacity is not None:
         capacity = whole("capacity of a table in memory", capacity, MAX_ROWS)
     flag("exact", exact)
 
-    # Read what is private, each row by itself.
+    # Read what is private, each row by itself, and then the rows of each user by themselves.
     rows = positions(domain, columns) if exact else encode(domain, columns)
     label, there, weight = declared.read(labels, sample_weight, len(rows), class_weight)
+    if (ids := declared.ids(users, len(rows))) is not None:
+        assert declared.user is not None
+        there = declared.user.counting()(ids, there)
+        label = label * there
+        if capacity is not None:  # which bounds the rows that count
+            weight = None if weight is None else weight[there]
+            rows, label, there = rows[there], label[there], there[there]
 
     # Add absent rows up to the capacity.
     size = len(rows) if capacity is None else capacity
@@ -98,7 +117,8 @@ def table(
         raise ValueError(f"there are more rows than the capacity of {capacity}")
     asked = None if exact else jax.tree.map(jax.device_put, splits(domain))
     told = None if target is None else jax.device_put(fingerprint(target))
-    read: Any = rows, label, there, asked, weight, told
+    most = None if declared.user is None else RowsPerUser(declared.user.most)
+    read: Any = rows, label, there, asked, weight, told, most
     return _with_absent(Table(*read), size - len(rows))
 
 
@@ -131,7 +151,7 @@ def take(table: Table, rows: AnyArray) -> Table:
         raise ValueError("a mask of rows must have an entry for each row of the table")
     bins, target, present = (jnp.asarray(array)[chosen] for array in table[:3])
     weight = None if table.weight is None else jnp.asarray(table.weight)[chosen]
-    return Table(bins, target, present, table.splits, weight, table.declared)
+    return table._replace(bins=bins, target=target, present=present, weight=weight)
 
 
 MIN_ROWS = 64

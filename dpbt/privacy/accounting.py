@@ -182,8 +182,10 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             empty, `epsilon` is the paper's claim and not a proof.
         key: "release" or "research" where the key of a release is known, else None.
         rows: the recipe's `rows`, where it is known.
-        max_rows_per_user: the most rows that one person has, as the owner promises. Sensitivities
-            are for all of them together.
+        max_rows_per_user: the most rows that one person has. Sensitivities are for all of them
+            together.
+        limited: whether the table lets no more rows of each user count, as ids tell users apart
+            (docs/privacy.md U1). If not, that nobody has more is the owner's promise.
         parts: the ledgers that a sum was made of (`composed`); empty for a ledger that is no sum.
         choice: what is public about the choice, if the release is the best of several runs.
     """
@@ -197,6 +199,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     max_rows_per_user: RowsOfPerson = 1
     parts: tuple[Ledger, ...] = ()
     choice: Choice | None = None
+    limited: bool = False
 
     @property
     def _paid(self) -> tuple[Line | Choice, ...]:
@@ -436,7 +439,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             *(_part_words(number, part) for number, part in enumerate(self.parts, 1)),
             *([PARTS_WORDS] if self.parts else []),
             f"neighbours: {words}",
-            *([people_words(self.max_rows_per_user)] if self.max_rows_per_user > 1 else []),
+            *people_words(self.max_rows_per_user, self.limited),
             f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}",
             *(
                 f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
@@ -503,6 +506,7 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
         first.rows if len({part.rows for part in parts}) == 1 else None,
         first.max_rows_per_user,
         parts,
+        limited=all(part.limited for part in parts),
     )
 
 
@@ -534,12 +538,19 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
 # Print.
 
 
-def people_words(max_rows_per_user: int) -> str:
-    """What a ledger says about people who have several rows."""
-    return (
+def people_words(max_rows_per_user: int, limited: bool) -> list[str]:
+    """What a ledger says about people who have several rows; nothing where each has one."""
+    if limited:
+        return [
+            "users: all rows with one id together, however many; the first of them that have a "
+            f"label count, up to {max_rows_per_user} (docs/privacy.md U1)"
+        ]
+    if max_rows_per_user == 1:
+        return []
+    return [
         f"people: all rows of one person together, up to {max_rows_per_user}; that nobody has more "
         "is the owner's promise"
-    )
+    ]
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:

@@ -25,6 +25,7 @@ import contextlib
 import functools
 import hashlib
 import hmac
+import html
 import math
 import os
 import secrets
@@ -568,9 +569,9 @@ class Filter:
             )
 
     def __str__(self) -> str:
-        terms, left = self.terms, self.terms.limits.cost
+        releases, terms, left = self._releases(), self.terms, self.terms.limits.cost
         rows = [("release", "recipe", terms.unit, "of the budget")]
-        for number, each in enumerate(self._releases(), 1):
+        for number, each in enumerate(releases, 1):
             cost, left = each.charge.cost, left - Fraction(each.charge.cost)
             rows.append((str(number), each.name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
         rows.append(("(left)", "", f"{float(left):.6g}", f"{float(left) / self.budget:.2%}"))
@@ -581,9 +582,12 @@ class Filter:
             f"adds up: {MEASURES[terms.measure]}, of {self.budget:.6g} in all",
             accounting.align(rows),
         ]
-        if terms.max_rows_per_user > 1:
-            lines.append(accounting.people_words(terms.max_rows_per_user))
+        limited = all(each.ledger.get("limited") for each in releases) and bool(releases)
+        lines += accounting.people_words(terms.max_rows_per_user, limited)
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         return repr(self.terms).replace("Terms", "Filter", 1)

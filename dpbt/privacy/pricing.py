@@ -82,6 +82,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
         None if key is None else keys.kind(key),
         int(recipe.rows),
         recipe.max_rows_per_user,
+        limited=recipe.limited,
     )
 
 
@@ -235,7 +236,8 @@ def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
         return line_of(old.site, own, *words, **counts)
 
     lines = tuple(map(anew, book.lines))
-    return msgspec.structs.replace(book, lines=lines, max_rows_per_user=people)
+    limited = book.limited and people == now
+    return msgspec.structs.replace(book, lines=lines, max_rows_per_user=people, limited=limited)
 
 
 def sites(recipe: Recipe, part: str) -> tuple[DrawSpec, ...]:

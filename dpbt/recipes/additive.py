@@ -95,8 +95,8 @@ def additive(
             default as `rule` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given. Also for settings

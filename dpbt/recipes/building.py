@@ -399,8 +399,8 @@ def custom(
         loss: the loss of `predict_proba`, a family of losses, or a name in `losses.NAMED`. Its
             alpha is `weighting.link_alpha`. None for scores without probabilities.
         relation: "add_remove" or "replace_one"; by default the learner's, or add/remove.
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
         name: the name of the algorithm in tables.
 
     Raises:

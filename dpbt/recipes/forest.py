@@ -54,8 +54,8 @@ def random_forest(
         calibration: "tight" or "published". For these forests both are discrete Laplace noise on
             exact counts, which is the published law on a grid of 1/127 of a row.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
         disjoint: give each row to one of the k trees (tight calibration only). Each tree then sees
             about n / k rows and has the whole budget: noise of scale 1 / epsilon instead of
             k / epsilon, on counts that are k times smaller. The release then says which place of

@@ -120,8 +120,8 @@ def oblivious_boost(
             not for several classes, nor for columns without an order.
         seed: of the public splits, a whole number in 0..2^24 - 1. It is not a secret.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
@@ -422,8 +422,8 @@ def auto(
         monotone: as `oblivious_boost`.
         seed: of the public splits. It is not a secret.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, named with what was given. Also for settings

@@ -61,8 +61,8 @@ def lazybb_rules(
         learning_rate: lambda, on margins, above 0.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -120,8 +120,8 @@ def lazybb_trees(
             calibration has a half.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
@@ -257,8 +257,8 @@ def halfspace_boost(
             rounded to a grid, which adds sqrt(features) of its steps to the sensitivity.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
+            the owner's promise. The guarantee is for all rows of a person together.
 
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given, or

@@ -135,7 +135,8 @@ class Model(HoldsFunctions):
         transcript = transcript._replace(rounds=first_of(transcript.rounds, recipe.capacity))
         hypotheses, rows = first_of(hypotheses, recipe.capacity), table.bins
         kind = rows.shape[1], str(rows.dtype)
-        return cls(hypotheses, intercept, transcript, recipe, table.splits, *kind, key=key)
+        ran = recipe.on(table)
+        return cls(hypotheses, intercept, transcript, ran, table.splits, *kind, key=key)
 
     @property
     def releases(self) -> "Release":

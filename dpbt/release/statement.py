@@ -50,8 +50,8 @@ on the rows afterwards.
 were never in the table.
 
 ## How noise is drawn
-The noise is drawn {samplers} {key} Each line of the ledger names the theorem that it rests on, in \
-a page that is installed with dpbt."""
+The noise is drawn {samplers} {key} Each line of the ledger names the theorem that it rests on, \
+which `dpbt theorem` prints with its proof."""
 
 
 _ROW, _PERSON = (
@@ -68,7 +68,14 @@ _ROW, _PERSON = (
         "it, and a person with more rows is protected less.",
     },
 )
-"""What is protected, for one row and for all rows of a person."""
+_USER = {
+    ADD_REMOVE: "whether the rows of a user are there or not, however many, and all they say",
+    REPLACE_ONE: "what the rows of a user say, however many, where they could have said all else",
+    "people": "An id in the table says whose a row is. Of the rows with one id the first that have "
+    "a label count, up to {0}, and rows without an id do not. A person with several ids is "
+    "protected for each of them alone, and less as a whole.",
+}
+"""What is protected: one row, all rows of a person, or all rows with one id."""
 
 _AIM = {
     ADD_REMOVE: "whether one {0} is in the table",
@@ -178,7 +185,7 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     releases = len(book.parts) or 1
     several = "one release" if releases == 1 else f"{releases} releases together"
     people, relation = book.max_rows_per_user, book.relation
-    words = _ROW if people == 1 else _PERSON
+    words = _USER if book.limited else _ROW if people == 1 else _PERSON
     values = [
         f"{line.site.split('.')[0]}. " * bool(book.parts)
         + f"{line.releases} (drawn {'once' if line.count == 1 else f'{line.count:,} times'})"
@@ -209,7 +216,7 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
         version=version,
         protected=words[relation].format(people),
         people=words["people"].format(people),
-        aim=_AIM[relation].format("row" if people == 1 else "person"),
+        aim=_AIM[relation].format("user" if book.limited else "row" if people == 1 else "person"),
         bound=f" By public declaration there {counted} {', '.join(each)}." if each else "",
         guarantee="\n".join(_guarantee(book)),
         attacks="\n".join(attacks),

@@ -33,7 +33,7 @@ from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
 from dpbt.common.watching import working
 from dpbt.data import declarations, domains, owner, tables
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
-from dpbt.data.domains import Domain, Label, WeightColumn, names_of
+from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, names_of
 from dpbt.data.kinds import with_objective
 from dpbt.data.owner import OwnerReport
 from dpbt.privacy import accounting, keys
@@ -111,7 +111,7 @@ class PrivateEstimator(BaseEstimator):
             ValueError: saying what it takes.
         """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, users: Any = None) -> Self:
         """Learn and release a model, with the guarantee of `ledger_`.
 
         Private values are never refused. A cell that the domain does not hold is missing or in its
@@ -126,6 +126,9 @@ class PrivateEstimator(BaseEstimator):
             sample_weight: N weights from 0 to `max_weight`, or None. Noise is set for rows of the
                 largest weight. The recipes "lazybb_rules", "lazybb_trees" and "halfspace_boost"
                 take none.
+            users: N ids that say whose each row is, or None. Of each user the first
+                `max_rows_per_user` rows that have a label count, and a row without an id does not
+                (`dpbt.table`). Without ids, that nobody has more rows is your promise.
 
         Raises:
             ValueError: if a parameter is missing or out of its range, named with what is expected.
@@ -142,7 +145,7 @@ class PrivateEstimator(BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, "
                 "but the target y is None."
             )
-        domain, label = declarations.declared(self.domain)
+        domain, label = declarations.declared(self.domain, names_of(X))
         given = rows_of(X, len(domain) if isinstance(domain, Mapping) else None)
         if given.width < 1:
             raise ValueError(
@@ -170,8 +173,16 @@ class PrivateEstimator(BaseEstimator):
                 f"the domain's file declares weights of rows, in {label.weight.column!r}; "
                 f"give them to fit as sample_weight, with max_weight={label.weight.most:g}"
             )
+        file, limit = None if label is None else label.user, self.max_rows_per_user
+        if users is not None:
+            weights |= {"users": column_of("users", users), "max_rows_per_user": limit}
+        if file is not None and (users is None or limit != file.most):
+            raise ValueError(
+                f"the domain's file declares ids of users, in {file.column!r}; give them to fit as "
+                f"users, with max_rows_per_user={file.most}"
+            )
         bound = int(recipe.rows)
-        if given.count > bound:
+        if users is None and given.count > bound:
             raise ValueError(f"X has more rows than rows={bound}, the stated bound on their number")
         room = None if recipe.relation is REPLACE_ONE else bound
         with working("making the table", verbose):
@@ -312,7 +323,7 @@ def column_of(name: str, data: Any) -> Any:
 def read(
     reading: Reading, given: Rows, labels: Any, answers: Answers, weights: Any, capacity: int | None
 ) -> tuple[Table, OwnerReport]:
-    """The table of X, y and weights, and how the declaration reads them.
+    """The table of X, y, weights and ids of users, and how the declaration reads them.
 
     Raises:
         ValueError: as `dpbt.table`.
@@ -327,11 +338,13 @@ def read(
         columns[name] = column
         return name
 
-    weight = None
+    weight = user = None
+    if "users" in weights:
+        user = UserColumn(add("users", weights["users"]), weights["max_rows_per_user"])
     if "sample_weight" in weights:
         name = add("sample_weight", weights["sample_weight"])
         weight = WeightColumn(name, weights["max_weight"])
-    label = Label(add("y", labels), **answers.options, weight=weight)
+    label = Label(add("y", labels), **answers.options, weight=weight, user=user)
     return table, owner.report(domain, label, [columns])
 
 
@@ -413,8 +426,8 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         rows: under "add_remove" a public bound on the number of rows; under "replace_one" their
             public number. It must be stated.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
+            the owner's promise. The guarantee is for all rows of a person together.
         domain: the public declaration of the columns, which must be stated. It is a dict from names
             to `domains.Numeric`, `Nominal` or `Boolean`, or one of these for all columns, or the
             path of a JSON file (`domains.read_domain`). `domains.template` writes one to fill in.
@@ -473,7 +486,8 @@ class PrivateForestClassifier(_PrivateClassifier):
         delta: 0 for a pure guarantee; else in (0, 1).
         rows: a public bound on the number of rows. It must be stated.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise.
+        max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
+            the owner's promise.
         domain: the public declaration of the columns. It must be stated.
         classes: the two labels.
         recipe: "random_forest", "rf_l" or "rf_e", with the defaults of `dpbt.recipes`, or a
@@ -486,18 +500,19 @@ class PrivateForestClassifier(_PrivateClassifier):
 
     recipe: Any = "random_forest"
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any, users: Any = None) -> Self:  # type: ignore[override]
         """Learn and release a forest, as `PrivateBoostingClassifier.fit` does. It takes no weights.
 
         Args:
             X: N rows.
             y: N labels.
+            users: N ids that say whose each row is, or None.
 
         Raises:
             ValueError: as `PrivateBoostingClassifier.fit`.
             TypeError: for a sparse X.
         """
-        return super().fit(X, y)
+        return super().fit(X, y, users=users)
 
     def _check(self, recipe: Recipe) -> None:
         if about(recipe).probability != "shares":
@@ -520,8 +535,8 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         rows: under "add_remove" a public bound on the number of rows; under "replace_one" their
             public number. It must be stated.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows that one person has, by the owner's promise. The guarantee
-            is then for all rows of a person together.
+        max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
+            the owner's promise. The guarantee is for all rows of a person together.
         domain: the public declaration of the columns, as in `PrivateBoostingClassifier`. It must be
             stated.
         target_range: (low, high), the public range of the number, in its units. A number beyond it

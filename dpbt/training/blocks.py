@@ -202,8 +202,7 @@ def _sums_of_slice(
 
     def add(number: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
-        place = learner.hypotheses.place
-        placed = rows if place is None else place(structure, rows)
+        placed = step.placed(recipe, structure, rows)
         return scores + learner.hypotheses.predict(hypothesis, placed)
 
     if scores is not None and batch.pending is not None:
@@ -435,6 +434,11 @@ def check(
         ) from None
     public_key = step.check_fit(key, like, recipe, public_key)
     if jax.process_count() > 1:
+        if table.rows_per_user is not None:
+            raise ValueError(
+                "a limit on rows of a user holds within one folder: learn in one process from a "
+                "folder that has all rows"
+            )
         words = {
             "recipe": recipe_words(recipe),
             "key": key_words(key, recipe.name),

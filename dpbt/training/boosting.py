@@ -65,7 +65,7 @@ def run(
     learner = recipe.learner
 
     def asked(
-        part: str, entry: Any, context: Context, scores: Sequence[Array]
+        part: str, entry: Any, context: Context, scores: Sequence[Array], tables: Any = tables
     ) -> tuple[Release, Any, list[View]]:
         weighed = [
             step.weigh(part, recipe, rows, score, context)
@@ -89,11 +89,22 @@ def run(
     scores = [jnp.broadcast_to(everyone, start.shape + rows.present.shape) for rows in tables]
     bound = jnp.max(jnp.abs(start))
 
-    # The rounds.
+    # The rounds. Structures that come again are worked out once, and what they say of each row.
+    def turn(number: Array) -> Any:
+        structure = step.begun(recipe, public, bound, number).public.structure
+        return structure, [step.placed(recipe, structure, rows).leaf for rows in tables]
+
+    count = 0 if batch else step.turns(recipe, sum(rows.present.shape[0] for rows in tables))
+    cycle = jax.lax.map(turn, jnp.arange(count, dtype=jnp.int32)) if count else None
+
     def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
         (scores, bound, moving), (number, entry) = state, numbered
-        context = step.begun(recipe, public, bound, number)
-        release, kept, views = asked("rounds", entry, context, scores)
+        structure, read = None, tables
+        if cycle is not None:
+            structure, leaves = jax.tree.map(lambda array: array[number % count], cycle)
+            read = [rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)]
+        context = step.begun(recipe, public, bound, number, structure)
+        release, kept, views = asked("rounds", entry, context, scores, read)
         hypothesis, more, moving = step.learned(recipe, release, views[0].public, moving)
         if not batch:  # else no round reads them
             scores = [
@@ -254,6 +265,50 @@ def _judged(
         return release, judge(pricing.program_of(recipe.learner, part), release, *views)
 
     return run(recipe, [step.prepared_table(table, recipe) for table in tables], answer, transcript)
+
+
+@jax.jit
+def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -> Hypotheses:
+    """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
+
+    It is post-processing: what is added to an output has the public scale of its noise, in floating
+    point. What was selected, the prologue and the epilogue stay as they were released.
+
+    Args:
+        keys: one typed key for each run that is made up, or several.
+        transcript: with all sites of the rounds.
+        recipe: the recipe.
+        dummy: one absent row.
+
+    Returns:
+        Hypotheses with a leading axis for keys, and then one for rounds.
+
+    Raises:
+        ValueError: if the transcript lacks a site.
+    """
+
+    def answer(part: str, entry: Any, views: Sequence[View]) -> tuple[Release, Any]:
+        release, key = entry
+        if part != "rounds":
+            return release, ()
+        asks = boundary.replayed(pricing.program_of(recipe.learner, part), release, views[0])
+        again = dict(release)
+        for site, ask in asks.items():
+            if not (ask.mechanism.public or ask.mechanism.selects):
+                law = jax.random.normal if ask.mechanism.price.gaussian else jax.random.laplace
+                noise = ask.scale * law(boundary.site_key(key, site), release[site].shape)
+                whole = jnp.issubdtype(again[site].dtype, jnp.integer)
+                again[site] += (jnp.round(noise) if whole else noise).astype(again[site].dtype)
+        return again, ()
+
+    rows = [recipe.learner.hypotheses.prepare(dummy)]
+
+    def one(key: Array) -> Hypotheses:
+        of_rounds = transcript.rounds, jax.random.split(key, recipe.capacity)
+        entries = Parts((transcript.prologue, None), of_rounds, (transcript.epilogue, None))
+        return run(recipe, rows, answer, entries).hypotheses
+
+    return jax.vmap(one)(keys)
 
 
 def _by_site(kept: Parts) -> dict[str, Any]:

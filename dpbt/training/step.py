@@ -33,7 +33,7 @@ def on_device(table: Table) -> Table:
         ValueError: as `as_array`.
     """
     own, splits = table._asdict(), table.splits
-    del own["splits"]
+    del own["splits"], own["rows_per_user"]
     if splits is not None:
         asked = {name: each for name, each in splits._asdict().items() if each is not None}
         splits = splits._replace(**{n: as_array(f"splits.{n}", each) for n, each in asked.items()})
@@ -78,7 +78,8 @@ def check_run(table: object, recipe: object) -> None:
 
     Raises:
         ValueError: saying what was expected, or as `check_precision` and `check_table`. Also for a
-            site that two parts of the run draw.
+            site that two parts of the run draw, and for a recipe of fewer rows of a user than the
+            table has.
     """
     check_precision()
     check_table(table)
@@ -103,6 +104,11 @@ def check_run(table: object, recipe: object) -> None:
                 f"table.{name} must be {dtype} of rank 1, got {types.dtype_and_rank(array)}; "
                 f"{recipe.name} predicts {response.words}, so give both the same target="
             )
+    if (table.rows_per_user or 0) > recipe.max_rows_per_user:
+        raise ValueError(
+            f"the table has up to {table.rows_per_user} rows of a user, so give the recipe "
+            f"max_rows_per_user={table.rows_per_user}; it was made for {recipe.max_rows_per_user}"
+        )
     if table.weight is not None and recipe.weight_update.coupled:
         raise ValueError(f"{recipe.name}: rows have no weights of their own there")
 
@@ -307,12 +313,36 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
     return public, start, [jax.tree.map(jnp.asarray, state)]
 
 
-def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Context:
-    """What is public when a round begins: its structure, which follows from no row, is made."""
+def begun(
+    recipe: Recipe, public: Public, bound: Array, number: Array, structure: Any = None
+) -> Context:
+    """What is public when a round begins: its structure, which follows from no row, is made.
+
+    It is not made if it is given.
+    """
     public, partition = public._replace(round=number), recipe.learner.hypotheses.partition
-    if partition is not None:
-        public = public._replace(structure=partition.structure(recipe.params, public))
-    return Context(public, bound)
+    if partition is not None and structure is None:
+        structure = partition.structure(recipe.params, public)
+    return Context(public._replace(structure=structure), bound)
+
+
+def placed(recipe: Recipe, structure: Any, rows: Prepared) -> Prepared:
+    """The rows with what the structure of a round says of each, if one parts them."""
+    partition = recipe.learner.hypotheses.partition
+    if partition is None or rows.leaf is not None:
+        return rows
+    return rows._replace(leaf=partition.place(structure, rows))
+
+
+MAX_TURN_BYTES = 2**28
+"""The most memory for what all structures that come again say of the rows."""
+
+
+def turns(recipe: Recipe, rows: int) -> int:
+    """How many structures come again in later rounds and are worked out once; 0 for none."""
+    partition = recipe.learner.hypotheses.partition
+    count = 0 if partition is None else partition.cycle
+    return count if count < recipe.capacity and 2 * count * rows <= MAX_TURN_BYTES else 0
 
 
 def weigh(
@@ -341,9 +371,8 @@ def view(
 ) -> View:
     """What the program of a part reads, with what the structure of a round says of each row."""
     weights, cap = weighed
-    place = recipe.learner.hypotheses.place
-    if part == "rounds" and place is not None:
-        rows = place(context.public.structure, rows)
+    if part == "rounds":
+        rows = placed(recipe, context.public.structure, rows)
     return View(rows, weights, recipe.params, context.public._replace(cap=cap))
 
 
@@ -360,6 +389,7 @@ def dummy_row(table: BlockTable) -> Table:
         jax.tree.map(jnp.asarray, table.splits),
         None if room.weight is None else jnp.asarray(room.weight),
         None if table.target is None else jnp.asarray(kinds.fingerprint(table.target)),
+        None if table.rows_per_user is None else types.RowsPerUser(table.rows_per_user),
     )
 
 

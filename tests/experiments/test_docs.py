@@ -1,5 +1,6 @@
 """What the README and the docs say is true: code runs, names, links and commands exist."""
 
+import json
 import re
 import runpy
 import subprocess
@@ -211,3 +212,20 @@ def test_the_site_is_built(tmp_path):
     assert 'href="api/dpbt.html#dpbt.fit"' in (tmp_path / "scaling.html").read_text()
     pages = [path.read_text() for path in tmp_path.glob("**/*.html")]
     assert not [found for page in pages for found in re.findall(r'(?:src|href)="http[^"]+', page)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["owner", "sweep_and_audit", "paper_figure"])
+def test_notebooks_run_and_print_as_they_show(name, quiet_folder):
+    """Line by line up to numbers, where it follows from no noise: ledgers and statements."""
+    path = ROOT / "docs" / "notebooks" / f"{name}.ipynb"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResearchKeyWarning)
+        ran = runpy.run_path(str(path.parent / "rerun.py"))["run"](path)
+    for cell, shown in zip(ran["cells"], json.loads(path.read_text())["cells"], strict=True):
+        kinds = [[part["output_type"] for part in one.get("outputs", [])] for one in (cell, shown)]
+        assert kinds[0] == kinds[1], "run docs/notebooks/rerun.py"
+        for one, other in zip(cell.get("outputs", []), shown.get("outputs", []), strict=True):
+            text, kept = ("".join(part.get("text", "")) for part in (one, other))
+            if "statement" in text or "theorem" in text:
+                assert pages.form(text) == pages.form(kept), "run docs/notebooks/rerun.py"

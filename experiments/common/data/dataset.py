@@ -182,14 +182,14 @@ def declared(domain_file: str | Path) -> tuple[Domain, Label]:
 
     Raises:
         InputError: naming the file and what is wrong with it. Also for a label of several classes,
-            a number, and weights of rows.
+            a number, weights of rows, and ids of users.
         OSError: if the file cannot be read.
     """
     with of_input(domain_file):
         domain, label = read_domain(domain_file)
-    if label.target is not None or label.weight is not None:
+    if label.target is not None or label.weight is not None or label.user is not None:
         raise InputError(
-            f"{domain_file}: experiments learn two classes, and rows without weights; "
+            f"{domain_file}: experiments learn two classes, and rows without weights or users; "
             "`python -m dpbt fit` learns from this file"
         )
     return domain, label

@@ -1,0 +1,65 @@
+"""Previews of accuracy: simulations on made-up or public rows, which read nothing private."""
+
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import recipes
+from dpbt.analysis import preview
+from dpbt.data.domains import Boolean, Nominal, Numeric, Objective
+
+DOMAIN = {"size": Numeric(0, 1, bins=16), "kind": Nominal(("a", "b", "c")), "on": Boolean()}
+NUMBER = Numeric(-10, 30)
+QUANTILE = Objective(-10, 30, objective="quantile", level=0.8)
+
+
+def small(target=None, **more):
+    settings = {"epsilon": np.inf, "rows": 3000, "rounds": 40, "depth": 3, "step": 0.3}
+    return recipes.oblivious_boost(domain=DOMAIN, target=target, **{**settings, **more})
+
+
+@pytest.mark.parametrize("target", [None, Nominal(("x", "y", "z")), NUMBER, QUANTILE])
+def test_made_up_rows_have_the_signal_that_was_asked_for(target):
+    rng = np.random.default_rng(0)
+    table, best = preview._rows(DOMAIN, target, 50_000, 0.4, None, rng)
+    found, constant = preview._measured(target, np.asarray(table.target), best)
+    assert table.present.sum() == 50_000
+    np.testing.assert_array_equal(table.bins.max(axis=0), [15, 3, 1])
+    if target is NUMBER:
+        assert found == pytest.approx(0.4, abs=0.01)
+    assert found > constant + 0.05
+
+
+def test_what_cannot_be_previewed_is_refused():
+    for wrong, words in (
+        (([], DOMAIN), "recipes of one setting"),
+        (([small(epsilon=[1.0, 2.0])], DOMAIN), "recipes of one setting"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            preview.preview(*wrong)
+    for more in ({"signal": 1.0}, {"repeats": 0}):
+        with pytest.raises(ValueError, match="must be"):
+            preview.preview([small()], DOMAIN, **more)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [None, NUMBER])
+def test_a_preview_finds_the_signal_and_says_that_it_is_a_simulation(target):
+    """Of a public table it finds the rule that its labels follow."""
+    both = [small(target), small(target, epsilon=0.01)]
+    found = preview.preview(both, DOMAIN, signal=0.6, repeats=2)
+    (_, _, clear, _, best, constant), (_, epsilon, noisy, *_) = found.lines
+    assert constant < best - 0.1
+    assert clear > best - 0.06
+    assert noisy < clear
+    assert epsilon == pytest.approx(0.01)
+    assert "a simulation on made-up rows" in str(found)
+    assert "no private row was read" in str(found)
+
+    rng = np.random.default_rng(0)
+    columns = {"size": rng.random(900), "kind": rng.choice(["a", "b"], 900), "on": [True] * 900}
+    labels = columns["size"] > 0.5 if target is None else 30 * columns["size"]
+    public = dpbt.table(DOMAIN, columns, labels, target=target)
+    (line,) = preview.preview([small(target)], DOMAIN, public, repeats=1).lines
+    assert line[2] > 0.85
+    assert np.isnan(line[4])

@@ -228,7 +228,7 @@ LEARNERS: dict[str, tuple[Callable[..., Release], Law]] = {
 
 MOST = {DIFFPRIVLIB: 10.0, "auto": 30.0}
 """The largest epsilon of a learner. From 10 on a leaf of diffprivlib hardly ever lies, so a larger
-one tells no more. Above 30 `auto` has too many leaves for this attack."""
+one tells no more. Above 30 `auto` has very many leaves."""
 
 
 # The attack.

@@ -268,7 +268,7 @@ def lane_bytes(table: Table, recipe: Recipe) -> int:
     found = jax.eval_shape(hypothesis, table, setting)
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(found) if leaf.shape)
     rows, *others = shape_of(table)
-    return rows * (width + 32) + 24 * max(others) * width
+    return rows * (width + 32 + 2 * step.turns(recipe, rows)) + 24 * max(others) * width
 
 
 # Results.

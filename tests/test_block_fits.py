@@ -122,7 +122,7 @@ def small_passes(monkeypatch):
 
 PAIRS = [("age", "work")]
 CASES = {
-    "two": (lambda: recipe_for("two", 700), "two", False, 100),
+    "two": (lambda: recipe_for("two", 700, structures=2), "two", False, 100),
     "classes": (lambda: recipe_for("classes", 700, 0.0), "classes", False, 333),
     "number": (lambda: recipe_for("number", 700, relation="replace_one"), "number", True, 700),
     "count": (lambda: recipe_for("number", 700, objective="poisson"), "number", True, 300),

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.random import threefry_2x32
 
 from dpbt.privacy import keys
 from tests.reference_chacha import VECTORS, little_endian, reference_block
@@ -66,6 +67,13 @@ def test_bits_children_and_folds_are_the_blocks_that_their_nonces_name():
         same(data(jax.random.fold_in(key, number)), expected[3][number][:8])
     last = reference_block(raw, 2**32 - 1, (3, 0, 0))[:8]
     same(data(jax.random.fold_in(key, 2**32 - 1)), last)
+
+
+@pytest.mark.parametrize("shape", [(), (5,)])
+def test_words_of_a_research_key_are_those_of_jax(shape):
+    key, size = jax.random.key(3), 3 * int(np.prod(shape))
+    expected = threefry_2x32(data(key), np.arange(size + 1, dtype=np.uint32))[:size]
+    same(keys.words(key, 3, shape), expected.reshape(3, *shape))
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])

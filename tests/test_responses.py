@@ -18,6 +18,7 @@ from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
 from dpbt.learners import oblivious_tree
 from dpbt.privacy import mechanisms, sensitivity
+from dpbt.release import measures
 from dpbt.training import step
 from tests.noise import drawn
 
@@ -149,6 +150,14 @@ def test_scores_start_at_the_quantile_and_at_the_mean_of_a_count():
             float(np.quantile(numbers, 0.9)), abs=room
         )
         assert float(jnp.exp(starts["count"])) == pytest.approx(float(numbers.mean()), abs=room)
+
+
+def test_counts_and_quantiles_are_measured_by_their_losses():
+    target, predicted = np.array([0, 1, 4], np.float32), np.array([1.0, 1.0, 2.0])
+    found = measures.of_objective(target, predicted, OBJECTIVES["count"].response)
+    assert found["deviance"] == pytest.approx(2 / 3 * (1 + 0 + 4 * np.log(2) - 2))
+    found = measures.of_objective(target, predicted, OBJECTIVES["quantile"].response)
+    assert found == pytest.approx({"pinball": (0.1 + 0 + 1.8) / 3, "coverage": 2 / 3})
 
 
 @pytest.mark.slow

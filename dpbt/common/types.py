@@ -181,15 +181,17 @@ class Partition(NamedTuple):
     Attributes:
         structure: (params, public) -> what is public in a round and the program, the hypothesis and
             its predictions all read, such as its splits. The loop asks for it once a round.
-        place: (structure of a round, prepared) -> the same rows with what the structure says of
-            each by itself, such as its leaf.
+        place: (structure of a round, prepared) -> [N], what the structure says of each row by
+            itself, such as its leaf. The prepared rows have it in their field `leaf`.
         reads: (structure of a round) -> i32[k]: the features whose bins `place` reads. Nothing
             else reads bins in a round.
+        cycle: after how many rounds the structures come again; 0 for never.
     """
 
     structure: Callable[[Params, "Public"], Any]
-    place: Callable[[Any, Prepared], Prepared]
+    place: Callable[[Any, Prepared], Array]
     reads: Callable[[Any], Array]
+    cycle: int = 0
 
 
 class HypothesisClass(NamedTuple):
@@ -222,7 +224,6 @@ class HypothesisClass(NamedTuple):
     response: Response = BINARY
     partition: Partition | None = None
 
-    place = property(lambda self: self.partition and self.partition.place)
     reads = property(lambda self: self.partition and self.partition.reads)
 
 

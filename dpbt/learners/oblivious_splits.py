@@ -315,38 +315,39 @@ _WORD = 32
 def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
     """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in, if not known already.
 
-    Rows compare their bins with those that go right, which is faster than looking them up.
+    Rows compare their bins with those that go right, which is faster than looking them up. All
+    levels are one loop over the rows, so that a leaf is written once.
     """
     if rows.leaf is not None:
         return rows.leaf
-    small = jnp.uint8 if tree.feature.shape[0] <= 8 else jnp.uint16
     sets = [attribute.n_bins for attribute in attributes if not attribute.ordered]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[tree.feature]
 
-    # Where bins have no gap, their first one and their number, of all levels at once.
+    # Where bins have no gap, their first one and their number.
     known = tree.right[:, : max(attribute.n_bins for attribute in attributes)]
     first = jnp.argmax(known, axis=1).astype(jnp.uint8)
     count = jnp.sum(known, axis=1, dtype=jnp.int32).astype(jnp.uint8)
+
+    # Others are bits of words.
+    words = -(-max(sets, default=0) // _WORD)
+    missing = max(words * _WORD - tree.right.shape[1], 0)
+    right = jnp.pad(tree.right, ((0, 0), (0, missing)))[:, : words * _WORD]
+    bits = right.reshape(len(right), words, _WORD).astype(jnp.uint32)
     place = jnp.arange(_WORD, dtype=jnp.uint32)
+    word = jnp.sum(bits << place[None, None], axis=2, dtype=jnp.uint32)
 
-    def ask(leaf: Array, level: tuple[Array, ...]) -> tuple[Array, None]:
-        feature, right, is_run, first, count = level
-        bin = jax.lax.dynamic_index_in_dim(rows.bins, feature, keepdims=False)
-        goes = bin - first < count
-        if sets:  # of bins below the most of these; it is bits of words
-            words = -(-max(sets) // _WORD)
-            padded = jnp.pad(right, (0, max(words * _WORD - right.shape[0], 0)))
-            bits = padded[: words * _WORD].reshape(words, _WORD).astype(jnp.uint32)
-            of_words = jnp.sum(bits << place[None], axis=1, dtype=jnp.uint32)
-            word = jnp.zeros(bin.shape, jnp.uint32)
+    leaf = jnp.zeros(rows.bins.shape[1], jnp.uint8 if len(right) <= 8 else jnp.uint16)
+    for level in range(len(right)):
+        bin = jax.lax.dynamic_index_in_dim(rows.bins, tree.feature[level], keepdims=False)
+        goes = bin - first[level] < count[level]
+        if sets:
+            own = jnp.zeros(bin.shape, jnp.uint32)
             for number in range(words):
-                word = jnp.where(bin // _WORD == number, of_words[number], word)
-            inside = (word >> (bin % _WORD).astype(jnp.uint32)) & 1 == 1
-            goes = inside if len(sets) == len(attributes) else jnp.where(is_run, goes, inside)
-        return leaf + leaf + goes.astype(small), None
-
-    start = jnp.zeros(rows.bins.shape[1], small)
-    return jax.lax.scan(ask, start, (tree.feature, known, ordered, first, count))[0]
+                own = jnp.where(bin // _WORD == number, word[level, number], own)
+            inside = (own >> (bin % _WORD).astype(jnp.uint32)) & 1 == 1
+            goes = jnp.where(ordered[level], goes, inside)
+        leaf = leaf + leaf + goes.astype(leaf.dtype)
+    return leaf
 
 
 def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
@@ -408,9 +409,10 @@ def hypothesis_class(
         leaf = leaves_of(attributes, tree, rows).astype(jnp.int32)
         return tree.leaf.at[..., leaf].get(mode="promise_in_bounds")
 
-    def place(structure: tuple[ObliviousTree, Array], rows: Rows) -> Rows:
-        return rows._replace(leaf=leaves_of(attributes, structure[0], rows))
+    def place(structure: tuple[ObliviousTree, Array], rows: Rows) -> Array:
+        return leaves_of(attributes, structure[0], rows)
 
+    reads, cycle = lambda structure: structure[0].feature, config.structures
     return types.HypothesisClass(
         example=example,
         check=functools.partial(_check_table, attributes),
@@ -420,5 +422,5 @@ def hypothesis_class(
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
         merged=functools.partial(_merged, config.structures) if config.structures else None,
         response=response,
-        partition=structure and types.Partition(structure, place, lambda found: found[0].feature),
+        partition=structure and types.Partition(structure, place, reads, cycle),
     )

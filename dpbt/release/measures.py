@@ -73,6 +73,7 @@ def of_objective(target: np.ndarray, predicted: np.ndarray, response: Response) 
     quantile it is the mean pinball loss, and the coverage: the share of numbers that are not above
     it.
     """
+    target = np.asarray(target, np.float64)
     if response.objective == "poisson":
         mean = np.maximum(predicted, MIN_PROBABILITY)
         logs = target * np.log(np.maximum(target, 1e-300) / mean)

@@ -202,8 +202,7 @@ def _sums_of_slice(
 
     def add(number: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
-        place = learner.hypotheses.place
-        placed = rows if place is None else place(structure, rows)
+        placed = step.placed(recipe, structure, rows)
         return scores + learner.hypotheses.predict(hypothesis, placed)
 
     if scores is not None and batch.pending is not None:

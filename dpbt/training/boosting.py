@@ -65,7 +65,7 @@ def run(
     learner = recipe.learner
 
     def asked(
-        part: str, entry: Any, context: Context, scores: Sequence[Array]
+        part: str, entry: Any, context: Context, scores: Sequence[Array], tables: Any = tables
     ) -> tuple[Release, Any, list[View]]:
         weighed = [
             step.weigh(part, recipe, rows, score, context)
@@ -89,11 +89,22 @@ def run(
     scores = [jnp.broadcast_to(everyone, start.shape + rows.present.shape) for rows in tables]
     bound = jnp.max(jnp.abs(start))
 
-    # The rounds.
+    # The rounds. Structures that come again are worked out once, and what they say of each row.
+    def turn(number: Array) -> Any:
+        structure = step.begun(recipe, public, bound, number).public.structure
+        return structure, [step.placed(recipe, structure, rows).leaf for rows in tables]
+
+    count = 0 if batch else step.turns(recipe, sum(rows.present.shape[0] for rows in tables))
+    cycle = jax.lax.map(turn, jnp.arange(count, dtype=jnp.int32)) if count else None
+
     def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
         (scores, bound, moving), (number, entry) = state, numbered
-        context = step.begun(recipe, public, bound, number)
-        release, kept, views = asked("rounds", entry, context, scores)
+        structure, read = None, tables
+        if cycle is not None:
+            structure, leaves = jax.tree.map(lambda array: array[number % count], cycle)
+            read = [rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)]
+        context = step.begun(recipe, public, bound, number, structure)
+        release, kept, views = asked("rounds", entry, context, scores, read)
         hypothesis, more, moving = step.learned(recipe, release, views[0].public, moving)
         if not batch:  # else no round reads them
             scores = [

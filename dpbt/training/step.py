@@ -313,12 +313,36 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
     return public, start, [jax.tree.map(jnp.asarray, state)]
 
 
-def begun(recipe: Recipe, public: Public, bound: Array, number: Array) -> Context:
-    """What is public when a round begins: its structure, which follows from no row, is made."""
+def begun(
+    recipe: Recipe, public: Public, bound: Array, number: Array, structure: Any = None
+) -> Context:
+    """What is public when a round begins: its structure, which follows from no row, is made.
+
+    It is not made if it is given.
+    """
     public, partition = public._replace(round=number), recipe.learner.hypotheses.partition
-    if partition is not None:
-        public = public._replace(structure=partition.structure(recipe.params, public))
-    return Context(public, bound)
+    if partition is not None and structure is None:
+        structure = partition.structure(recipe.params, public)
+    return Context(public._replace(structure=structure), bound)
+
+
+def placed(recipe: Recipe, structure: Any, rows: Prepared) -> Prepared:
+    """The rows with what the structure of a round says of each, if one parts them."""
+    partition = recipe.learner.hypotheses.partition
+    if partition is None or rows.leaf is not None:
+        return rows
+    return rows._replace(leaf=partition.place(structure, rows))
+
+
+MAX_TURN_BYTES = 2**28
+"""The most memory for what all structures that come again say of the rows."""
+
+
+def turns(recipe: Recipe, rows: int) -> int:
+    """How many structures come again in later rounds and are worked out once; 0 for none."""
+    partition = recipe.learner.hypotheses.partition
+    count = 0 if partition is None else partition.cycle
+    return count if count < recipe.capacity and 2 * count * rows <= MAX_TURN_BYTES else 0
 
 
 def weigh(
@@ -347,9 +371,8 @@ def view(
 ) -> View:
     """What the program of a part reads, with what the structure of a round says of each row."""
     weights, cap = weighed
-    place = recipe.learner.hypotheses.place
-    if part == "rounds" and place is not None:
-        rows = place(context.public.structure, rows)
+    if part == "rounds":
+        rows = placed(recipe, context.public.structure, rows)
     return View(rows, weights, recipe.params, context.public._replace(cap=cap))
 
 

@@ -85,6 +85,12 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     return re.sub(r"<code>([a-zA-Z_][\w.]*)</code>(?![^<]*</(?:a|b|h\d|autoref)>)", link, html)
 
 
+def on_post_build(config: MkDocsConfig) -> None:
+    """Keep the index of the search as a script, too, for pages that are opened from a folder."""
+    index = Path(config.site_dir) / "search" / "search_index.json"
+    index.with_suffix(".js").write_text(f"var __index = {index.read_text()}")
+
+
 def _is_hidden(name: str) -> bool:
     """Whether a module of the same name stands in front of it."""
     return name not in MODULES.values() and (ROOT / f"{name.replace('.', '/')}.py").exists()

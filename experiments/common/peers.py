@@ -26,6 +26,9 @@ LIBRARIES = {
 }
 """Distribution -> its module of classifiers."""
 
+REPOSITORIES = {"S-BDT": "sbdt", "PrivaTree": "privatree.privatree"}
+"""Library that is no distribution -> its module, which is on the path where it was built."""
+
 Fit = Callable[[], Any]
 """One fit. It returns a classifier of scikit-learn's kind."""
 
@@ -51,19 +54,19 @@ def check(*names: str) -> None:
     """Check that peers can be imported.
 
     Args:
-        names: keys of `LIBRARIES`; all by default.
+        names: keys of `LIBRARIES`, or of `REPOSITORIES`; all of the first by default.
 
     Raises:
         ImportError: if one is not installed, or does not work with the installed scikit-learn.
     """
     with quiet():
         for name in names or LIBRARIES:
-            importlib.import_module(LIBRARIES[name])
+            importlib.import_module({**LIBRARIES, **REPOSITORIES}[name])
 
 
 def version(name: str) -> str:
-    """The name and version of an installed distribution of `LIBRARIES`."""
-    return f"{name} {metadata.version(name)}"
+    """The name of a library, with the version of a distribution."""
+    return name if name in REPOSITORIES else f"{name} {metadata.version(name)}"
 
 
 class Rows(NamedTuple):

@@ -23,7 +23,7 @@ from dpbt.recipes.oblivious import rule
 from dpbt.release.file import about, probability_of
 from dpbt.release.measures import log_loss_of_two
 from experiments.common import peers
-from experiments.comparisons import challengers
+from experiments.comparisons import challengers, repositories, synthetic
 from experiments.comparisons.methods import (
     FEWER,
     Fit,
@@ -162,6 +162,7 @@ METHODS: dict[str, Method] = {
     "auto-without-noise": _stated(_auto, private=False),
     "additive": _stated(_additive),
     **challengers.METHODS,
+    **synthetic.METHODS,
     "bdpe-published": _greedy("published"),
     "bdpe-tight": _greedy("tight"),
     "lazybb": Method(_boosted(_rules), words("lazybb_rules: 9 rules")),
@@ -176,6 +177,7 @@ METHODS: dict[str, Method] = {
         approximate("DPExplainableBoostingClassifier: defaults"),
         library="interpret-core",
     ),
+    **repositories.METHODS,
     "boosting": _THEIRS["boosting"],
     "larger-class": Method(
         _larger_class, words("the shares of the classes in training"), private=False
@@ -247,4 +249,5 @@ TUNED: dict[str, Method] = {
     "tuned-logarithmic": _tuned(10.0, 0.0),
     "hindsight": Method(_hindsight, words("the best of all candidates by test rows; not private")),
 }
-EVERY = {**METHODS, **{f"boosting-{n}": boosting_of(n, _positive) for n in FEWER}, **TUNED}
+_FEWER = {f"boosting-{n}": boosting_of(n, _positive) for n in FEWER}
+EVERY = {**METHODS, **challengers.BEST, **_FEWER, **TUNED}

@@ -2,12 +2,16 @@
 
 All hold under add/remove, by the sensitivity that each function states: with a delta by GDP, and
 else by the Laplace mechanism. Their noise is of floating point and of keys that are no secret, so
-they are for comparisons alone.
+they are for comparisons alone. Names with `-best` are the best of a small grid, chosen on the test
+rows, which no owner can do.
 """
 
 import functools
+import itertools
+import json
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +21,7 @@ from jax.flatten_util import ravel_pytree
 
 from dpbt.data.domains import Numeric
 from dpbt.privacy import conversions
+from dpbt.release.measures import auroc
 from experiments.comparisons.methods import Fit, Found, Method, approximate, words
 from experiments.comparisons.study import Study
 
@@ -28,7 +33,7 @@ class Features(NamedTuple):
 
     Attributes:
         bins: f32[N, B], the indicators of all bins, of which a row has at most one a column. Those
-            of numbers are joined to `GROUPS`.
+            of numbers are joined.
         column: f32[B, F], whether a bin is of a column.
         wide: f32[N, A], the same beside numbers in [-1, 1] and a constant, of length at most 1.
         narrow: f32[N, D], numbers in [-1, 1], indicators of other columns, and a constant.
@@ -42,17 +47,23 @@ class Features(NamedTuple):
     positive: jax.Array
 
 
-@functools.lru_cache(maxsize=1)
-def features(study: Study) -> Features:
-    """The rows of a study."""
-    encoded, blocks = np.asarray(study.data.table.bins), []  # type: ignore[union-attr]
+def joined(study: Study, groups: int = GROUPS) -> tuple[np.ndarray, list[int]]:
+    """(i[N, F] bins, their numbers), with the bins of a number joined to so many groups."""
+    encoded, sizes = np.asarray(study.data.table.bins).astype(int), []  # type: ignore[union-attr]
     for place, column in enumerate(study.data.domain.values()):
-        bins, size = encoded[:, place].astype(int), column.n_bins
-        if isinstance(column, Numeric) and column.bins > GROUPS:
-            missing = bins >= column.bins
-            bins = np.where(missing, GROUPS, bins * GROUPS // column.bins)
-            size = GROUPS + int(column.missing)
-        blocks.append(np.float32(bins[:, None] == np.arange(size)))
+        sizes.append(column.n_bins)
+        if isinstance(column, Numeric) and column.bins > groups:
+            bins, missing = encoded[:, place], encoded[:, place] >= column.bins
+            encoded[:, place] = np.where(missing, groups, bins * groups // column.bins)
+            sizes[-1] = groups + int(column.missing)
+    return encoded, sizes
+
+
+@functools.lru_cache(maxsize=2)
+def features(study: Study, groups: int = GROUPS) -> Features:
+    """The rows of a study, with the bins of a number joined to so many groups."""
+    encoded, sizes = joined(study, groups)
+    blocks = [np.float32(encoded[:, [at]] == np.arange(n)) for at, n in enumerate(sizes)]
     rows = study.numbers
     low, high = rows.bounds[~rows.nominal].T
     numbers = (2 * (rows.numbers[:, ~rows.nominal] - low) / (high - low) - 1).astype(np.float32)
@@ -70,6 +81,7 @@ def histograms(rows: Features, present: jax.Array) -> jax.Array:
     return jnp.stack([1 - rows.positive, rows.positive]) * present[None] @ rows.bins
 
 
+@jax.jit
 def naive_bayes(key: Any, rows: Features, present: Any, budget: Any) -> Any:
     """Scores and probabilities of naive Bayes; its prior is one deviation of the noise a bin."""
     epsilon, mu, _ = budget
@@ -85,20 +97,22 @@ def naive_bayes(key: Any, rows: Features, present: Any, budget: Any) -> Any:
     return score, jax.nn.sigmoid(score)
 
 
-def ascend(key: Any, gradient: Callable[[Any], Any], start: Any, noise: Any, rate: Any) -> Any:
+def ascend(
+    key: Any, gradient: Callable[[Any], Any], start: Any, noise: Any, rate: Any, rounds: Any
+) -> Any:
     """The mean of the last half of the iterates of Nesterov's ascent on noisy gradients."""
     flat, shaped = ravel_pytree(start)
 
-    def move(state: Any, number: jax.Array) -> Any:
+    def move(number: jax.Array, state: Any) -> Any:
         weights, velocity, total = state
         drawn = noise * jax.random.normal(jax.random.fold_in(key, number), flat.shape)
         found = ravel_pytree(gradient(shaped(weights)))[0] + drawn
         velocity = 0.9 * velocity + found
         weights = weights + rate * (found + 0.9 * velocity)
-        return (weights, velocity, total + jnp.where(2 * number < ROUNDS, 0, weights)), None
+        return weights, velocity, total + jnp.where(2 * number < rounds, 0, weights)
 
-    (*_, total), _ = jax.lax.scan(move, (flat, 0 * flat, 0 * flat), jnp.arange(ROUNDS))
-    return shaped(total / (ROUNDS // 2))
+    *_, total = jax.lax.fori_loop(0, rounds, move, (flat, 0 * flat, 0 * flat))
+    return shaped(total / (rounds // 2))
 
 
 def logistic_gradient(rows: Features, present: jax.Array, weights: jax.Array) -> jax.Array:
@@ -107,12 +121,16 @@ def logistic_gradient(rows: Features, present: jax.Array, weights: jax.Array) ->
     return (present * jnp.clip(error, -0.5, 0.5)) @ rows.wide
 
 
-def logistic(key: Any, rows: Features, present: Any, budget: Any) -> Any:
-    """Scores and probabilities of logistic regression."""
+@jax.jit
+def logistic(
+    key: Any, rows: Features, present: Any, budget: Any, rounds: Any = ROUNDS, pace: Any = 1.0
+) -> Any:
+    """Scores and probabilities of logistic regression; the pace multiplies its step."""
     _, mu, bound = budget
     gradient = functools.partial(logistic_gradient, rows, present)
-    rate = jnp.minimum(12, bound * mu / (3 * ROUNDS)) / bound
-    weights = ascend(key, gradient, jnp.zeros(rows.wide.shape[1]), 0.5 * ROUNDS**0.5 / mu, rate)
+    rate = pace * jnp.minimum(12, bound * mu / (3 * rounds)) / bound
+    noise, start = 0.5 * rounds**0.5 / mu, jnp.zeros(rows.wide.shape[1])
+    weights = ascend(key, gradient, start, noise, rate, rounds)
     score = rows.wide @ weights
     return score, jax.nn.sigmoid(score)
 
@@ -123,25 +141,37 @@ def _through(rows: Features, net: Any) -> tuple[jax.Array, jax.Array]:
     return units, units @ outer + constant
 
 
-def net_gradient(rows: Features, present: jax.Array, net: Any) -> Any:
-    """The sum over rows of their gradients of the log likelihood, each clipped to length 1."""
+def net_gradient(rows: Features, present: jax.Array, net: Any, clip: Any = 1.0) -> Any:
+    """The sum over rows of their gradients of the log likelihood, each clipped to a length.
+
+    It is in units of that length.
+    """
     units, score = _through(rows, net)
     error, slopes = rows.positive - jax.nn.sigmoid(score), net[1][None] * (1 - units**2)
     within = jnp.sum(rows.narrow**2, axis=1) * jnp.sum(slopes**2, axis=1)
     length = jnp.abs(error) * jnp.sqrt(within + jnp.sum(units**2, axis=1) + 1)
-    scaled = present * error / jnp.maximum(length, 1)
+    scaled = present * error / jnp.maximum(length, clip)
     return rows.narrow.T @ (scaled[:, None] * slopes), scaled @ units, jnp.sum(scaled)
 
 
-def net(key: Any, rows: Features, present: Any, budget: Any) -> Any:
-    """Scores and probabilities of a net with one layer of `UNITS`."""
+@functools.partial(jax.jit, static_argnames=("units",))
+def net(
+    key: Any,
+    rows: Features,
+    present: Any,
+    budget: Any,
+    rounds: Any = ROUNDS,
+    units: int = UNITS,
+    clip: Any = 1.0,
+) -> Any:
+    """Scores and probabilities of a net with one layer of units."""
     _, mu, bound = budget
     width = rows.narrow.shape[1]
-    inner = jax.random.normal(jax.random.fold_in(key, ROUNDS), (width, UNITS)) / width**0.5
-    gradient = functools.partial(net_gradient, rows, present)
-    rate = jnp.minimum(1, bound * mu / (3 * ROUNDS)) / bound
-    start = inner, jnp.full(UNITS, UNITS**-0.5), jnp.float32(0)
-    score = _through(rows, ascend(key, gradient, start, ROUNDS**0.5 / mu, rate))[1]
+    inner = jax.random.normal(jax.random.fold_in(key, rounds), (width, units)) / width**0.5
+    gradient = functools.partial(net_gradient, rows, present, clip=clip)
+    rate = jnp.minimum(1, bound * mu / (3 * rounds)) / bound
+    start = inner, jnp.full(units, units**-0.5), jnp.float32(0)
+    score = _through(rows, ascend(key, gradient, start, rounds**0.5 / mu, rate, rounds))[1]
     return score, jax.nn.sigmoid(score)
 
 
@@ -150,7 +180,8 @@ def residual_sum(rows: Features, present: jax.Array, weights: jax.Array) -> jax.
     return (present * jnp.clip(2 * rows.positive - 1 - rows.wide @ weights, -1, 1)) @ rows.wide
 
 
-def adassp(key: Any, rows: Features, present: Any, budget: Any) -> Any:
+@functools.partial(jax.jit, static_argnames=("rounds",))
+def adassp(key: Any, rows: Features, present: Any, budget: Any, rounds: int = BOOSTS) -> Any:
     """Scores and probabilities of ridge regressions on the residuals of those before.
 
     One row moves the second moments, with their noise on and above the diagonal, by at most 1. They
@@ -158,35 +189,72 @@ def adassp(key: Any, rows: Features, present: Any, budget: Any) -> Any:
     of a column add up to the constant, and the penalty is as large as the noise can be.
     """
     _, mu, _ = budget
-    first, *keys = jax.random.split(key, 1 + BOOSTS)
+    first, *keys = jax.random.split(key, 1 + rounds)
     width, noise = rows.wide.shape[1], 2**0.5 / mu
     drawn = jnp.triu(jax.random.normal(first, (width, width)))
     moments = (rows.wide * present[:, None]).T @ rows.wide
     moments = moments + noise * (drawn + jnp.triu(drawn, 1).T)
     penalty = noise * np.sqrt(width * np.log(2 * width**2 / 0.05))
     solve = jax.scipy.linalg.lu_factor(moments + penalty * jnp.eye(width))
-    weights = jnp.zeros(width)
-    for each in keys:
+
+    def add(weights: jax.Array, each: jax.Array) -> tuple[jax.Array, None]:
         found = residual_sum(rows, present, weights)
-        found = found + BOOSTS**0.5 * noise * jax.random.normal(each, found.shape)
-        weights = weights + jax.scipy.linalg.lu_solve(solve, found)
+        found = found + rounds**0.5 * noise * jax.random.normal(each, found.shape)
+        return weights + jax.scipy.linalg.lu_solve(solve, found), None
+
+    weights, _ = jax.lax.scan(add, jnp.zeros(width), jnp.stack(keys))
     score = rows.wide @ weights
     return score, jnp.clip((score + 1) / 2, 0, 1)
 
 
-def _fit(learn: Callable[..., Any]) -> Fit:
-    compiled = jax.jit(learn)
-
+def _fit(learn: Callable[..., Any], groups: int = GROUPS, **options: Any) -> Fit:
     def fit(study: Study, split: int, epsilon: float, delta: float) -> Found:
-        test, rows = study.tests[split], features(study)
+        test, rows = study.tests[split], features(study, groups)
         mu = float(conversions.gdp_mu(epsilon, delta)) if delta else 0.0
         budget = tuple(map(jnp.float32, (epsilon, mu, study.rows)))
         start = time.perf_counter()
-        found = compiled(jax.random.key(split), rows, jnp.float32(~test), budget)
-        score, probability = (np.asarray(each)[test] for each in found)
+        found = learn(jax.random.key(split), rows, jnp.float32(~test), budget, **options)
+        score, probability = (np.asarray(each)[..., test] for each in found)
         return Found(score, probability, time.perf_counter() - start)
 
     return fit
+
+
+def _best(
+    learn: Callable[..., Any], shapes: Mapping[str, Sequence], numbers: Mapping[str, Sequence]
+) -> Fit:
+    """The fits of the setting that has the largest mean AUROC over all splits of a budget.
+
+    Args:
+        learn: the learner.
+        shapes: the options by which programs differ, and their values.
+        numbers: the others, all of whose settings are one program.
+    """
+    columns = zip(*itertools.product(*numbers.values()), strict=True)
+    settings = dict(zip(numbers, map(jnp.asarray, columns), strict=True))
+
+    def every(*given: Any, **at: Any) -> Any:
+        each = jax.vmap(lambda setting: learn(*given, **at, **setting), axis_size=count)
+        return each(settings)
+
+    count = math.prod(map(len, numbers.values()))
+    chosen = itertools.product(*shapes.values())
+    fits = [_fit(every, **dict(zip(shapes, at, strict=True))) for at in chosen]
+
+    @functools.lru_cache(maxsize=1)
+    def best(study: Study, epsilon: float, delta: float) -> list[Found]:
+        def mean(splits: Sequence[Found]) -> float:
+            pairs = zip(splits, study.tests, strict=True)
+            return sum(auroc(each.predicted, study.target[test]) for each, test in pairs)
+
+        found = []
+        for fit in fits:
+            splits = [fit(study, split, epsilon, delta) for split in range(len(study.tests))]
+            for at in range(count):
+                found.append([Found(a[at], b[at], t / count) for a, b, t in splits])
+        return max(found, key=mean)
+
+    return lambda study, split, epsilon, delta: best(study, epsilon, delta)[split]
 
 
 METHODS = {
@@ -200,3 +268,21 @@ METHODS = {
     ),
 }
 """Name -> method, in the order of tables."""
+
+GRIDS: dict[str, tuple[Callable[..., Any], dict[str, tuple], dict[str, tuple]]] = {
+    "dp-logistic": (logistic, {"groups": (16, 32)}, {"rounds": (32, 128), "pace": (0.3, 1.0, 3.0)}),
+    "naive-bayes": (naive_bayes, {"groups": (4, 8, 16, 32, 64)}, {}),
+    "adassp": (adassp, {"groups": (8, 16, 32), "rounds": (1, 10)}, {}),
+    "dp-net": (net, {"units": (8, 32)}, {"rounds": (32, 128), "clip": (0.3, 1.0)}),
+}
+"""Challenger -> how it learns, and the values of its options that are tried, as `_best` has them.
+"""
+
+BEST = {
+    f"{name}-best": Method(
+        _best(learn, *grid),
+        (words if name == "naive-bayes" else approximate)(json.dumps(grid[0] | grid[1])),
+    )
+    for name, (learn, *grid) in GRIDS.items()
+}
+"""Name -> the best of the grid by test rows, which is not private."""

@@ -52,7 +52,7 @@ class Method(NamedTuple):
         setting: see `Setting`.
         private: whether it has a budget. Other methods get an infinite epsilon and are measured
             once a data set.
-        library: the library that must be installed, a name of `peers.LIBRARIES`.
+        library: the library that must be there, a name that `peers.check` knows.
     """
 
     fit: Fit

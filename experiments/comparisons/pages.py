@@ -17,6 +17,7 @@ from experiments.common import pages, ranks, results
 from experiments.common.pages import budgets, named
 from experiments.common.results import Line, distinct
 from experiments.common.tables import markdown as table
+from experiments.comparisons import challengers
 from experiments.comparisons.task import FRESH, FRONTIER, TUNING, Task
 
 WITHOUT_FIT = ("larger-class", "mean", "median")
@@ -45,7 +46,7 @@ def pages_of(task: Task) -> pages.Pages:
         made |= {name: functools.partial(make, task) for name, make in _TABLES.items()}
     if task is FRONTIER:
         of_fresh = {f"fresh-{name}": _only(True, made[name]) for name in ("ranks", "datasets")}
-        more = {"price": _price, "worth": _worth}
+        more = {"price": _price, "worth": _worth, "grids": _grids}
         made = {name: _only(False, make) for name, make in (made | more).items()}
         made |= {**of_fresh, "origin": pages.origin, "behind": _behind}
     made_by = ("splits", "bins", "rows", "library", "commit", "jax", "device")
@@ -64,7 +65,13 @@ def _plain(task: Task, lines: Sequence[Line]) -> list[Line]:
 
 
 def _settings(task: Task, lines: Sequence[Line]) -> str:
-    return pages.settings(_plain(task, lines))
+    """The settings of all methods, with the grids of those that have one."""
+    return pages.settings([*_plain(task, lines), *_best(lines)])
+
+
+def _best(lines: Sequence[Line]) -> list[Line]:
+    """The lines of the best of a grid, chosen on test rows; no owner can choose so."""
+    return [line for line in lines if line["method"] in challengers.BEST]
 
 
 def _ranks(task: Task, lines: Sequence[Line]) -> str:
@@ -82,7 +89,7 @@ def _by_dataset(task: Task, lines: Sequence[Line]) -> str:
 
     The best private method of a column by the most telling measure is bold.
     """
-    lines = _plain(task, lines)
+    lines, grids = _plain(task, lines), _best(lines)
     deltas, epsilons = budgets(lines)
     first = f"{task.more[0]}_mean"
     parts = []
@@ -90,7 +97,7 @@ def _by_dataset(task: Task, lines: Sequence[Line]) -> str:
         own = [line for line in lines if line["dataset"] == name]
         rows = []
         for delta in deltas:
-            here = [line for line in own if line["delta"] == delta]
+            here = results.where([*own, *results.where(grids, dataset=name)], delta=delta)
             rivals = ranks.taking_part(own, delta)
             best = {
                 e: max((at[first] for at in rivals if at["epsilon"] == e), default=None)
@@ -99,7 +106,9 @@ def _by_dataset(task: Task, lines: Sequence[Line]) -> str:
             for method in distinct(here, "method"):
                 cells = {line["epsilon"]: line for line in here if line["method"] == method}
                 shown = [
-                    _values(task, cells[e], cells[e][first] == best[e]) if e in cells else ""
+                    _values(task, cells[e], cells[e] in rivals and cells[e][first] == best[e])
+                    if e in cells
+                    else ""
                     for e in epsilons
                 ]
                 rows.append((f"`{method}`", named(delta), *shown))
@@ -171,6 +180,7 @@ def _behind(lines: Sequence[Line]) -> str:
     They are by more than .003 and two standard errors of the difference, by AUROC / by accuracy.
     The best of them are named.
     """
+    lines = _plain(FRONTIER, lines)
     deltas, rows = budgets(lines)[0], []
     totals = {delta: [0] * len(FRONTIER.more) for delta in deltas}
     for dataset in distinct(lines, "dataset"):
@@ -199,6 +209,31 @@ def _above(lines: Sequence[Line], name: str) -> list[str]:
         ]
         found += [max(clear)[1]] if clear else []
     return found
+
+
+def _grids(lines: Sequence[Line]) -> str:
+    """What the best of a grid gains over its one setting, and where it is clearly above `auto`."""
+    best, plain = _best(lines), _at(_plain(FRONTIER, lines))
+    epsilons, rows = budgets(best)[1], []
+
+    def beside(line: Line, method: str) -> Line:
+        return plain[line["dataset"], method, line["epsilon"], line["delta"]]
+
+    for method in distinct(best, "method"):
+        cells = []
+        for epsilon in epsilons:
+            own = results.where(best, method=method, epsilon=epsilon)
+            pairs = [(line, beside(line, method.removesuffix("-best"))) for line in own]
+            gains = [[a[m] - b[m] for a, b in pairs] for m in ("auroc_mean", "accuracy_mean")]
+            above = [
+                sum(bool(_above([line, beside(line, "auto")], name)) for line in own)
+                for name in FRONTIER.more
+            ]
+            shown = " / ".join(f"{100 * statistics.fmean(each):+.1f}" for each in gains if each)
+            counts = " / ".join(map(str, above))
+            cells.append(f"{shown} ({counts} of {len(own)})" if own else "")
+        rows.append((f"`{method}`", *cells))
+    return table(("", *(f"{epsilon:g}" for epsilon in epsilons)), rows) if rows else NOTHING
 
 
 def _price(lines: Sequence[Line]) -> str:

@@ -99,5 +99,7 @@ def _absent(task: Task, asked: argparse.Namespace) -> dict[str, str]:
         try:
             peers.check(library)
         except ImportError as error:
-            found[name] = f"install the extra `peers`: {error}"
+            built = library in peers.REPOSITORIES
+            remedy = "build its repository, on the path" if built else "install the extra `peers`"
+            found[name] = f"{remedy}: {error}"
     return found

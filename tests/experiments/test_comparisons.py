@@ -16,7 +16,7 @@ from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store
 from experiments.common.data import fresh, targets
-from experiments.comparisons import challengers, study
+from experiments.comparisons import challengers, study, synthetic
 from experiments.comparisons import targets as methods_of_targets
 from experiments.comparisons.pages import pages_of
 from experiments.comparisons.task import CLASSES, FRONTIER, REGRESSION, TUNING
@@ -158,10 +158,10 @@ def test_ranks_that_differ_and_cells_where_auto_is_behind():
     lines = [
         line(FRONTIER, name, method, 1.0, 0.0, value)
         for name, above in (("a", 0.0031), ("b", 0.0029))
-        for method, value in (("auto", 0.7), ("x", 0.7 + above + error), ("y", 0.7001))
+        for method, value in (("auto", 0.7), ("forest", 0.7 + above + error), ("lazybb", 0.7001))
     ]
     found = pages_of(FRONTIER).tables["behind"](lines).splitlines()
-    assert found[2:] == ["| a | 1 / 0 `x` |", "| b | 0 / 0 |", "| all, of 2 | 1 / 0 |"]
+    assert found[2:] == ["| a | 1 / 0 `forest` |", "| b | 0 / 0 |", "| all, of 2 | 1 / 0 |"]
 
 
 # Challengers, whose noise is for these sensitivities.
@@ -207,7 +207,20 @@ def test_one_row_moves_what_challengers_release_by_the_sensitivity_that_they_sta
         assert not attained or np.linalg.norm(moved) == pytest.approx(1, abs=1e-4)
 
 
-@pytest.mark.parametrize("name", challengers.METHODS)
+def test_one_row_moves_the_tables_of_synthetic_rows_by_the_sensitivity_that_they_state():
+    given = ours()
+    codes, sizes = challengers.joined(given)
+    tables = [(codes[at:400], sizes, given.target[at:].astype(int)) for at in (0, 1)]
+    whole, without = (synthetic.single(table, 2) for table in tables)
+    assert [np.abs(a - b).sum() for a, b in zip(whole, without, strict=True)] == [1, 1]
+    totals, shares = np.array([150.0, 100.0]), [np.full((2, size), 1 / size) for size in sizes]
+    whole, without = (synthetic.scores(synthetic.double(t, 2), shares, totals) for t in tables)
+    assert np.abs(whole - without).max() == pytest.approx(1, abs=1e-3)
+    whole, without = (synthetic.double(table, 2)[:, :5, 5:] for table in tables)
+    assert np.abs(whole - without).sum() == 1
+
+
+@pytest.mark.parametrize("name", [*challengers.METHODS, *synthetic.METHODS])
 def test_challengers_learn_without_noise_and_know_nothing_under_much(name):
     for epsilon, low, high in ((1e3, 0.85, 1.0), (1e-5, 0.2, 0.8)):
         found = FRONTIER.line(Cell("two columns", name, epsilon, 1e-6), ours(rows=2000))

@@ -12,6 +12,10 @@ import jax.numpy as jnp
 import pytest
 from hypothesis import settings
 
+from tests import shapes
+
+shapes.watch()  # before the library is imported
+
 import dpbt
 from dpbt import sweeps
 from dpbt.common.types import Transcript

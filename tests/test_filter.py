@@ -8,12 +8,14 @@ from fractions import Fraction
 import jax
 import numpy as np
 import pytest
+from dp_accounting import dp_event
 from msgspec import structs
 
 import dpbt
 from dpbt import recipes
 from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy import filter as filters
+from dpbt.privacy.outside import EpsilonDeltaDpEvent
 from tests import noise
 from tests.filters import DOMAIN, POOL, RECIPES, ROWS, book, filter_of, line, made, pooled
 
@@ -71,6 +73,63 @@ def test_recipes_that_no_sum_covers_are_refused_and_cost_nothing(name):
         budget.terms.charge(book(floats, rows=ROWS))
     assert budget.spent == budget.ledger.epsilon == 0
     assert budget.remaining == budget.budget
+
+
+EVENTS = {
+    "gaussian": (dp_event.GaussianDpEvent(4.0), (math.inf, 1 / 32, 1 / 16)),
+    "laplace": (dp_event.LaplaceDpEvent(4.0), (1 / 4, 1 / 32, math.inf)),
+    "integers": (dp_event.DiscreteLaplaceDpEvent(0.1, 3), (0.3, 0.045, math.inf)),
+    "zcdp": (dp_event.ZCDpEvent(0.02), (math.inf, 0.02, math.inf)),
+    "pure": (EpsilonDeltaDpEvent(0.2), (0.2, 0.02, math.inf)),
+    "little delta": (EpsilonDeltaDpEvent(0.2, 1e-11), (math.inf, 0.02, math.inf)),
+    "delta": (EpsilonDeltaDpEvent(0.2, 2e-11), (math.inf, math.inf, math.inf)),
+    "mixed": (dp_event.ZCDpEvent(0.02, 0.1), (math.inf, math.inf, math.inf)),
+    "sampled": (
+        dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(9.0)),
+        (math.inf, math.inf, math.inf),
+    ),
+    "no noise": (dp_event.NonPrivateDpEvent(), (math.inf, math.inf, math.inf)),
+    "other things": ("text", (math.inf, math.inf, math.inf)),
+}
+"""Events, and what they cost in epsilon, rho and mu^2; infinite where they are refused."""
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_outside_releases_cost_what_their_events_say_or_are_refused(name):
+    """One of 1e-11 costs (1 + e^2) times that, of the 1e-10 that a filter of 1e-6 keeps."""
+    event, costs = EVENTS[name]
+    for measure, cost in zip(("epsilon", "rho", "mu"), costs, strict=True):
+        budget = filter_of(measure)
+        twice = [dp_event.SelfComposedDpEvent(event, 1), dp_event.NoOpDpEvent()]
+        if math.isinf(cost):
+            with pytest.raises(ValueError, match=r"no proved|pays for|finite bits|xi of a Z"):
+                budget.charge(dp_event.ComposedDpEvent(twice), "x")
+            assert budget.spent == 0
+            continue
+        budget.charge(dp_event.ComposedDpEvent(twice), "x", date="2026-11-26")
+        assert Fraction(budget.spent) >= Fraction(cost)
+        assert budget.spent == pytest.approx(cost, rel=1e-9)
+        again = dpbt.Filter.open(budget._path)
+        assert "x (outside, 2026-11-26)" in str(again)
+        assert again.ledger.epsilon <= 2
+        with pytest.raises(ValueError, match=" is left"):
+            again.charge(dp_event.SelfComposedDpEvent(event, 2000), "x")
+
+
+def test_the_events_of_a_ledger_cost_what_it_costs_and_replaced_values_move_twice():
+    recipe = made("rf_l", delta=1e-6)
+    for measure in ("rho", "mu"):
+        own, other = filter_of(measure), filter_of(measure)
+        own.take(recipe)
+        other.charge(dpbt.ledger(recipe).dp_event(), "the same")
+        assert own.spent == pytest.approx(other.spent, rel=1e-6)
+    near, far = filter_of("rho"), filter_of("rho", relation="replace_one")
+    for budget in (near, far):
+        budget.charge(dp_event.GaussianDpEvent(30.0), "x")
+    assert far.spent == pytest.approx(4 * near.spent)
+    for options in ({"name": ""}, {"name": "a\nb"}, {"name": "x", "date": "today"}):
+        with pytest.raises(ValueError, match=r"outside release|isoformat"):
+            near.charge(dp_event.GaussianDpEvent(30.0), **options)
 
 
 def test_the_boundary_is_exact():

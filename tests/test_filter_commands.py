@@ -38,6 +38,20 @@ def test_fits_are_paid_for_until_the_filter_is_empty(folder, capsys):
     assert str(ROWS) not in out.replace(str(ROWS + 10), "")  # of the rows only the bound shows
 
 
+def test_outside_releases_are_paid_for(folder, capsys):
+    path = folder / "filter.db"
+    run(capsys, "filter", "new", path, "--epsilon", 1, *BOUND, "--delta", "1e-6")
+    charge = ("filter", "charge", path, "--name", "means", "--date", "2026-11-26")
+    for stated in (("--gaussian", 30, "--count", 2), ("--zcdp", 1e-3), ("--pure", 0.01)):
+        status, out, _ = run(capsys, *charge, *stated)
+        assert status == 0
+        assert "is left" in out
+    assert "3        means (outside, 2026-11-26)" in run(capsys, "filter", "show", path)[1]
+    assert "finite bits" in refusal(capsys, *charge, "--epsilon-delta", 0.1, 1e-6)
+    assert " is left" in refusal(capsys, *charge, "--laplace", 1)
+    assert "state one of" in refusal(capsys, *charge)
+
+
 def test_bad_filters_are_one_line(folder, capsys):
     path = folder / "filter.db"
     assert "needs a delta above 0" in refusal(

@@ -139,9 +139,9 @@ def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
     tables = []
     learn = training_fit.fit
 
-    def watched(key, table, *others):
+    def watched(key, table, *others, **more):
         tables.append(table)
-        return learn(key, table, *others)
+        return learn(key, table, *others, **more)
 
     monkeypatch.setattr("dpbt.sklearn.fit", watched)
     fitted = [boosting(rows=60).fit(X[:count], y[:count]) for count in (0, 50)]

@@ -110,7 +110,7 @@ def test_products_by_floats_are_exact(rows, largest):
 
 @pytest.mark.slow
 def test_products_stay_exact_up_to_the_most_rows():
-    columns, left = jnp.ones((2, MAX_ROWS), jnp.int8), jnp.full((1, MAX_ROWS), GRID, jnp.int8)
+    columns, left = jnp.ones((2, MAX_ROWS), jnp.int8), jnp.full((2, MAX_ROWS), GRID, jnp.int8)
     np.testing.assert_array_equal(jax.jit(trees.product)(left, columns), GRID * MAX_ROWS)
     np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
 

@@ -123,7 +123,7 @@ def test_ids_and_limits_go_together_and_a_recipe_pays_for_the_limit(tmp_path):
         book = dpbt.ledger(enough.on(given))
         assert book.limited
         assert "promise" not in f"{book}{dpbt.statement(book)}"
-        assert "up to 2 (docs/privacy.md U1)" in str(book)
+        assert "up to 2 (dpbt theorem U1)" in str(book)
         assert "whether one user is in the table" in dpbt.statement(book)
     assert "promise" in str(dpbt.ledger(enough))
     assert not (dpbt.ledger(enough.on(table)) + dpbt.ledger(enough)).limited

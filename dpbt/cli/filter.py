@@ -1,10 +1,14 @@
 """Open a budget for many fits of the same rows, or show what is left of it."""
 
 import argparse
+from collections.abc import Callable
+from typing import Any
 
 import dpbt
-from dpbt.cli.shared import BOUND, PEOPLE, command, of_input, option
+from dpbt.cli.shared import BOUND, PEOPLE, InputError, command, finite, of_input, option
 from dpbt.privacy.accounting import MEASURES
+
+PAIR: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}
 
 
 @command(
@@ -42,4 +46,44 @@ def show(options: argparse.Namespace) -> None:
             print(f"\n{opened.ledger}")
 
 
-PROGRAMS = {"new": new, "show": show}
+@command(
+    option("filter FILE", "a file that `filter new` wrote"),
+    option("--name TEXT", "what was released; it is kept in the file", required=True),
+    option("--gaussian NOISE", "Gaussian noise over the norm of a row's value", type=finite),
+    option("--laplace NOISE", "Laplace noise over that", type=finite),
+    option("--pure EPSILON", "pure differential privacy", required=False),
+    option("--zcdp RHO", "zero-concentrated differential privacy", type=finite),
+    option("--epsilon-delta", "an epsilon and a delta, and no more known", **PAIR),
+    option("--count N", "how often (1)", default=1),
+    option("--date DAY", "of the release, as 2026-11-26; by default today"),
+)
+def charge(options: argparse.Namespace) -> None:
+    """Pay from a budget for a release of the same rows that dpbt did not make, before it is made.
+
+    What it costs is what you state of it, for all rows of a person together and the relation of the
+    filter. A budget that cannot pay refuses. One of rho or mu keeps little for a delta of others,
+    so state the noise or a rho where you know them.
+    """
+    from dp_accounting import dp_event
+
+    from dpbt.privacy.outside import EpsilonDeltaDpEvent
+
+    made: dict[str, Callable[..., Any]] = {
+        "gaussian": dp_event.GaussianDpEvent,
+        "laplace": dp_event.LaplaceDpEvent,
+        "pure": EpsilonDeltaDpEvent,
+        "zcdp": dp_event.ZCDpEvent,
+        "epsilon_delta": lambda both: EpsilonDeltaDpEvent(*both),
+    }
+    stated = {name: getattr(options, name) for name in made if getattr(options, name) is not None}
+    if len(stated) != 1:
+        raise InputError("state one of --gaussian, --laplace, --pure, --zcdp and --epsilon-delta")
+    [(name, value)] = stated.items()
+    with of_input():
+        opened = dpbt.Filter.open(options.filter)
+        event = dp_event.SelfComposedDpEvent(made[name](value), options.count)
+        opened.charge(event, options.name, date=options.date)
+    print(f"{options.filter}: {opened.words()}")
+
+
+PROGRAMS = {"new": new, "show": show, "charge": charge}

@@ -263,8 +263,7 @@ def evaluate(options: argparse.Namespace) -> None:
         more = measures.of_objective(target, predicted, about.target.response)
         found = {**measures.of_numbers(target, predicted), **more}
     else:
-        scores = np.asarray(model.decision_function(rows))
-        shares = None if about.probability is None else np.asarray(model.predict_proba(rows))
+        scores, _, shares = model.predict_all(rows)
         if about.target is not None:
             found = measures.of_classes(target.astype(int), scores.argmax(axis=1), shares)
         else:
@@ -330,12 +329,12 @@ def _predictions(model: Model, rows: np.ndarray, proba: bool) -> list[tuple[str,
     def words(numbers: Any) -> list[str]:
         return [f"{number:.6g}" for number in np.asarray(numbers).tolist()]
 
-    about, answers = model.about, model.predict(rows).tolist()
+    about, (scores, found, shares) = model.about, model.predict_all(rows)
+    answers = found.tolist()
     if isinstance(about.target, Numeric):
         return [("number", words(answers))]
-    if about.probability is None:
-        return [("class", answers), ("score", words(model.decision_function(rows)))]
-    shares = model.predict_proba(rows)
+    if shares is None:
+        return [("class", answers), ("score", words(scores))]
     if proba:
         classes = about.classes or range(shares.shape[1])
         named = zip(classes, shares.T, strict=True)

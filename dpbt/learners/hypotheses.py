@@ -362,15 +362,33 @@ class ObliviousTree(NamedTuple):
     leaf: Array
 
 
+_AT_ONCE = 4096
+"""How many rows are looked up at once by NumPy, so that they stay in a cache."""
+
+
 def _predict_oblivious(tree: ObliviousTree, bins: Any) -> Any:
-    """f32[N], or f32[K, N] with several classes: the value of each row's leaf; bins u8[F, N]."""
+    """f32[N], or f32[K, N] with several classes: the value of each row's leaf; bins u8[F, N].
+
+    With NumPy the levels that ask one feature are one table, of what each bin adds to the number of
+    the leaf.
+    """
 
     def ask(leaf: Any, level: tuple[Any, Any]) -> Any:
         feature, right = level
         return leaf + leaf + right[bins[feature].astype(np.int32)].astype(np.int32)
 
-    start = namespace(bins, *tree).zeros(bins.shape[1], np.int32)
-    return tree.leaf[..., fold(ask, start, (tree.feature, tree.right))]
+    xp = namespace(bins, *tree)
+    if xp is not np:
+        start = xp.zeros(bins.shape[1], np.int32)
+        return tree.leaf[..., fold(ask, start, (tree.feature, tree.right))]
+
+    adds = tree.right * (1 << np.arange(len(tree.feature))[::-1, None])
+    tables = [(bins[f], adds[tree.feature == f].sum(axis=0)) for f in set(tree.feature.tolist())]
+    found = np.empty((*tree.leaf.shape[:-1], bins.shape[1]), tree.leaf.dtype)
+    for first in range(0, bins.shape[1], _AT_ONCE):
+        rows = slice(first, first + _AT_ONCE)
+        found[..., rows] = tree.leaf[..., sum(table[bin[rows]] for bin, table in tables)]
+    return found
 
 
 def _check_oblivious(trees: ObliviousTree, width: int, splits: Splits | None, axes: tuple) -> None:
@@ -434,7 +452,7 @@ def _nodes_of_oblivious(graph: Graph, trees: ObliviousTree, rows: Value, *_: Any
 OBLIVIOUS = Kind(
     name="oblivious trees",
     predict=_predict_oblivious,
-    read=lambda rows: rows.bins.T,
+    read=lambda rows: rows.bins.T.copy(),
     arrays=(("feature", "int32"), ("right", "bool"), ("leaf", "float32")),
     make=ObliviousTree,
     check=_check_oblivious,
@@ -483,8 +501,8 @@ def leaf_of(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any
     """i32[N]: the leaf that each row ends in. It only gathers, so all levels cost the same time.
 
     Args:
-        attribute: i32[P, 2^D - 1]; an axis for one tree may be left out.
-        threshold: f32[P, 2^D - 1].
+        attribute: i32[..., 2^D - 1], of P trees or of one.
+        threshold: f32[..., 2^D - 1].
         position: f32[N, A].
         tree: i32[N], which of the P trees each row passes through.
     """

@@ -278,7 +278,7 @@ TREES = types.HypothesisClass(
 
 
 def shrink_to_parents(counts: Array, prior: Array) -> Array:
-    """f32[L]: the share of class 1 in each leaf, shrunk towards the shares of its ancestors.
+    """f32 or f64[L]: the share of class 1 in each leaf, shrunk towards the shares of its ancestors.
 
     q(node) = (c1 + prior q(parent)) / (c1 + c0 + prior), with q(root's parent) = 1/2. With a tiny
     prior an empty node takes its parent's share, and any other node its own.

@@ -543,7 +543,7 @@ def people_words(max_rows_per_user: int, limited: bool) -> list[str]:
     if limited:
         return [
             "users: all rows with one id together, however many; the first of them that have a "
-            f"label count, up to {max_rows_per_user} (docs/privacy.md U1)"
+            f"label count, up to {max_rows_per_user} (dpbt theorem U1)"
         ]
     if max_rows_per_user == 1:
         return []

@@ -49,6 +49,7 @@ from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import as_path, one_of, warn_of_delta, whole, within
 from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger
+from dpbt.privacy.outside import outside
 
 PURE_TAIL = 1e-9
 """The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""
@@ -202,9 +203,10 @@ class Release(msgspec.Struct, frozen=True):
     """One release that a filter paid for; a record of its file.
 
     Attributes:
-        name, charge, ledger: of the recipe.
+        name, charge, ledger: of the recipe, or of a release that dpbt did not make.
         key_id: the salted hash of its key; None if the filter was not given the key.
         run_id: that of the run of a checkpoint that it pays for, if there is one.
+        date: the day of a release that dpbt did not make.
     """
 
     name: str
@@ -212,6 +214,7 @@ class Release(msgspec.Struct, frozen=True):
     key_id: Digits | None
     run_id: Digits | None
     ledger: dict[str, Any]
+    date: str = ""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -244,9 +247,10 @@ def _removed(folder: str, process: int) -> None:
 class Filter:
     """A budget of privacy for many fits on the same rows: a privacy filter.
 
-    Guarantee. All models that a filter paid for are together (epsilon, delta)-DP under `relation`.
-    It holds although every recipe, and whether there is another one, may be chosen after the models
-    before were seen (docs/composition.md). It covers what the filter paid for and nothing else.
+    Guarantee. All releases that a filter paid for are together (epsilon, delta)-DP under
+    `relation`. It holds although every recipe, and whether there is another one, may be chosen
+    after the models before were seen (docs/composition.md). It covers what the filter paid for and
+    nothing else: `charge` pays for what dpbt did not release.
     With a delta of 0 the samplers' finite bits add a delta of at most 1e-9, and mostly below 1e-15.
 
     - A release is paid for before it is made, and stays paid for if it fails. A failure may come
@@ -470,12 +474,45 @@ class Filter:
         self._pay(recipe.name, self.terms.charge(ledger), ledger, key, run)
         return recipe
 
+    def charge(self, event: Any, name: str, *, date: str | None = None) -> None:
+        """Pay for a release of the same rows that dpbt did not make.
+
+        What it costs is what its event says, for neighbours of the filter and all rows of a person
+        together. Pay before it is made: a sum that is exceeded is no guarantee (docs/composition.md
+        has what is proved of it).
+
+        Args:
+            event: of dp_accounting: Gaussian, Laplace or discrete Laplace noise, of zCDP, of an
+                epsilon and a delta, composed and repeated. Noise is measured as it defines it, by
+                the norm of one value, and under replace_one by twice that.
+            name: what it is, for whoever reads the filter; it is kept.
+            date: its day, as 2026-11-26; None for today.
+
+        Raises:
+            ValueError: as `take`. Also for another event, whose cost is not proved here, and for
+                numbers out of their range.
+            OSError: if the file cannot be written.
+        """
+        terms, relation = self.terms, to_relation(self.terms.relation)
+        made = outside(event, name, date, relation, terms.epsilon)
+        words = {"rows": terms.rows, "max_rows_per_user": terms.max_rows_per_user}
+        ledger = Ledger(relation, made.lines, terms.delta, **words)
+        if terms.delta == 0 and ledger.bits()[1]:
+            raise ValueError("a filter without a delta pays for no event with one")
+        self._pay(made.name, terms.charge(ledger), ledger, None, None, made.date)
+
     def _pay(
-        self, name: str, charge: Charge, ledger: Ledger, key: Array | None, run: str | None
+        self,
+        name: str,
+        charge: Charge,
+        ledger: Ledger,
+        key: Array | None,
+        run: str | None,
+        date: str = "",
     ) -> None:
         """Add a release to what was spent; nobody else pays meanwhile. Raises as `take`."""
         content = accounting.to_json(ledger)
-        release = Release(name, charge, self._id(key), self._id(run), content)
+        release = Release(name, charge, self._id(key), self._id(run), content, date)
         with self._lock:
             with self._transaction(write=True) as database:
                 spent = self._read(database)
@@ -564,8 +601,8 @@ class Filter:
             )
         if gap > limits.gap or tail > limits.tail:
             raise ValueError(
-                "the finite bits of the samplers of so many draws cost more than the filter "
-                "keeps for them; use fewer rounds or fewer recipes"
+                "the finite bits of the samplers of so many draws, and the deltas of outside "
+                "releases, cost more than the filter keeps for them; use fewer rounds or recipes"
             )
 
     def __str__(self) -> str:
@@ -573,7 +610,8 @@ class Filter:
         rows = [("release", "recipe", terms.unit, "of the budget")]
         for number, each in enumerate(releases, 1):
             cost, left = each.charge.cost, left - Fraction(each.charge.cost)
-            rows.append((str(number), each.name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
+            name = f"{each.name} (outside, {each.date})" if each.date else each.name
+            rows.append((str(number), name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
         rows.append(("(left)", "", f"{float(left):.6g}", f"{float(left) / self.budget:.2%}"))
         lines = [
             f"filter: epsilon = {terms.epsilon:g} and delta = {terms.delta:g} for all releases "

@@ -116,7 +116,7 @@ def normal(bits: Array) -> Array:
 
 
 def normals(bits: Array, shape: tuple[int, ...]) -> Array:
-    """f64[shape]: `normal` of u32[6, pairs], with the second of each pair in the second half."""
+    """f64[*shape]: `normal` of u32[6, pairs], with the second of each pair in the second half."""
     pairs = normal(bits).reshape(-1)
     return pairs[: math.prod(shape)].reshape(shape)
 

@@ -179,12 +179,7 @@ class Model(HoldsFunctions):
         Raises:
             ValueError: as `decision_function`.
         """
-        scores = np.asarray(self.decision_function(rows))
-        found, classes = answer(self.about.target, scores), self.about.classes
-        if classes is None:
-            return found
-        one_type = len({type(word) for word in classes}) == 1
-        return np.asarray(classes, None if one_type else object)[found.astype(np.int64)]
+        return self._answers(self.decision_function(rows))
 
     def predict_proba(self, rows: Any) -> np.ndarray:
         """f32[N, K]: the probability of each class, the negative one first.
@@ -192,8 +187,30 @@ class Model(HoldsFunctions):
         Raises:
             ValueError: as `decision_function`, and if a score defines no probability.
         """
-        found = np.asarray(predict_proba(self, self.encode(rows)))
-        return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
+        return _of_each_class(predict_proba(self, self.encode(rows)))
+
+    def predict_all(self, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """What `decision_function`, `predict` and `predict_proba` say of rows, which it reads once.
+
+        The last is None for a model whose scores define no probability.
+
+        Raises:
+            ValueError: as `decision_function`.
+        """
+        rows, known = self.encode(rows), self.about
+        scores = np.asarray(decision_function(self, rows))
+        if known.probability is None:
+            return scores, self._answers(scores), None
+        by_trees = known.probability == "shares"
+        found = predict_proba(self, rows) if by_trees else probability_of(known, scores)
+        return scores, self._answers(scores), _of_each_class(found)
+
+    def _answers(self, scores: Array) -> np.ndarray:
+        found, classes = answer(self.about.target, np.asarray(scores)), self.about.classes
+        if classes is None:
+            return found
+        one_type = len({type(word) for word in classes}) == 1
+        return np.asarray(classes, None if one_type else object)[found.astype(np.int64)]
 
     def encode(self, rows: Any) -> Any:
         """Rows as the hypotheses read them: u8[N, F] or f32[N, F].
@@ -304,6 +321,12 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
     if voting is None:
         return answer(model_of(model).about.target, decision_function(model, rows))
     return vote(shares(model, rows), voting, key)
+
+
+def _of_each_class(found: Array) -> np.ndarray:
+    """f32[N, K] of what `predict_proba` says, which of two classes is f32[N]."""
+    found = np.asarray(found)
+    return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
 
 
 def predict_proba(model: Model, rows: Any) -> Array:

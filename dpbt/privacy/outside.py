@@ -1,0 +1,111 @@
+"""Releases that dpbt did not make: what an event of dp_accounting costs, as lines of a ledger."""
+
+import datetime
+import math
+from typing import Any, NamedTuple
+
+import msgspec
+
+from dpbt.common.public import ADD_REMOVE, Relation
+from dpbt.common.validate import whole, within
+from dpbt.privacy.accounting import Line
+from dpbt.privacy.mechanism import gdp_of_pure
+
+MAX_LINES = 1000
+"""How many events that differ one release may have."""
+
+
+class EpsilonDeltaDpEvent(NamedTuple):
+    """An event of which no more is known than its epsilon and delta, by dp_accounting's name."""
+
+    epsilon: float
+    delta: float = 0.0
+
+
+class Outside(NamedTuple):
+    """A release that dpbt did not make.
+
+    Attributes:
+        name: what it is, for whoever reads the file.
+        date: its day, as 2026-11-26.
+        lines: what it costs.
+    """
+
+    name: str
+    date: str
+    lines: tuple[Line, ...]
+
+
+def outside(event: Any, name: str, date: str | None, relation: Relation, epsilon: float) -> Outside:
+    """A release by its event.
+
+    Args:
+        event: of dp_accounting, or an `EpsilonDeltaDpEvent`.
+        name: what it is, in one line.
+        date: its day, as 2026-11-26; None for today.
+        relation: of the guarantee. Where a value is replaced, noise is measured by twice its norm.
+        epsilon: of the filter, by which a delta grows (docs/composition.md).
+
+    Raises:
+        ValueError: for an event without a proved cost, and for numbers out of their range.
+    """
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise ValueError("the name of an outside release must be a line of text")
+    day = datetime.date.today() if date is None else datetime.date.fromisoformat(date)
+    found: dict[Line, int] = {}
+    _collect(event, 1, (1 if relation is ADD_REMOVE else 2, epsilon), found)
+    if not 0 < len(found) <= MAX_LINES:
+        raise ValueError(f"an outside release must cost something, by at most {MAX_LINES} events")
+    lines = (
+        msgspec.structs.replace(line, site=f"outside_{number}", pays=count, tail=line.tail * count)
+        for number, (line, count) in enumerate(found.items(), 1)
+    )
+    return Outside(name.strip(), day.isoformat(), tuple(lines))
+
+
+def _collect(event: Any, count: int, terms: tuple[int, float], found: dict[Line, int]) -> None:
+    """Count the events that a composed one consists of."""
+    match kind := type(event).__name__:
+        case "NoOpDpEvent":
+            return
+        case "ComposedDpEvent":
+            for each in event.events:
+                _collect(each, count, terms, found)
+        case "SelfComposedDpEvent":
+            _collect(event.event, count * whole("count", event.count), terms, found)
+        case _:
+            line = _line(kind, event, *terms)
+            found[line] = whole("the number of events", found.get(line, 0) + count, 2**62)
+
+
+def _line(kind: str, event: Any, moves: int, most: float) -> Line:
+    """The line of one event that is not composed."""
+
+    def given(name: str, interval: str = "(0, inf)") -> float:
+        return float(within(f"{name} of {kind}", getattr(event, name), interval))
+
+    epsilon, rho, mu, gaussian, tail = math.inf, math.inf, math.inf, False, 0.0
+    match kind:
+        case "GaussianDpEvent":
+            mu, gaussian = moves / given("noise_multiplier"), True
+            rho = mu**2 / 2
+        case "LaplaceDpEvent":
+            epsilon = moves / given("noise_multiplier")
+        case "DiscreteLaplaceDpEvent":
+            epsilon = moves * given("noise_parameter") * whole("sensitivity", event.sensitivity)
+        case "ZCDpEvent":
+            rho = given("rho")
+            within("xi of a ZCDpEvent", event.xi, "[0, 0]")
+        case "EpsilonDeltaDpEvent":
+            epsilon = given("epsilon")
+            tail = given("delta", "[0, 1)") * (1 + math.exp(min(most, 700)))
+        case _:
+            raise ValueError(
+                f"no filter pays for an event {kind}, of which no cost is proved: it takes "
+                "Gaussian, Laplace, discrete Laplace, zCDP and EpsilonDelta events, also composed"
+            )
+    if math.isfinite(epsilon):
+        rho, mu = epsilon**2 / 2, float(gdp_of_pure(epsilon))
+    scale = 1 / epsilon if math.isfinite(epsilon) else 1 / math.sqrt(2 * rho)
+    words = "outside_1", kind, "an outside release", 1.0, scale, "its event"
+    return Line(*words, 1, 1, 1, "", epsilon, rho, mu, gaussian, 0.0, tail, True)

@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "experiments.demo",
     "audit": "experiments.audit",
     "audits": "experiments.audits",
+    "reconstruction": "experiments.audits.reconstruction",
     "frontier": "experiments.comparisons.frontier",
     "classes": "experiments.comparisons.classes",
     "regression": "experiments.comparisons.regression",

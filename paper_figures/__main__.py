@@ -29,7 +29,7 @@ PAPERS = {
     "bun_2020": ("halfspaces", "theorems", "sizes"),
     "bojarski_2014": ("table1", "fig1", "fig2", "series"),
     "comparisons": ("curves", "ranks", "worth", "classes", "regression"),
-    "audits": ("levels",),
+    "audits": ("levels", "reconstruction"),
 }
 """Module -> its figures, each of which is a function that draws one figure, or figures by name."""
 

@@ -1,4 +1,7 @@
-"""The levels of the audit beside the truth; `python -m experiments audits` measures them."""
+"""The levels of the audit beside the truth, and how much of a table comes back.
+
+`python -m experiments audits` and `python -m experiments reconstruction` measure them.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from experiments.common.results import Line, distinct, where
+from experiments.common.results import Line, columns, distinct, where
 from paper_figures.comparisons import legend, lines_of
 from paper_figures.style import BLUE, GREEN, ORANGE, PRINT, PURPLE, finish, sheet
 
@@ -48,4 +51,57 @@ def _drawn(lines: Sequence[Line]) -> Figure:
         panel.set_title(name)
     panels[0].set_ylabel("bound / truth")
     legend(drawn, STYLES)
+    return drawn
+
+
+LEARNERS = {
+    "random_forest": {"color": BLUE, "marker": "s"},
+    "diffprivlib-forest": {"color": GREEN, "marker": "v"},
+    "auto": {"color": ORANGE, "marker": "o"},
+}
+"""Learner -> its line."""
+
+GUESSES = {
+    "uniform": {"color": "0.4", "linestyle": ":", "linewidth": 0.9},
+    "population": {"color": "0.4", "linestyle": "--", "linewidth": 0.9},
+}
+"""Rows that are guessed without a release -> their horizontal line."""
+
+MOST = 300.0
+"""Where an infinite epsilon is drawn."""
+
+
+def reconstruction(folder: Path | None = None) -> Figure:
+    """Wrong cells of reconstructed tables beside guesses, and what of them is memorised.
+
+    Args:
+        folder: as `comparisons.lines_of`.
+    """
+    lines = lines_of("reconstruction", folder)
+    with plt.rc_context(PRINT):
+        return _reconstructed(lines)
+
+
+def _reconstructed(lines: Sequence[Line]) -> Figure:
+    names = distinct(lines, "dataset")
+    drawn, panels = sheet(2, len(names), 3.6, sharex=True, sharey="row")
+    for name, above, below in zip(names, *panels, strict=True):
+        guess = where(lines, dataset=name)[0]
+        for key, style in GUESSES.items():
+            above.axhline(guess[key], label=f"{key} rows", **style)
+        below.axhline(0, color="0.4", linewidth=0.8)
+        for learner, style in LEARNERS.items():
+            own = where(lines, dataset=name, learner=learner)
+            x = [min(line["epsilon"], MOST) for line in own]
+            for panel, key in ((above, "most likely"), (below, "memorised, informed")):
+                y, error = columns(own, key, f"{key} +-")
+                panel.errorbar(x, y, error, label=learner, capsize=2, **style)
+        above.set_title(name)
+        finish(above, xscale="log", ylim=(0, None))
+        finish(below, xscale="log", xlabel="epsilon")
+        below.set_xticks([0.1, 1, 10, 100, MOST], ["0.1", "1", "10", "100", "none"])
+        below.minorticks_off()
+    panels[0][0].set_ylabel("wrong cells")
+    panels[1][0].set_ylabel("memorised")
+    legend(drawn, [*LEARNERS, *(f"{key} rows" for key in GUESSES)])
     return drawn

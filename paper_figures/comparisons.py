@@ -186,13 +186,14 @@ def _apart(ticks: Sequence[float], low: float, high: float) -> list[float]:
 def ranks(folder: Path | None = None) -> Figure:
     """Mean ranks of the private methods over data sets, by epsilon.
 
-    A column is a delta, and a row a measure. Rank 1 is on top.
+    A column is a delta, and a row a measure. Rank 1 is on top. A method that lacks an epsilon is
+    left out.
 
     Raises:
         InputError: if nothing has been saved.
     """
     lines = [line for line in lines_of("frontier", folder) if line["method"] in STYLES]
-    lines = [line for line in lines if line["dataset"] not in FRESH]
+    lines = standings.at_every_epsilon([line for line in lines if line["dataset"] not in FRESH])
     deltas, epsilons = (sorted({line[name] for line in lines}) for name in ("delta", "epsilon"))
     drawn, panels = _panels(len(RANKS), len(deltas), sharey=True)
     datasets = set()

@@ -28,6 +28,7 @@ NOT_RUN = {
     "experiments demo": "it trains thousands of models",
     "experiments audit": "it takes a data set, and minutes",
     "experiments audits": "it takes minutes; `tests/experiments/test_audits.py` runs some of it",
+    "experiments reconstruction": "it takes data sets, and minutes",
     "experiments asadi_2022": "it takes data sets, and hours",
     "experiments bun_2020": "it takes minutes, and writes into the checkout",
     "python docs/examples/income.py": "`tests/experiments/test_tutorial.py` runs it",

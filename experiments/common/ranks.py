@@ -58,6 +58,17 @@ def pure_alone(lines: Sequence[Line]) -> set[str]:
     return {line["method"] for line in private} - approximate
 
 
+def at_every_epsilon(lines: Sequence[Line]) -> list[Line]:
+    """The private lines of methods that were measured at all epsilons that occur.
+
+    Others would shift the ranks of all where they take part, so columns could not be compared.
+    """
+    private = [line for line in lines if line["epsilon"] is not None]
+    found = {(line["method"], line["epsilon"]) for line in private}
+    every = {epsilon for _, epsilon in found}
+    return [line for line in private if all((line["method"], at) in found for at in every)]
+
+
 def critical_difference(methods: int, datasets: int, level: float = 0.05) -> float:
     """How far apart two mean ranks must be to differ at the level, by the test of Nemenyi (1963).
 

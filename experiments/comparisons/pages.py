@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ def pages_of(task: Task) -> pages.Pages:
         of_fresh = {f"fresh-{name}": _only(True, made[name]) for name in ("ranks", "datasets")}
         more = {"price": _price, "worth": _worth, "grids": _grids}
         made = {name: _only(False, make) for name, make in (made | more).items()}
-        made |= {**of_fresh, "origin": pages.origin, "behind": _behind}
+        made |= {**of_fresh, "origin": pages.origin, "behind": _behind, "unranked": _unranked}
     made_by = ("splits", "bins", "rows", "library", "commit", "jax", "device")
     order = pages.order_of(list(task.usual["dataset"]), list(task.methods))
     return pages.Pages(task.name, made, (*task.keys, *made_by), f"{task.name}.csv", order)
@@ -213,25 +213,44 @@ def _above(lines: Sequence[Line], name: str) -> list[str]:
 
 def _grids(lines: Sequence[Line]) -> str:
     """What the best of a grid gains over its one setting, and where it is clearly above `auto`."""
-    best, plain = _best(lines), _at(_plain(FRONTIER, lines))
-    epsilons, rows = budgets(best)[1], []
+    return _gains(_best(lines), lines, lambda method: method.removesuffix("-best"))
+
+
+def _unranked(lines: Sequence[Line]) -> str:
+    """The same of methods that lack an epsilon, beside `auto`."""
+    plain = [line for line in _plain(FRONTIER, lines) if line["epsilon"] is not None]
+    ranked = distinct(ranks.at_every_epsilon(plain), "method")
+    own = [line for line in plain if line["method"] not in ranked]
+    return _gains(own, lines, lambda method: "auto")
+
+
+def _gains(own: Sequence[Line], lines: Sequence[Line], base: Callable[[str], str]) -> str:
+    """Mean differences to another method over data sets, and where lines are clearly above `auto`.
+
+    Args:
+        own: the lines.
+        lines: all lines.
+        base: from a method's name to that of the other.
+    """
+    known, epsilons, rows = _at(lines), budgets(own)[1], []
 
     def beside(line: Line, method: str) -> Line:
-        return plain[line["dataset"], method, line["epsilon"], line["delta"]]
+        return known[line["dataset"], method, line["epsilon"], line["delta"]]
 
-    for method in distinct(best, "method"):
+    for method in distinct(own, "method"):
         cells = []
         for epsilon in epsilons:
-            own = results.where(best, method=method, epsilon=epsilon)
-            pairs = [(line, beside(line, method.removesuffix("-best"))) for line in own]
-            gains = [[a[m] - b[m] for a, b in pairs] for m in ("auroc_mean", "accuracy_mean")]
+            here = results.where(own, method=method, epsilon=epsilon)
+            pairs = [(line, beside(line, base(method))) for line in here]
+            gains = [
+                [a[f"{name}_mean"] - b[f"{name}_mean"] for a, b in pairs] for name in FRONTIER.more
+            ]
             above = [
-                sum(bool(_above([line, beside(line, "auto")], name)) for line in own)
+                sum(bool(_above([line, beside(line, "auto")], name)) for line in here)
                 for name in FRONTIER.more
             ]
             shown = " / ".join(f"{100 * statistics.fmean(each):+.1f}" for each in gains if each)
-            counts = " / ".join(map(str, above))
-            cells.append(f"{shown} ({counts} of {len(own)})" if own else "")
+            cells.append(f"{shown} ({' / '.join(map(str, above))} of {len(here)})" if here else "")
         rows.append((f"`{method}`", *cells))
     return table(("", *(f"{epsilon:g}" for epsilon in epsilons)), rows) if rows else NOTHING
 

@@ -149,6 +149,8 @@ def test_ranks_share_ties_and_take_pure_methods_at_every_delta():
     assert found.datasets == 2
     assert found.of == {"x": (2.0, 1), "y": (1.75, 1), "z": (3.25, 0), "pure": (3.0, 0)}
     assert ranks.mean_ranks(lines, 9.0, 1e-6, "auroc_mean") == ({}, 0)
+    more = line(FRONTIER, "a", "x", 2.0, 1e-6, 0.9)
+    assert {at["method"] for at in ranks.at_every_epsilon([*lines, more])} == {"x"}
 
 
 def test_ranks_that_differ_and_cells_where_auto_is_behind():

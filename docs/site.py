@@ -104,7 +104,9 @@ def _path(name: str) -> str:
 def _names(module: str) -> list[str]:
     """The public names of a module: of `__all__`, or those that it defines or imports as such."""
     path = ROOT / module.replace(".", "/")
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    file = path / "__init__.py"
+    if not file.exists():  # a folder may be left of a package that became a module
+        file = path.with_suffix(".py")
     names = []
     for node in ast.parse(file.read_text()).body:
         match node:

@@ -57,6 +57,36 @@ def forget_programs():
         jax.clear_caches()
 
 
+COMPILED_SOON = {
+    "tests.test_contract",
+    "tests.test_leaks",
+    "tests.test_odd",
+    "tests.redteam.test_bounds",
+    "tests.redteam.test_criteria",
+    "tests.redteam.test_files",
+    "tests.redteam.test_keys",
+    "tests.redteam.test_ledgers",
+    "tests.redteam.test_reachability",
+}
+"""Modules whose programs are not optimized, which compiles in half the time.
+
+They ask what is released, and by what law. Modules that ask about the last bit of a number, whether
+two programs agree on it or how fast one is are not among them.
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled_soon(request):
+    """Do not optimize the programs of `COMPILED_SOON`, and leave none of them to other modules."""
+    if request.module.__name__ not in COMPILED_SOON:
+        yield
+        return
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def small_table() -> dpbt.Table:
     return random_table(0, rows=80, splits=7, absent=3)

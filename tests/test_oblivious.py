@@ -269,12 +269,21 @@ def test_an_attribute_is_asked_no_more_splits_than_it_has():
 
 
 def test_trees_of_one_structure_are_one_tree_of_the_model():
-    """The scores of a fit are those of its model."""
-    table = table_of()
-    boosted = BOOST(jax.random.key(0), table, recipe_of(structures=2))
-    assert boosted.hypotheses.leaf.shape == (2, 16)
-    scores = dpbt.decision_function(boosted.model(table, recipe_of(structures=2)), table)
-    np.testing.assert_allclose(scores, boosted.scores, atol=1e-5)
+    """What it adds to the score of a row is what the trees of its rounds add."""
+    tree_of = hypotheses.ObliviousTree._make
+    kind, rounds = recipe_of(structures=2).learner.hypotheses, np.arange(5) % 2
+    rng = np.random.default_rng(0)
+    right = rng.random((2, 4, MAX_BINS)) < 0.5
+    leaf = rng.integers(-9, 9, (5, 16)).astype(np.float32)
+    all_trees = hypotheses.ObliviousTree(rng.integers(0, 4, (2, 4))[rounds], right[rounds], leaf)
+    merged = jax.tree.map(np.asarray, kind.merged(jax.tree.map(jnp.asarray, all_trees)))
+    assert merged.leaf.shape == (2, 16)
+    bins = rng.integers(0, 8, (4, 9), np.uint8)
+    found, expected = (
+        sum(tree.leaf[looked_up(tree, bins)] for tree in map(tree_of, zip(*trees, strict=True)))
+        for trees in (merged, all_trees)
+    )
+    np.testing.assert_array_equal(found, expected)
 
 
 def looked_up(tree, bins):

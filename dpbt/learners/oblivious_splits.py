@@ -315,8 +315,8 @@ _WORD = 32
 def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
     """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in, if not known already.
 
-    Rows compare their bins with those that go right, which is faster than looking them up. All
-    levels are one loop over the rows, so that a leaf is written once.
+    Rows compare their bins with those that go right, which is faster than looking them up. Half of
+    the levels are one loop over the rows, so that a leaf is written twice.
     """
     if rows.leaf is not None:
         return rows.leaf
@@ -336,18 +336,22 @@ def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows
     place = jnp.arange(_WORD, dtype=jnp.uint32)
     word = jnp.sum(bits << place[None, None], axis=2, dtype=jnp.uint32)
 
-    leaf = jnp.zeros(rows.bins.shape[1], jnp.uint8 if len(right) <= 8 else jnp.uint16)
-    for level in range(len(right)):
-        bin = jax.lax.dynamic_index_in_dim(rows.bins, tree.feature[level], keepdims=False)
-        goes = bin - first[level] < count[level]
+    def ask(leaf: Array, level: tuple[Array, ...]) -> tuple[Array, None]:
+        feature, is_run, first, count, word = level
+        bin = jax.lax.dynamic_index_in_dim(rows.bins, feature, keepdims=False)
+        goes = bin - first < count
         if sets:
             own = jnp.zeros(bin.shape, jnp.uint32)
             for number in range(words):
-                own = jnp.where(bin // _WORD == number, word[level, number], own)
+                own = jnp.where(bin // _WORD == number, word[number], own)
             inside = (own >> (bin % _WORD).astype(jnp.uint32)) & 1 == 1
-            goes = jnp.where(ordered[level], goes, inside)
-        leaf = leaf + leaf + goes.astype(leaf.dtype)
-    return leaf
+            goes = jnp.where(is_run, goes, inside)
+        return leaf + leaf + goes.astype(leaf.dtype), None
+
+    # Without a loop XLA would make each leaf anew where it is looked up, row by row.
+    depth, levels = len(right), (tree.feature, ordered, first, count, word)
+    start = jnp.zeros(rows.bins.shape[1], jnp.uint8 if depth <= 8 else jnp.uint16)
+    return jax.lax.scan(ask, start, levels, unroll=max(depth // 2, 1))[0]
 
 
 def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:

@@ -356,7 +356,7 @@ def counted_weights(weight: Array, table: Prepared, response: Response = BINARY)
 
 
 def whole_rows(counts: Array) -> Array:
-    """i32[...]: counts in 1 / GRID of a row, rounded to whole rows.
+    """Counts in 1 / GRID of a row, rounded to whole rows; integers, or f64 of a table in blocks.
 
     Counts that differ by at most one row differ by at most one once they are rounded.
     """

@@ -130,6 +130,9 @@ def test_the_events_of_a_ledger_cost_what_it_costs_and_replaced_values_move_twic
     for options in ({"name": ""}, {"name": "a\nb"}, {"name": "x", "date": "today"}):
         with pytest.raises(ValueError, match=r"outside release|isoformat"):
             near.charge(dp_event.GaussianDpEvent(30.0), **options)
+    for multiplier in (1e200, 1e-200):
+        with pytest.raises(ValueError, match="noise_multiplier"):
+            near.charge(dp_event.GaussianDpEvent(multiplier), "x")
 
 
 def test_the_boundary_is_exact():

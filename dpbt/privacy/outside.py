@@ -81,7 +81,7 @@ def _collect(event: Any, count: int, terms: tuple[int, float], found: dict[Line,
 def _line(kind: str, event: Any, moves: int, most: float) -> Line:
     """The line of one event that is not composed."""
 
-    def given(name: str, interval: str = "(0, inf)") -> float:
+    def given(name: str, interval: str = "[1e-50, 1e50]") -> float:
         return float(within(f"{name} of {kind}", getattr(event, name), interval))
 
     epsilon, rho, mu, gaussian, tail = math.inf, math.inf, math.inf, False, 0.0

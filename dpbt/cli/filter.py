@@ -49,8 +49,16 @@ def show(options: argparse.Namespace) -> None:
 @command(
     option("filter FILE", "a file that `filter new` wrote"),
     option("--name TEXT", "what was released; it is kept in the file", required=True),
-    option("--gaussian NOISE", "Gaussian noise over the norm of a row's value", type=finite),
-    option("--laplace NOISE", "Laplace noise over that", type=finite),
+    option(
+        "--gaussian NOISE",
+        "the deviation of Gaussian noise, over the most that a row moves the value (L2)",
+        type=finite,
+    ),
+    option(
+        "--laplace NOISE",
+        "the scale of Laplace noise, over that (L1); it costs epsilon = 1 / NOISE",
+        type=finite,
+    ),
     option("--pure EPSILON", "pure differential privacy", required=False),
     option("--zcdp RHO", "zero-concentrated differential privacy", type=finite),
     option("--epsilon-delta", "an epsilon and a delta, and no more known", **PAIR),

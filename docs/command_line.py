@@ -40,9 +40,12 @@ def _sections(parser: Parser) -> Iterator[str]:
 
 def _line(parser: Parser, action: argparse.Action) -> str:
     """The row of an argument."""
-    value = f"[{action.metavar}]" if action.nargs == "?" else str(action.metavar or "")
-    count = action.nargs if isinstance(action.nargs, int) else 1
-    name = " ".join([*action.option_strings, *[value] * count]).strip()
+    values = action.metavar if isinstance(action.metavar, tuple) else (action.metavar or "",)
+    count = action.nargs if isinstance(action.nargs, int) and len(values) == 1 else 1
+    value = " ".join(values * count)
+    name = " ".join(
+        [*action.option_strings, f"[{value}]" if action.nargs == "?" else value]
+    ).strip()
     words = parser._get_formatter()._expand_help(action)
     must = "; required" if action.required and action.option_strings else ""
     return f"| `{name}` | {words}{must} |"

@@ -59,6 +59,8 @@ def test_packed_files_and_other_delimiters(tmp_path, name, delimiter):
     packed(path, text)
     assert names_of(path) == list(NAMES)
     assert read_columns(path, NAMES) == expected
+    packed(path, text.replace(b"\n", f"\nrow{delimiter}".encode()))
+    assert read_columns(path, NAMES, Form(row_names=True)) == expected
     packed(path, text.partition(b"\n")[2])
     assert read_columns(path, NAMES, Form(delimiter, NAMES)) == expected
     if name != "s.csv":

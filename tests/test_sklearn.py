@@ -518,6 +518,12 @@ def test_ids_of_users_limit_their_rows(monkeypatch, tmp_path):
     for given in ({}, {"users": ids}):
         with pytest.raises(ValueError, match="users, with max_rows_per_user=3"):
             PrivateBoostingClassifier(**stated, domain=path).fit(X, y, **given)
+    user = {"column": "id", "most": 1, "ignore_case": True}
+    path.write_text(json.dumps({"columns": columns, "label": label, "user": user}))
+    alike = PrivateBoostingClassifier(**{**stated, "max_rows_per_user": 1}, domain=path)
+    with pytest.raises(ZeroDivisionError):
+        alike.fit(X[:2], y[:2], users=["a", "A"])
+    assert int(np.sum(seen.pop()[1].present)) == 1
 
 
 def test_labels_of_a_file(targets, tmp_path, one_noise):

@@ -1,5 +1,6 @@
 """Privacy statements, and guarantees for people who have several rows."""
 
+import dataclasses
 import math
 import re
 from statistics import NormalDist
@@ -152,6 +153,10 @@ def test_an_entry_of_the_registry_quotes_what_is_given(paid):
         *("epsilon: 1.000000", 'release_type: "Many releases"'),
     ):
         assert line in lines
+    limited = dataclasses.replace(recipe_for(), limited=True)  # one row counts, of many
+    text = registry.entry(pictured.random_model(limited, 2, DOMAIN))
+    assert 'privacy_unit: "User' in text
+    assert "up to 1 (dpbt theorem U1)" in text
     with pytest.raises(ValueError, match="no guarantee that can be registered"):
         registry.entry(pictured.random_model(recipe_for(epsilon=np.inf), 2, DOMAIN))
 

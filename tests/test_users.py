@@ -127,6 +127,9 @@ def test_ids_and_limits_go_together_and_a_recipe_pays_for_the_limit(tmp_path):
         assert "whether one user is in the table" in dpbt.statement(book)
     assert "promise" in str(dpbt.ledger(enough))
     assert not (dpbt.ledger(enough.on(table)) + dpbt.ledger(enough)).limited
+    for most in (1, 2):
+        book = dpbt.ledger(recipes.bdpe(**bdpe, max_rows_per_user=most).on(table))
+        assert "at most 27.2 % of its users are recognised" in dpbt.statement(book)
 
 
 def test_the_command_line_limits_the_rows_of_a_file_and_of_its_blocks(
@@ -161,7 +164,14 @@ def test_the_command_line_limits_the_rows_of_a_file_and_of_its_blocks(
     errors = capsys.readouterr().err
     assert "more rows than the capacity of 17" in errors
     assert "limits them to 2" in errors
-    assert "limit on rows of a user" in errors
+    assert "bound on weights or on rows of a user" in errors
+
+    monkeypatch.setattr(dpbt.preview, "preview", lambda *given, **_: seen.append(given) or "")
+    assert (
+        main(["preview", "--domain", "d.json", *terms[:2], "--rows", "9", "--public", "rows.csv"])
+        == 0
+    )
+    assert int(np.sum(seen.pop()[2].present)) == 100
 
     domain, found = read_domain("d.json")
     columns = files.read_columns("rows.csv", (*domain, *found.columns))

@@ -5,6 +5,8 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import dpbt
 from dpbt.cli import shared
 from dpbt.cli.shared import InputError, command, of_input, option
@@ -156,7 +158,8 @@ def preview(options: argparse.Namespace) -> None:
         form = shared.form_of(options, (*domain, *label.columns))
         with of_input(options.public):
             columns = files.read_columns(options.public, (*domain, label.column), form)
-        table = dpbt.table(domain, columns, columns[label.column], **label.options)
+        one = msgspec.structs.replace(label, user=None)  # each row may count
+        table = dpbt.table(domain, columns, columns[label.column], **one.options)
     for rows, epsilon in itertools.product(options.rows, options.epsilon):
         one = argparse.Namespace(**{**vars(options), "rows": rows, "epsilon": epsilon})
         recipes.append(shared.recipe_of(one, domain, label))

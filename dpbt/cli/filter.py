@@ -49,8 +49,16 @@ def show(options: argparse.Namespace) -> None:
 @command(
     option("filter FILE", "a file that `filter new` wrote"),
     option("--name TEXT", "what was released; it is kept in the file", required=True),
-    option("--gaussian NOISE", "Gaussian noise over the norm of a row's value", type=finite),
-    option("--laplace NOISE", "Laplace noise over that", type=finite),
+    option(
+        "--gaussian NOISE",
+        "the deviation of Gaussian noise, over the most that a row moves the value (L2)",
+        type=finite,
+    ),
+    option(
+        "--laplace NOISE",
+        "the scale of Laplace noise, over that (L1); it costs epsilon = 1 / NOISE",
+        type=finite,
+    ),
     option("--pure EPSILON", "pure differential privacy", required=False),
     option("--zcdp RHO", "zero-concentrated differential privacy", type=finite),
     option("--epsilon-delta", "an epsilon and a delta, and no more known", **PAIR),
@@ -60,9 +68,9 @@ def show(options: argparse.Namespace) -> None:
 def charge(options: argparse.Namespace) -> None:
     """Pay from a budget for a release of the same rows that dpbt did not make, before it is made.
 
-    What it costs is what you state of it, for all rows of a person together and the relation of the
-    filter. A budget that cannot pay refuses. One of rho or mu keeps little for a delta of others,
-    so state the noise or a rho where you know them.
+    Noise is stated for one row, and costs as all rows of a person under the relation of the filter.
+    State an epsilon, a delta and a rho for these together. A budget that cannot pay refuses. One of
+    rho or mu keeps little for a delta of others, so state the noise or a rho where you know them.
     """
     from dp_accounting import dp_event
 

@@ -100,12 +100,9 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     path = options.file
     with of_input():
         table = dpbt.blocks.open_folder(path)
-    most = None if label.user is None else label.user.most
-    same = table.manifest.label.classes == label.classes and table.target == label.target
-    if not (same and table.has_domain(domain) and table.rows_per_user == most):
-        raise InputError(
-            f"{path}: converted with another domain or label, or limit on rows of a user"
-        )
+    if not table.has_domain(domain) or table.manifest.label.options != label.options:
+        words = "converted with another domain or label, or bound on weights or on rows of a user"
+        raise InputError(f"{path}: {words}")
     if table.capacity > options.rows:
         raise InputError(
             f"{path}: has room for {table.capacity} rows, more than --rows {options.rows}, the "

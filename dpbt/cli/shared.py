@@ -290,6 +290,7 @@ FORM = (
         nargs="?",
         const="",
     ),
+    option("--row-names", "each line begins with a name of its row, which the header lacks"),
 )
 """How a file of text is laid out."""
 
@@ -462,8 +463,9 @@ def form_of(options: argparse.Namespace, names: Iterable[str]) -> files.Form:
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
         raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")
     if header is None:
-        return files.Form(delimiter)
-    return files.Form(delimiter, tuple(header.split(",")) if header else tuple(names))
+        return files.Form(delimiter, row_names=options.row_names)
+    stated = tuple(header.split(",")) if header else tuple(names)
+    return files.Form(delimiter, stated, options.row_names)
 
 
 def report(

@@ -33,10 +33,12 @@ class Form(NamedTuple):
         delimiter: between cells, one character. None for that of `DELIMITERS` with which the header
             has the columns that are asked for, or else the most; a comma without a header.
         names: of the columns, in their order, of a file without a header; None with one.
+        row_names: whether each line begins with a name of its row, for which the header has none.
     """
 
     delimiter: str | None = None
     names: tuple[str, ...] | None = None
+    row_names: bool = False
 
 
 CSV = Form()
@@ -176,6 +178,7 @@ def blocks_of_file(
         else:
             header, delimiter = [*form.names], form.delimiter or ","
             check_names("the names that were given", header, names)
+        header = [""] * form.row_names + header
         places = [header.index(name) for name in names]
         while lines := list(itertools.islice(file, rows)):
             columns: list[list[str | None]] = [[] for _ in names]

@@ -71,8 +71,8 @@ class OwnerReport:
         lines.append(f"doubtful: {', '.join(self.doubtful)}; the domain may not fit the rows")
         if self.unread and min(self.unread.values()) > _MAX_UNREAD * self.rows:
             lines.append(
-                "a line that is not as wide as the header is a row without any value; where the "
-                "header lacks a name, as that of row numbers, name all columns by --no-header NAMES"
+                "a line that is not as wide as the header is a row without any value; where lines "
+                "begin with a name of their row, which the header lacks, give --row-names"
             )
         return "\n".join(lines)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import dpbt
 from dpbt.common.public import ADD_REMOVE
-from dpbt.privacy.accounting import EXACT_WORDS, RELATION_WORDS
+from dpbt.privacy.accounting import EXACT_WORDS, RELATION_WORDS, people_words
 from dpbt.release import statement
 from dpbt.release.model import Model, ledger
 
@@ -88,6 +88,9 @@ def entry(
     if book.unprotected or not math.isfinite(book.epsilon):
         raise ValueError("the model has no guarantee that can be registered; see its statement")
     people, rows = book.max_rows_per_user, f"{book.rows or 'N'} rows"
+    unit = "Row" if people == 1 else f"Person with at most {people} rows"
+    unit = "User, by an id in the table" if book.limited else unit
+    neighbours = f"Neighbours: {RELATION_WORDS[book.relation]}."
     bounded = "at most " if book.relation is ADD_REMOVE else ""
     mechanisms = [
         f"{line.mechanism}: {line.releases}, drawn {line.count} times, of scale {line.scale:.4g} "
@@ -107,8 +110,8 @@ def entry(
         "date": datetime.date.today().isoformat(),
         "variant": "Approximate DP" if book.delta or book.sampler_delta else "Pure DP",
         "domain": f"Tables of {bounded}{rows}, of which each is read by itself.",
-        "unit": "Row" if people == 1 else f"Person with at most {people} rows",
-        "neighbours": f"Neighbours: {RELATION_WORDS[book.relation]}.",
+        "unit": unit,
+        "neighbours": " ".join([neighbours, *people_words(people, book.limited)]),
         "accountant": f"Through {'Gaussian DP' if book.gaussian else 'zCDP'}, at this delta."
         if book.delta
         else "The delta is what samplers from finitely many bits cost.",

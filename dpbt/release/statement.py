@@ -201,7 +201,8 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     ]
     counted = "are at most" if relation is ADD_REMOVE else "are"
     candidates = book.choice and book.choice.candidates
-    attacks, of_all = [], "rows" if people == 1 else "people"
+    attacks, one = [], "user" if book.limited else "row" if people == 1 else "person"
+    of_all = {"user": "users", "row": "rows", "person": "people"}[one]
     for alarms in FALSE_POSITIVES:  # the rate found is rounded up, as it is a bound
         found = min(math.ceil(round(true_positives(book, alarms) * 1000, 6)) / 10, 100)
         attacks.append(f"- {_ATTACK[relation].format(100 * alarms, found, of_all)}")
@@ -216,7 +217,7 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
         version=version,
         protected=words[relation].format(people),
         people=words["people"].format(people),
-        aim=_AIM[relation].format("user" if book.limited else "row" if people == 1 else "person"),
+        aim=_AIM[relation].format(one),
         bound=f" By public declaration there {counted} {', '.join(each)}." if each else "",
         guarantee="\n".join(_guarantee(book)),
         attacks="\n".join(attacks),

@@ -175,7 +175,9 @@ class PrivateEstimator(BaseEstimator):
             )
         file, limit = None if label is None else label.user, self.max_rows_per_user
         if users is not None:
-            weights |= {"users": column_of("users", users), "max_rows_per_user": limit}
+            folded = file is not None and file.ignore_case
+            words = {"max_rows_per_user": limit, "ignore_case": folded}
+            weights |= {"users": column_of("users", users), **words}
         if file is not None and (users is None or limit != file.most):
             raise ValueError(
                 f"the domain's file declares ids of users, in {file.column!r}; give them to fit as "

@@ -63,7 +63,9 @@ def joined(study: Study, groups: int = GROUPS) -> tuple[np.ndarray, list[int]]:
 def features(study: Study, groups: int = GROUPS) -> Features:
     """The rows of a study, with the bins of a number joined to so many groups."""
     encoded, sizes = joined(study, groups)
-    blocks = [np.float32(encoded[:, [at]] == np.arange(n)) for at, n in enumerate(sizes)]
+    blocks = [
+        np.equal(encoded[:, [at]], np.arange(n)).astype(np.float32) for at, n in enumerate(sizes)
+    ]
     rows = study.numbers
     low, high = rows.bounds[~rows.nominal].T
     numbers = (2 * (rows.numbers[:, ~rows.nominal] - low) / (high - low) - 1).astype(np.float32)
@@ -247,11 +249,13 @@ def _best(
             pairs = zip(splits, study.tests, strict=True)
             return sum(auroc(each.predicted, study.target[test]) for each, test in pairs)
 
+        def of(at: int, each: Found) -> Found:
+            return Found(each.predicted[at], np.asarray(each.probability)[at], each.seconds / count)
+
         found = []
         for fit in fits:
             splits = [fit(study, split, epsilon, delta) for split in range(len(study.tests))]
-            for at in range(count):
-                found.append([Found(a[at], b[at], t / count) for a, b, t in splits])
+            found += [[of(at, each) for each in splits] for at in range(count)]
         return max(found, key=mean)
 
     return lambda study, split, epsilon, delta: best(study, epsilon, delta)[split]

@@ -264,9 +264,9 @@ def model_of(value: object) -> Model:
 
 
 def decision_function(model: Model, rows: Any) -> Array:
-    """f32[N]: the score H of each row; above 0 means the positive class.
+    """f32[N], or f32[N, K] with several classes: the score H of each row.
 
-    With several classes it is f32[N, K], and the largest score of a row is its class. For a number
+    Above 0 it means the positive class; the largest of several is the row's class. For a number
     it is its predicted position in the declared range, which may lie outside of [0, 1]. For a count
     it is the logarithm of that.
 

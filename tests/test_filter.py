@@ -124,9 +124,11 @@ def test_the_events_of_a_ledger_cost_what_it_costs_and_replaced_values_move_twic
         other.charge(dpbt.ledger(recipe).dp_event(), "the same")
         assert own.spent == pytest.approx(other.spent, rel=1e-6)
     near, far = filter_of("rho"), filter_of("rho", relation="replace_one")
-    for budget in (near, far):
+    people = filter_of("rho", max_rows_per_user=3)
+    for budget in (near, far, people):
         budget.charge(dp_event.GaussianDpEvent(30.0), "x")
     assert far.spent == pytest.approx(4 * near.spent)
+    assert people.spent == pytest.approx(9 * near.spent)
     for options in ({"name": ""}, {"name": "a\nb"}, {"name": "x", "date": "today"}):
         with pytest.raises(ValueError, match=r"outside release|isoformat"):
             near.charge(dp_event.GaussianDpEvent(30.0), **options)

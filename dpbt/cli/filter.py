@@ -68,9 +68,9 @@ def show(options: argparse.Namespace) -> None:
 def charge(options: argparse.Namespace) -> None:
     """Pay from a budget for a release of the same rows that dpbt did not make, before it is made.
 
-    What it costs is what you state of it, for all rows of a person together and the relation of the
-    filter. A budget that cannot pay refuses. One of rho or mu keeps little for a delta of others,
-    so state the noise or a rho where you know them.
+    Noise is stated for one row, and costs as all rows of a person under the relation of the filter.
+    State an epsilon, a delta and a rho for these together. A budget that cannot pay refuses. One of
+    rho or mu keeps little for a delta of others, so state the noise or a rho where you know them.
     """
     from dp_accounting import dp_event
 

@@ -50,6 +50,7 @@ from dpbt.common.validate import as_path, one_of, warn_of_delta, whole, within
 from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger
 from dpbt.privacy.outside import outside
+from dpbt.privacy.sensitivity import moved_rows
 
 PURE_TAIL = 1e-9
 """The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""
@@ -477,14 +478,15 @@ class Filter:
     def charge(self, event: Any, name: str, *, date: str | None = None) -> None:
         """Pay for a release of the same rows that dpbt did not make.
 
-        What it costs is what its event says, for neighbours of the filter and all rows of a person
-        together. Pay before it is made: a sum that is exceeded is no guarantee (docs/composition.md
-        has what is proved of it).
+        What it costs follows from its event. Pay before it is made: a sum that is exceeded is no
+        guarantee (docs/composition.md has what is proved of it).
 
         Args:
             event: of dp_accounting: Gaussian, Laplace or discrete Laplace noise, of zCDP, of an
-                epsilon and a delta, composed and repeated. Noise is measured as it defines it, by
-                the norm of one value, and under replace_one by twice that.
+                epsilon and a delta, composed and repeated. Noise is measured by the norm of one
+                row's value, and costs as neighbours of the filter move: twice that under
+                replace_one, and `max_rows_per_user` times. A rho, an epsilon and a delta must be
+                for these neighbours.
             name: what it is, for whoever reads the filter; it is kept.
             date: its day, as 2026-11-26; None for today.
 
@@ -494,7 +496,8 @@ class Filter:
             OSError: if the file cannot be written.
         """
         terms, relation = self.terms, to_relation(self.terms.relation)
-        made = outside(event, name, date, relation, terms.epsilon)
+        moved = moved_rows(relation) * terms.max_rows_per_user
+        made = outside(event, name, date, moved, terms.epsilon)
         words = {"rows": terms.rows, "max_rows_per_user": terms.max_rows_per_user}
         ledger = Ledger(relation, made.lines, terms.delta, **words)
         if terms.delta == 0 and ledger.bits()[1]:

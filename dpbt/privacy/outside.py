@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dpbt.common.public import ADD_REMOVE, Relation
 from dpbt.common.validate import whole, within
 from dpbt.privacy.accounting import Line
 from dpbt.privacy.mechanism import gdp_of_pure
@@ -36,14 +35,15 @@ class Outside(NamedTuple):
     lines: tuple[Line, ...]
 
 
-def outside(event: Any, name: str, date: str | None, relation: Relation, epsilon: float) -> Outside:
+def outside(event: Any, name: str, date: str | None, moved: int, epsilon: float) -> Outside:
     """A release by its event.
 
     Args:
         event: of dp_accounting, or an `EpsilonDeltaDpEvent`.
         name: what it is, in one line.
         date: its day, as 2026-11-26; None for today.
-        relation: of the guarantee. Where a value is replaced, noise is measured by twice its norm.
+        moved: how many rows differ between neighbours. The norm by which noise is measured is that
+            of one row's value, so noise costs as one that is so many times smaller.
         epsilon: of the filter, by which a delta grows (docs/composition.md).
 
     Raises:
@@ -53,7 +53,7 @@ def outside(event: Any, name: str, date: str | None, relation: Relation, epsilon
         raise ValueError("the name of an outside release must be a line of text")
     day = datetime.date.today() if date is None else datetime.date.fromisoformat(date)
     found: dict[Line, int] = {}
-    _collect(event, 1, (1 if relation is ADD_REMOVE else 2, epsilon), found)
+    _collect(event, 1, (moved, epsilon), found)
     if not 0 < len(found) <= MAX_LINES:
         raise ValueError(f"an outside release must cost something, by at most {MAX_LINES} events")
     lines = (
@@ -78,7 +78,7 @@ def _collect(event: Any, count: int, terms: tuple[int, float], found: dict[Line,
             found[line] = whole("the number of events", found.get(line, 0) + count, 2**62)
 
 
-def _line(kind: str, event: Any, moves: int, most: float) -> Line:
+def _line(kind: str, event: Any, moved: int, most: float) -> Line:
     """The line of one event that is not composed."""
 
     def given(name: str, interval: str = "[1e-50, 1e50]") -> float:
@@ -87,12 +87,12 @@ def _line(kind: str, event: Any, moves: int, most: float) -> Line:
     epsilon, rho, mu, gaussian, tail = math.inf, math.inf, math.inf, False, 0.0
     match kind:
         case "GaussianDpEvent":
-            mu, gaussian = moves / given("noise_multiplier"), True
+            mu, gaussian = moved / given("noise_multiplier"), True
             rho = mu**2 / 2
         case "LaplaceDpEvent":
-            epsilon = moves / given("noise_multiplier")
+            epsilon = moved / given("noise_multiplier")
         case "DiscreteLaplaceDpEvent":
-            epsilon = moves * given("noise_parameter") * whole("sensitivity", event.sensitivity)
+            epsilon = moved * given("noise_parameter") * whole("sensitivity", event.sensitivity)
         case "ZCDpEvent":
             rho = given("rho")
             within("xi of a ZCDpEvent", event.xi, "[0, 0]")

@@ -84,15 +84,9 @@ class Compared:
         return returned
 
 
-class _Loader(importlib.abc.Loader):
-    def __init__(self, real: Any):
-        self.real = real
-
-    def create_module(self, spec: Any) -> Any:
-        return self.real.create_module(spec)
-
+class _Loader(importlib.machinery.SourceFileLoader):
     def exec_module(self, module: types.ModuleType) -> None:
-        self.real.exec_module(module)
+        super().exec_module(module)
         for name, value in list(vars(module).items()):
             if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
                 kinds = declared(value)
@@ -105,8 +99,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            real, spec.loader = spec.loader, None
-            spec.loader = _Loader(real)
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
         return spec
 
 

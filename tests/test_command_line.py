@@ -19,6 +19,7 @@ import pytest
 import dpbt
 from dpbt import __main__ as command_line
 from dpbt.analysis import audit as audits
+from dpbt.cli import programs as cached
 from dpbt.common.storage import checksum
 from dpbt.common.watching import Progress, working
 from dpbt.data import domains, files
@@ -489,6 +490,20 @@ def test_programs_that_are_kept_tell_nothing_of_the_rows(here):
     assert first
     assert programs(*fitting(Path(), "other.json")[:-2]) == first
     assert Path("programs").stat().st_mode & 0o777 == 0o700
+
+
+def test_programs_are_not_read_where_others_may_write(tmp_path, monkeypatch):
+    kept, before = [], jax.config.jax_compilation_cache_dir
+    monkeypatch.setattr(cached, "keep", kept.append)
+    monkeypatch.setenv("DPBT_CACHE", str(tmp_path))
+    jax.config.update("jax_compilation_cache_dir", None)
+    try:
+        for mode in (0o700, 0o777, 0o770):
+            tmp_path.chmod(mode)
+            cached.keep_for_user()
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+    assert kept == [tmp_path]
 
 
 def test_a_closed_pipe_is_no_error(fitted):

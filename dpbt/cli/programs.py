@@ -50,7 +50,7 @@ def keep_for_user() -> None:
 
     It is `$DPBT_CACHE`, or else `dpbt/programs` in `$XDG_CACHE_HOME` or `~/.cache`. Whoever can
     write there can run code, so a new folder is the user's alone (mode 0700). Where none can be
-    made, nothing is kept.
+    made, or it is another's or others may write there, nothing is kept or read.
     """
     import jax
 
@@ -61,4 +61,6 @@ def keep_for_user() -> None:
     with contextlib.suppress(OSError, RuntimeError):  # such as a folder without a home
         folder = Path(chosen).expanduser()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        keep(folder)
+        told = folder.stat()
+        if os.name != "posix" or (told.st_uid == os.getuid() and not told.st_mode & 0o022):
+            keep(folder)

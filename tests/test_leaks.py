@@ -129,7 +129,7 @@ def test_unprotected_alpha_breaks_the_tight_claim():
     def ratio(recipe):
         shapes = jax.eval_shape(dpbt.boost, jax.random.key(0), table, recipe).transcript
         release = jax.tree.map(lambda array: jnp.zeros(array.shape, array.dtype), shapes)
-        found = jax.jit(boosting.step_divergences)(release, table, more, recipe)["split_1"].pure
+        found = jax.jit(boosting.compared)(release, table, more, recipe)["split_1"][1].pure
         return float(found[0] * recipe.params.noise["split"])
 
     settings = {"epsilon": 32.0, "rows": 140, "rounds": 1, "depth": 2, "beta_tree": 0.5}
@@ -340,7 +340,7 @@ def test_planted_leaks_of_oblivious_trees_are_caught(name):
     def loss_of(cells, row):
         table = Table(cells, label, here, asked)
         other = table._replace(present=here.at[row].set(False))
-        return boosting.step_divergences(release, table, other, recipe)[site].pure
+        return boosting.compared(release, table, other, recipe)[site][1].pure
 
     on_all = jax.jit(jax.vmap(jax.vmap(loss_of, (0, None)), (None, 0)))
     found = float(jnp.max(on_all(jnp.asarray(cells), jnp.array([1, 79]))))

@@ -179,7 +179,7 @@ def test_a_site_of_two_parts_is_refused_by_all_that_read_one():
     for judge in (
         lambda: dpbt.ledger(clash),
         lambda: dpbt.replay(twice, table, recipe),
-        lambda: boosting.step_divergences(twice, table, table, recipe),
+        lambda: boosting.compared(twice, table, table, recipe),
     ):
         with pytest.raises(ValueError, match="the rounds and the epilogue both draw"):
             judge()

@@ -202,6 +202,11 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     limited: bool = False
 
     @property
+    def _law(self) -> conversions.RunCount:
+        """The law of the number of runs of which one is released; that of one without a choice."""
+        return conversions.RunCount(1.0, 0.0) if self.choice is None else self.choice.law
+
+    @property
     def _paid(self) -> tuple[Line | Choice, ...]:
         """What is added up: all lines, or the dearest candidate and the score of one run."""
         return self.lines if self.choice is None else (self.choice, *self.lines[-1:])
@@ -226,10 +231,7 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def pure_epsilon(self) -> float:
         """The sum over lines of count times epsilon; 2 + eta times that of one run (T1)."""
-        one = self.run()[0]
-        if self.choice is None:
-            return one
-        return conversions.best_pure_epsilon(one, self.choice.law)
+        return conversions.best_pure_epsilon(self.run()[0], self._law)
 
     @property
     def rho(self) -> float:
@@ -316,15 +318,11 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             return conversions.advanced_epsilon(
                 [(line.count, line.epsilon) for line in self.lines], delta
             )
-        if self.choice is None and accountant == "zcdp":
-            return conversions.zcdp_epsilon(rho, delta)
-        if self.choice is None:
-            return conversions.gdp_epsilon(mu, delta)
         if accountant == "zcdp":
-            return conversions.best_zcdp_epsilon(rho, delta, self.choice.law)
-        if not self.gaussian:
+            return conversions.best_zcdp_epsilon(rho, delta, self._law)
+        if self.choice is not None and not self.gaussian:
             return math.inf
-        return conversions.best_gdp_epsilon(mu, delta, self.choice.law)
+        return conversions.best_gdp_epsilon(mu, delta, self._law)
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta in (0, 1) by one accountant, with what finite bits cost.

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+from dpbt.privacy.conversions import bisected
+
 CONFIDENCE = 0.95
 """With which a bound holds by default."""
 
@@ -145,10 +147,7 @@ def _largest(refuted: Callable[[float], bool], most: float) -> float:
     low, high = 0.0, 1.0
     while refuted(high) and high < most:
         low, high = high, 2 * high
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return float(bisected(refuted, low, high, 40)[0])
 
 
 class Scores(NamedTuple):

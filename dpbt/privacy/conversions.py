@@ -25,7 +25,7 @@ Cost = Annotated[float, Meta(ge=0)]
 """A number of at least 0, which may be infinite; files then have the word "inf"."""
 
 
-def _bisected(holds: Callable[[Any], Any], low: Any, high: Any, steps: int) -> tuple[Any, Any]:
+def bisected(holds: Callable[[Any], Any], low: Any, high: Any, steps: int) -> tuple[Any, Any]:
     """(low, high) after so many halvings; `holds` stays true of low, and stays false of high."""
     for _ in range(steps):
         middle = (low + high) / 2
@@ -66,7 +66,7 @@ def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], 
         draws = [(count, multiple * float(each)) for count, multiple in parts]
         return advanced_epsilon(draws, delta) <= epsilon
 
-    low, _ = _bisected(fits, 0.0, epsilon, 80)
+    low, _ = bisected(fits, 0.0, epsilon, 80)
     return max(float(low), epsilon / math.fsum(count * multiple for count, multiple in parts))
 
 
@@ -90,7 +90,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return rho
 
     below = -math.log(delta)
-    best, _ = _bisected(lambda x: rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= below, *_ORDERS)
+    best, _ = bisected(lambda x: rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= below, *_ORDERS)
     return max(float((1 + np.exp(best)) * rho + _offset(best, below)), 0.0)
 
 
@@ -176,7 +176,7 @@ def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     high = np.ones(finite.shape)
     while np.any(below := gaussian_delta(finite, high) < target):
         high = np.where(below, 2 * high, high)
-    low, _ = _bisected(
+    low, _ = bisected(
         lambda mu: gaussian_delta(finite, mu) <= target, np.zeros(finite.shape), high, 80
     )
     return np.where(np.isfinite(epsilon), low, epsilon)
@@ -213,7 +213,7 @@ def best_order(epsilon: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.nda
         rho = (below - np.log1p(np.exp(x))) * np.exp(-2 * x)
         return (1 + np.exp(x)) * rho + _offset(x, below) > finite
 
-    best, _ = _bisected(dear, *_ORDERS)
+    best, _ = bisected(dear, *_ORDERS)
     alpha, offset = 1 + np.exp(best), _offset(best, below)
     rho = np.maximum((finite - offset) / alpha, 0.0) * (1 - 1e-11)
     return np.where(np.isfinite(epsilon), rho, epsilon), alpha
@@ -241,7 +241,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while gaussian_delta(high, mu) > target:
         low, high = high, 2 * high
-    _, high = _bisected(lambda epsilon: gaussian_delta(epsilon, mu) > target, low, high, 60)
+    _, high = bisected(lambda epsilon: gaussian_delta(epsilon, mu) > target, low, high, 60)
     return float(high)
 
 
@@ -297,7 +297,7 @@ def run_count(mean: float, eta: float = 0.0) -> RunCount:
             f"mean must be at most {most:g} for eta = {eta:g}, beyond which the number of runs has "
             f"no practical bound, got {mean:g}"
         )
-    _, high = _bisected(
+    _, high = bisected(
         lambda log: RunCount(math.exp(log), eta).mean >= mean, math.log(MIN_GAMMA), 0.0, 80
     )
     return RunCount(math.exp(high), eta)

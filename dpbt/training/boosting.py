@@ -42,12 +42,7 @@ class Ran(NamedTuple):
 
 
 def run(
-    recipe: Recipe,
-    tables: Sequence[Prepared],
-    answer: Answer,
-    entries: Any,
-    batch: int = 0,
-    watch: Array | None = None,
+    recipe: Recipe, tables: Sequence[Prepared], answer: Answer, entries: Any, batch: int = 0
 ) -> Ran:
     """Run a recipe from its prologue to its epilogue; traceable.
 
@@ -60,7 +55,6 @@ def run(
         entries: what it is given: a field for each part, of rounds with a leading axis.
         batch: how many rounds run side by side, of a recipe that is `independent`; 0 to run one
             after the other.
-        watch: i32[], which of `WATCHED` is told of each round as it begins; None for none.
     """
     learner = recipe.learner
 
@@ -125,7 +119,7 @@ def run(
         size = min(batch, recipe.capacity)
         rounds, hypotheses = jax.lax.map(alone, entries_of_rounds, batch_size=size)
     else:
-        state, (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds, watch)
+        state, (rounds, hypotheses) = _scan(recipe, one_round, state, entries_of_rounds)
         scores, bound, _ = state
 
     # The epilogue.
@@ -139,15 +133,6 @@ def run(
         scores = [intercept[..., None] + slope * (score - everyone) for score in scores]
     hypotheses = step.finished(recipe, public, hypotheses, slope)
     return Ran(Parts(opening, rounds, ending), hypotheses, intercept, scores)
-
-
-WATCHED: dict[int, Callable[[int], None]] = {}
-"""What is told of the rounds of programs that run; a number stands for each in its program."""
-
-
-def _tell(watch: Any, number: Any) -> None:
-    """Tell that a round begins. It tells its number, which is public, and reads nothing else."""
-    WATCHED.get(int(watch), lambda number: None)(int(number))
 
 
 @jax.custom_batching.custom_vmap
@@ -164,11 +149,7 @@ def _anywhere_in_a_batch(
 
 
 def _scan(
-    recipe: Recipe,
-    one_round: Callable[[Any, Any], tuple[Any, Any]],
-    state: Any,
-    entries: Any,
-    watch: Array | None,
+    recipe: Recipe, one_round: Callable[[Any, Any], tuple[Any, Any]], state: Any, entries: Any
 ) -> tuple[Any, Any]:
     """`lax.scan` of `one_round` over the first T of `capacity` entries; the others give zeros.
 
@@ -186,8 +167,6 @@ def _scan(
         active = entry[0] < recipe.rounds
 
         def go_on(state: Any, entry: Any) -> tuple[Any, Any]:
-            if watch is not None:
-                jax.debug.callback(_tell, watch, entry[0])
             found = one_round(state, entry)
             shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found[1]))
             return jax.tree.map(lambda a, b: jnp.where(active, a, b), found, skip(state, entry))
@@ -213,6 +192,15 @@ class Replayed(NamedTuple):
     hypotheses: Hypotheses
 
 
+WATCHED: dict[int, Callable[[int], None]] = {}
+"""What is told of the rounds of programs that run; a number stands for each in its program."""
+
+
+def _tell(watch: Any, number: Any) -> None:
+    """Tell that a round draws. It tells its number, which is public, and reads nothing else."""
+    WATCHED.get(int(watch), lambda number: None)(int(number))
+
+
 def sampled(
     key: Array,
     rows: Prepared,
@@ -223,17 +211,21 @@ def sampled(
 ) -> Ran:
     """`run` with fresh draws, which it keeps.
 
+    With `watch`, an i32[], the one in `WATCHED` of that number is told of each round as it draws.
+
     Raises:
         ValueError: for public structure without a public key, and for two draws of one name.
     """
 
     def drawn(part: str, entry: tuple[Array, Array | None], views: Sequence[View]) -> Any:
+        if watch is not None and part == "rounds":
+            jax.debug.callback(_tell, watch, views[0].public.round)
         release = boundary.sample(pricing.program_of(recipe.learner, part), *entry, views[0])
         return release, release
 
     noise = step.part_keys(step.own_key(key, recipe), recipe)
     pairs = zip(noise, step.part_keys(public_key, recipe), strict=True)
-    return run(recipe, [rows], drawn, Parts(*pairs), batch, watch)
+    return run(recipe, [rows], drawn, Parts(*pairs), batch)
 
 
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
@@ -271,8 +263,8 @@ def _judged(
 def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -> Hypotheses:
     """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
 
-    It is post-processing: what is added to an output has the public scale of its noise, in floating
-    point. What was selected, the prologue and the epilogue stay as they were released.
+    It is post-processing: a mechanism draws around its own output, at the public scale of its
+    noise. What was selected, the prologue and the epilogue stay as they were released.
 
     Args:
         keys: one typed key for each run that is made up, or several.
@@ -292,14 +284,12 @@ def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -
         if part != "rounds":
             return release, ()
         asks = boundary.replayed(pricing.program_of(recipe.learner, part), release, views[0])
-        again = dict(release)
-        for site, ask in asks.items():
-            if not (ask.mechanism.public or ask.mechanism.selects):
-                law = jax.random.normal if ask.mechanism.price.gaussian else jax.random.laplace
-                noise = ask.scale * law(boundary.site_key(key, site), release[site].shape)
-                whole = jnp.issubdtype(again[site].dtype, jnp.integer)
-                again[site] += (jnp.round(noise) if whole else noise).astype(again[site].dtype)
-        return again, ()
+        noisy = {
+            site: ask.mechanism.sample(boundary.site_key(key, site), release[site], ask.scale)
+            for site, ask in asks.items()
+            if not (ask.mechanism.public or ask.mechanism.selects)
+        }
+        return release | noisy, ()
 
     rows = [recipe.learner.hypotheses.prepare(dummy)]
 
@@ -336,11 +326,3 @@ def compared(
         ValueError: as `replay`.
     """
     return _by_site(_judged(transcript, [table, neighbour], recipe, boundary.compared).kept)
-
-
-def step_divergences(
-    transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
-) -> dict[str, StepLoss]:
-    """Site -> the worst case of each draw between two tables, as `compared` has it."""
-    found = compared(transcript, table, neighbour, recipe)
-    return {site: step for site, (_, step) in found.items()}

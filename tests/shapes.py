@@ -37,9 +37,6 @@ _KINDS = {
 _STATED = re.compile(r"(bool|[iuf]\d+|f)((?: or (?:[iuf]\d+))*)\[([^\]]*)\]")
 _ARGUMENT = re.compile(r"^ {4}(\w+): (.*)$", re.MULTILINE)
 
-checked: set[str] = set()
-"""The functions that a call was compared for."""
-
 
 def stated(words: str) -> Any | None:
     """The type of the array that words begin with; None without one, or with a choice of two."""
@@ -66,43 +63,34 @@ def declared(function: Callable) -> dict[str, Any]:
     return {name: kind for name, kind in found.items() if kind is not None}
 
 
-def compared(function: Callable) -> Callable:
-    """The function, whose arrays are compared with what it says of them."""
-    kinds = declared(function)
-    if not kinds:
-        return function
-    signature, where = inspect.signature(function), f"{function.__module__}.{function.__name__}"
+class Compared:
+    """A function, whose arrays are compared with what it says of them."""
 
-    def compare(name: str, value: Any) -> None:
-        if name in kinds and isinstance(value, jax.Array | np.ndarray):
-            words = f"{where}: {name} is {value.dtype}{value.shape}, not {kinds[name]}"
-            assert isinstance(value, kinds[name]), words
+    def __init__(self, function: Callable, kinds: dict[str, Any]):
+        functools.update_wrapper(self, function)
+        self.function, self.kinds = function, kinds
+        self.signature = inspect.signature(function)
 
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        checked.add(where)
-        returned = function(*args, **kwargs)  # first, since what it refuses may have any shape
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function returns."""
+        returned = self.function(*args, **kwargs)  # first, since what it refuses may be anything
+        given = self.signature.bind(*args, **kwargs).arguments | {"return": returned}
         with jaxtyping.jaxtyped("context"):
-            for name, value in signature.bind(*args, **kwargs).arguments.items():
-                compare(name, value)
-            compare("return", returned)
+            for name in self.kinds.keys() & given.keys():
+                value, kind = given[name], self.kinds[name]
+                if isinstance(value, jax.Array | np.ndarray):
+                    words = f"{self.__name__}: {name} is {value.dtype}{value.shape}, not {kind}"
+                    assert isinstance(value, kind), words
         return returned
 
-    return call
 
-
-class _Loader(importlib.abc.Loader):
-    def __init__(self, real: Any):
-        self.real = real
-
-    def create_module(self, spec: Any) -> Any:
-        return self.real.create_module(spec)
-
+class _Loader(importlib.machinery.SourceFileLoader):
     def exec_module(self, module: types.ModuleType) -> None:
-        self.real.exec_module(module)
+        super().exec_module(module)
         for name, value in list(vars(module).items()):
             if isinstance(value, types.FunctionType) and value.__module__ == module.__name__:
-                setattr(module, name, compared(value))
+                kinds = declared(value)
+                setattr(module, name, Compared(value, kinds) if kinds else value)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -111,8 +99,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            real, spec.loader = spec.loader, None
-            spec.loader = _Loader(real)
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
         return spec
 
 

@@ -59,7 +59,7 @@ def test_the_statement_says_what_delta_means():
             warnings.simplefilter("ignore")
             return dpbt.statement(recipes.random_forest(epsilon=1.0, rows=1000, delta=delta))
 
-    assert "On average 0.001 rows would be exposed" in said(1e-6)
+    assert "on average expose 0.001 rows." in said(1e-6)
     assert "unfit" not in said(0.99e-3)
-    assert "On average 20 rows would be exposed.\nSuch a delta is unfit" in said(0.02)
+    assert "on average expose 20 rows. Such a delta is unfit" in said(0.02)
     assert "What delta means" not in said(0.0)

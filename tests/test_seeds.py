@@ -40,7 +40,7 @@ def keys_of(estimator, given):
     """The words of the keys of noise and of structure of a fit, which is not run."""
     used = []
 
-    def learn(key, table, recipe, public_key):
+    def learn(key, table, recipe, public_key, **_):
         used.extend(jax.random.key_data(one).tolist() for one in (key, public_key))
         raise InterruptedError
 

@@ -11,8 +11,8 @@ from dpbt.cli import rows, shared
 from dpbt.cli.shared import InputError, command, out
 from dpbt.common.storage import write_whole
 from dpbt.data import domains
+from dpbt.data.domains import Label
 from dpbt.data.kinds import Column
-from dpbt.data.labels import Label
 
 _PUBLIC = """A domain says what each column may hold. It is public: whoever gets the model may read
 it. Answer from what the columns mean, as a form or a code book says it, and never from the rows:

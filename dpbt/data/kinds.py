@@ -487,7 +487,7 @@ def same_labels(first: Target | None, second: Target | None) -> bool:
 
 
 def in_units(target: Numeric, position: Array) -> Array:
-    """f64[...]: predicted scores in units of the target, clipped to its range; f32 with JAX.
+    """f[...]: predicted scores in units of the target, clipped to its range; f32 with JAX.
 
     A score is a position in the range, or the logarithm of that of a count.
     """

@@ -237,11 +237,11 @@ def sums_of_nodes(by_class: Array, node: Array, nodes: int) -> Array:
 
 
 def child_totals(products: Array, totals: Array, split: Array) -> Array:
-    """i32[2 nodes, 2]: the children's class weights.
+    """i32 or f64[2 nodes, 2]: the children's class weights.
 
     Args:
-        products: i32[nodes, 2, S], from `node_products`.
-        totals: i32[nodes, 2], the class weights of the nodes.
+        products: i32[nodes, 2, S], or the same in float64, from `node_products`.
+        totals: i32[nodes, 2], or the same in float64, the class weights of the nodes.
         split: i32[nodes].
     """
     chosen = jnp.take_along_axis(products, jnp.maximum(split, 0)[:, None, None], axis=2)[..., 0]

@@ -498,8 +498,8 @@ class Filter:
         terms, relation = self.terms, to_relation(self.terms.relation)
         moved = moved_rows(relation) * terms.max_rows_per_user
         made = outside(event, name, date, moved, terms.epsilon)
-        words = {"rows": terms.rows, "max_rows_per_user": terms.max_rows_per_user}
-        ledger = Ledger(relation, made.lines, terms.delta, **words)
+        people, lines = terms.max_rows_per_user, made.lines
+        ledger = Ledger(relation, lines, terms.delta, rows=terms.rows, max_rows_per_user=people)
         if terms.delta == 0 and ledger.bits()[1]:
             raise ValueError("a filter without a delta pays for no event with one")
         self._pay(made.name, terms.charge(ledger), ledger, None, None, made.date)

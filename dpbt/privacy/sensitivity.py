@@ -338,7 +338,7 @@ def counted_weights(weight: Array, table: Prepared, response: Response = BINARY)
     multiplies the weight update's.
 
     Args:
-        weight: f32[N], as `Weighted` has it; f32[K, N] with several classes.
+        weight: f32[N], or f32[K, N] with several classes, as `Weighted` has it.
         table: prepared rows.
         response: what is predicted. Residuals are in -GRID..GRID, and are rounded towards 0, so
             that the norm of a row's residuals over classes does not grow. Weights of two classes

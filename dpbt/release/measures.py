@@ -89,7 +89,7 @@ def auroc(score: np.ndarray, positive: np.ndarray) -> float:
     """The share of pairs that a score orders rightly; ties count half. NaN without pairs.
 
     Args:
-        score: f[M].
+        score: f[M], or whole numbers.
         positive: bool[M].
     """
     own, other = score[positive], np.sort(score[~positive])

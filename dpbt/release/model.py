@@ -264,9 +264,9 @@ def model_of(value: object) -> Model:
 
 
 def decision_function(model: Model, rows: Any) -> Array:
-    """f32[N]: the score H of each row; above 0 means the positive class.
+    """f32[N], or f32[N, K] with several classes: the score H of each row.
 
-    With several classes it is f32[N, K], and the largest score of a row is its class. For a number
+    Above 0 it means the positive class; the largest of several is the row's class. For a number
     it is its predicted position in the declared range, which may lie outside of [0, 1]. For a count
     it is the logarithm of that.
 
@@ -303,10 +303,11 @@ def shares(model: Model, rows: Any) -> Array:
 
 
 def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> Array:
-    """bool[N]: whether each row is of the positive class: H > 0, or a vote. A tie is negative.
+    """bool[N], or i32[N] or f[N]: whether each row is of the positive class (H > 0, or a vote).
 
-    With several classes it is i32[N], the number of the class with the largest score, the first of
-    equal ones. For a number it is f[N], in its units and inside the declared range.
+    A tie is negative. With several classes it is i32[N], the number of the class with the largest
+    score, the first of equal ones. For a number it is f[N], in its units and inside the declared
+    range.
 
     Args:
         model: from `fit`, or `dpbt.load`.
@@ -330,14 +331,14 @@ def _of_each_class(found: Array) -> np.ndarray:
 
 
 def predict_proba(model: Model, rows: Any) -> Array:
-    """f32[N]: the probability of the positive class.
+    """f32[N], or f32[N, K] with several classes: the probability of the positive class, or of each.
 
     Probabilities of few boosted trees are close to 1/2, because each tree adds a small step to the
     score. They order rows as the score does.
 
     It is the mean share of hypotheses that state shares. Of those that state scores it is the
-    probability that the recipe's loss gives the score H (`ProperLoss.probability`). With several
-    classes it is f32[N, K], the softmax of the scores.
+    probability that the recipe's loss gives the score H (`ProperLoss.probability`), and with
+    several classes the softmax of the scores.
 
     Args:
         model: from `fit`, or `dpbt.load`.

@@ -177,7 +177,7 @@ def test_the_first_model_on_bundled_data(tmp_path):
     recipe = dpbt.recipes.auto(epsilon=1.0, delta=1e-6, rows=450, domain=domain)
     assert only(printed, "site") == f"{dpbt.ledger(recipe)}\n"
     assert f"10 columns and {label}\n" in printed
-    assert "at most 450 rows" in only(printed, "Privacy statement")
+    assert "at most 450 rows" in only(printed, "# Privacy statement")
     accuracy, auroc = numbers(only(printed, "the model").rpartition("accuracy")[2])
     assert accuracy > 0.7
     assert auroc > 0.85

@@ -418,7 +418,7 @@ class WeightUpdate(NamedTuple):
 
 
 def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
-    return Weighted(jnp.full(score.shape, float(GRID), jnp.float32), jnp.float32(1))
+    return Weighted(jnp.full(table.present.shape, float(GRID), jnp.float32), jnp.float32(1))
 
 
 uniform = WeightUpdate("uniform", False, _ones, reads_scores=False)

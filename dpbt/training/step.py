@@ -356,14 +356,10 @@ def weigh(
     """
     if part == "epilogue":
         return scores, context.public.cap
-    if part == "prologue":
-        nothing = jnp.zeros(rows.present.shape, jnp.float32)
-        weighted = types.uniform.weigh(nothing, context.bound, rows, context.public)
-        return counted_weights(weighted.weight, rows), weighted.cap
+    update = types.uniform if part == "prologue" else recipe.weight_update
     public = context.public._replace(round=np.int32(0), structure=None)
-    weighted = recipe.weight_update.weigh(scores, context.bound, rows, public)
-    response = recipe.learner.hypotheses.response
-    return counted_weights(weighted.weight, rows, response), weighted.cap
+    weighted = update.weigh(scores, context.bound, rows, public)
+    return counted_weights(weighted.weight, rows, update.response), weighted.cap
 
 
 def view(

@@ -14,7 +14,7 @@ from dpbt.common import types
 from dpbt.common.public import without_values
 from dpbt.common.types import GRID, AnyArray, Array, Public, Table
 from dpbt.data import splits
-from dpbt.learners import hypotheses
+from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
@@ -164,9 +164,12 @@ def program(
         raise ValueError(f"at most {config.features} features, got {len(table.columns)}")
 
     # The sum of weight times label times row over all present rows, and noise in steps of the grid.
-    signed = jnp.where(table.target, weights, -weights)
-    signed = jnp.where(table.present, signed, 0).astype(jnp.int32)
-    sums, tight = signed_sums(signed, table.columns, params.step), config.calibration == "tight"
+    def signed() -> Array:
+        both = jnp.where(table.target, weights, -weights)
+        return jnp.where(table.present, both, 0).astype(jnp.int32)
+
+    tight = config.calibration == "tight"
+    sums = signed_sums(trees.stored(public.round, signed), table.columns, params.step)
     draw(
         "center",
         mechanisms.rounded_gaussian,

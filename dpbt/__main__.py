@@ -23,7 +23,7 @@ COMMANDS = {
     "plot": "dpbt.cli.models:plot",
     "theorem": "dpbt.cli.models:theorem",
     "audit": "dpbt.cli.audit:audit",
-    "domain": "dpbt.cli.rows:Domains",
+    "domain": "dpbt.cli.domains",
     "filter": "dpbt.cli.filter",
 }
 """The commands by their names; one is imported when it is asked for."""

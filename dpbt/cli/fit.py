@@ -11,6 +11,7 @@ from dpbt.cli import shared
 from dpbt.cli.shared import PROGRESS, ROWS, InputError, command, of_input, option, out
 from dpbt.common.watching import working
 from dpbt.data import files
+from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Domain, Label
 from dpbt.release.scoring import BLOCK_ROWS
 
@@ -122,10 +123,8 @@ def _table_of_file(
     """
     with working(f"reading {options.file}", options.progress), of_input(options.file):
         columns = files.read_columns(options.file, (*domain, *label.columns), form)
-        labels = columns.pop(label.column)
-        weights = None if label.weight is None else columns.pop(label.weight.column)
-        users = None if label.user is None else columns.pop(label.user.column)
-    if users is None and len(labels) > options.rows:
+        rows = raw_rows(label, columns)
+    if rows.users is None and len(rows.labels) > options.rows:
         raise InputError(
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
             "number; lines that are blank or cannot be read count"
@@ -133,11 +132,8 @@ def _table_of_file(
     with working("making the table", options.progress), of_input():
         return dpbt.table(
             domain,
-            columns,
-            labels,
+            **rows._asdict(),
             **label.options,
-            sample_weight=weights,
-            users=users,
             capacity=options.rows if options.relation == "add_remove" else None,
         )
 

@@ -9,6 +9,7 @@ from scipy import stats
 
 import dpbt
 from dpbt import audit, recipes
+from dpbt.__main__ import main
 from dpbt.analysis import hooks
 from dpbt.data.domains import Boolean
 from dpbt.privacy import bounds
@@ -184,3 +185,10 @@ def test_pairs_differ_in_the_last_row():
     for table, neighbour in pairs.values():
         np.testing.assert_array_equal(table[:-1], neighbour)
     assert len(pairs) == 6
+
+
+def test_all_bounds_of_a_file_hold_together(tmp_path, capsys):
+    text = "claim, pairs = (1.0, 0.0), {'a': (0, 1), 'b': (0, 1)}\n"
+    (tmp_path / "own.py").write_text(f"{text}fit = lambda table, seed: [seed % 7]")
+    main(["audit", "--module", str(tmp_path / "own.py"), "--runs", "80"])
+    assert capsys.readouterr().out.count("with 97.5 % confidence") >= 2

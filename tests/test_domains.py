@@ -226,6 +226,7 @@ Y = {"column": "y", "positive": "1", "negative": "0"}
         ({"columns": {"x": {"type": "numeric", "low": 0}}}, "column 'x'.*`high`"),
         ({"columns": {"x": {**NUMERIC, "step": 1}}}, "column 'x'.*unknown field `step`"),
         ({"label": {**Y, "column": "x"}}, "the label 'x' is among the columns"),
+        ({"label": {**Y, "user": {"column": "u", "most": 2}}}, "stand beside"),
         ({"label": {"column": "y", "type": "nominal", "values": []}}, "label: Nominal: a column"),
     ],
 )

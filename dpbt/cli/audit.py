@@ -85,6 +85,8 @@ def _module(options: argparse.Namespace) -> int:
     """Audit the learner of a Python file at the levels that it has functions for."""
     import runpy
 
+    from dpbt.privacy.bounds import CONFIDENCE
+
     path = Path(options.module)
     if not path.is_file():
         raise InputError(f"{path}: no such file")
@@ -99,7 +101,10 @@ def _module(options: argparse.Namespace) -> int:
             f"{path}: needs a claim (epsilon, delta), pairs by name, and learn(table, hooks) or "
             "fit(table, seed)"
         )
+    # What may fail is shared among all bounds, so that all of them hold with the confidence.
+    count = len(pairs) * sum(level is not None for level in (learn, fit))
     broken, common = False, {"claim": (epsilon, delta), "runs": options.runs, "seed": options.seed}
+    common["confidence"] = 1 - (1 - CONFIDENCE) / count
     for name, (table, neighbour) in pairs.items():
         with working(f"auditing {name}", options.progress):
             bounds = [] if learn is None else [dpbt.audit.grey(learn, table, neighbour, **common)]

@@ -503,6 +503,8 @@ def read_domain(path: str | Path, names: Iterable[Hashable] | None = None) -> tu
                 target = {name: value for name, value in entry.items() if name != "column"}
                 entry = {"column": entry.get("column"), "target": target}
             place = "label"
+            if {"weight", "user"} & set(entry):
+                raise ValueError('"weight" and "user" stand beside "label", and not in it')
             label = msgspec.convert({**entry, **beside}, Label)
             place = "names"
             listed = msgspec.convert(listed, list[str] | None)

@@ -19,12 +19,12 @@ def numbers(*shape):
 
 
 def in_ball(rows):
-    """f32[3 d + 1, N]: the score of each row by a halfspace, the row in the ball, its digits."""
+    """f32[d + 1, N]: the score of each row by a halfspace, and the row in the ball."""
     no = jnp.zeros(len(rows), bool)
     balls = halfspace.prepare(Table(rows, no, no))
     normal = jnp.asarray(numbers(rows.shape[1]))
     score = halfspace.HALFSPACES.predict(halfspace.Halfspace(normal), balls)
-    return jnp.concatenate([score[None], balls.columns, balls.digits.T.astype(jnp.float32)])
+    return jnp.concatenate([score[None], balls.columns])
 
 
 def saved(rows):

@@ -118,10 +118,8 @@ def test_sums_of_rows_are_exact_integers(rows):
     table = halfspace.prepare(dpbt.Table(jnp.asarray(x), everyone, everyone))
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
     whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
-    digits = np.asarray(table.digits, np.int64)
-    np.testing.assert_array_equal(128 * digits[:, :3] + digits[:, 3:], whole)
     step = sensitivity.sum_step(rows)
-    found = halfspace.signed_sums(jnp.asarray(signed, jnp.int8), table.digits, jnp.float32(step))
+    found = halfspace.signed_sums(jnp.asarray(signed, jnp.int32), table.columns, jnp.float32(step))
     np.testing.assert_array_equal(found, (signed @ whole) // int(step))
 
 
@@ -134,12 +132,12 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
     x = rng.normal(0, 1, (rows, 4)).astype(np.float32) + np.float32(0.7)
     everyone = jnp.ones(rows, bool)
     table = halfspace.prepare(dpbt.Table(jnp.asarray(x), everyone, everyone))
-    level = jnp.full(rows, GRID, jnp.int8)  # every row is at the cap
+    level = jnp.full(rows, GRID, jnp.int32)  # every row is at the cap
     step = sensitivity.sum_step(rows)
     claim = float(sensitivity.center_step(step, features=4))
 
     def sums(level):
-        found = halfspace.signed_sums(level, table.digits, jnp.float32(step))
+        found = halfspace.signed_sums(level, table.columns, jnp.float32(step))
         return np.asarray(found, np.float64) * (step / (GRID * 2.0**14))
 
     here, worst = sums(level), 0.0

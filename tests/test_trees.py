@@ -98,13 +98,13 @@ def test_products_of_right_siblings_are_enough():
     np.testing.assert_array_equal(products, reference_products(splits, levels, node, nodes))
 
 
-@pytest.mark.parametrize(("rows", "largest"), [(81, 1), (2**18 + 5, 1), (2**12 + 3, 128)])
-def test_products_by_floats_are_exact(rows, largest):
+@pytest.mark.parametrize("rows", [81, 2**18 + 5])
+def test_products_by_floats_are_exact(rows):
     """As devices other than processors make them."""
     rng = np.random.default_rng(rows)
     left = rng.integers(100, 128, (3, 2, rows)).astype(np.int8)
-    columns = rng.integers(max(largest - 30, 0), largest + 1, (4, rows)).clip(max=127)
-    found = trees.product_of_floats(left, columns.astype(np.int8), largest)
+    columns = rng.random((4, rows)) < 0.95
+    found = trees.product_of_floats(left, columns.astype(np.int8))
     np.testing.assert_array_equal(found, left.astype(np.int64) @ columns.T)
 
 

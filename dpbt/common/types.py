@@ -224,8 +224,6 @@ class HypothesisClass(NamedTuple):
     response: Response = BINARY
     partition: Partition | None = None
 
-    reads = property(lambda self: self.partition and self.partition.reads)
-
 
 Program = Callable[..., None]
 """(draw, table, weights, params, public): asks `draw` for every output of a private statistic.
@@ -427,9 +425,15 @@ uniform = WeightUpdate("uniform", False, _ones, reads_scores=False)
 """Weight 1 for every row in every round."""
 
 
+_NUMBERS = ("params", "weighting", "rows", "delta", "rounds")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Terms:
-    """What a recipe promises, what the owner of the rows promises and declares, and its name.
+class Recipe(HoldsFunctions):
+    """An algorithm: static parts, and numbers that are traced.
+
+    Two recipes with equal static fields run the same compiled program. `jax.vmap` over a recipe
+    maps over its numbers. Build one with `dpbt.recipes`.
 
     Attributes:
         rows: f32[], m: the public bound on the number of rows (add/remove), or their number
@@ -438,34 +442,10 @@ class Terms:
         relation: the neighbouring relation of the guarantee.
         max_rows_per_user: the most rows that one person has. The guarantee is for all rows of a
             person together.
-        limited: whether the table that is learned from limits the rows of its users
-            (`Recipe.on`); else their number is the owner's promise.
+        limited: whether the table that is learned from limits the rows of its users (`on`); else
+            their number is the owner's promise.
         target: the declared classes or range, if the learner does not tell two classes apart.
         name, calibration, setting: the algorithm, its calibration and its options, for tables.
-    """
-
-    rows: AnyArray
-    delta: AnyArray
-    relation: Relation
-    max_rows_per_user: int = 1
-    limited: bool = False
-    target: Target | None = None
-    name: str
-    calibration: str
-    setting: str
-
-
-_NUMBERS = ("params", "weighting", "rows", "delta", "rounds")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe(Terms, HoldsFunctions):
-    """An algorithm: static parts, and numbers that are traced.
-
-    Two recipes with equal static fields run the same compiled program. `jax.vmap` over a recipe
-    maps over its numbers. Build one with `dpbt.recipes`.
-
-    Attributes:
         params: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
             axes, if any, are axes of settings, for these numbers and for all numbers below.
         weighting: the weight update's numbers.
@@ -483,6 +463,15 @@ class Recipe(Terms, HoldsFunctions):
             are not for the same response.
     """
 
+    rows: AnyArray
+    delta: AnyArray
+    relation: Relation
+    max_rows_per_user: int = 1
+    limited: bool = False
+    target: Target | None = None
+    name: str
+    calibration: str
+    setting: str
     params: Params
     weighting: Weighting
     rounds: AnyArray

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -15,7 +14,7 @@ from dpbt.common import types
 from dpbt.common.public import without_values
 from dpbt.common.types import GRID, AnyArray, Array, Public, Table
 from dpbt.data import splits
-from dpbt.learners import hypotheses, trees
+from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
@@ -27,22 +26,16 @@ PUBLISHED_L2 = 4
 `sensitivity.CENTER_L2` is 2.
 """
 
-_CHUNK = 2**17
-"""Most rows over which int32 holds the sum of GRID times a digit of at most 128."""
-
 
 class Balls(NamedTuple):
     """A table laid out for halfspaces.
 
     Attributes:
-        columns: f32[d, N], rows in the unit ball, for predictions.
-        digits: i8[N, 2 d], for sums: the rows in units of 2^-14, rounded towards 0, as 128 times
-            the first d plus the last d.
+        columns: f32[d, N], rows in the unit ball.
         target, present, weight: as in `Table`.
     """
 
     columns: Array
-    digits: Array
     target: Array
     present: Array
     weight: Array | None = None
@@ -92,38 +85,23 @@ def check(table: Table) -> None:
 def prepare(table: Table) -> Balls:
     """The table's rows in the unit ball: exact numbers, or the positions of bins."""
     rows = to_ball(splits.positions_of(table))
-    whole = jnp.trunc(rows * 2.0**14).astype(jnp.int32)
-    digits = jnp.concatenate([whole >> 7, whole & 127], axis=1).astype(jnp.int8)
-    return Balls(rows.T, digits, table.target, table.present, table.weight)
+    return Balls(rows.T, table.target, table.present, table.weight)
 
 
-def signed_sums(signed: Array, digits: Array, step: AnyArray) -> Array:
+def signed_sums(signed: Array, columns: Array, step: AnyArray) -> Array:
     """i32[d]: the exact sum of signed times row, in units of 2^-14, over `step`, rounded down.
 
+    Rows are rounded towards 0 to these units.
+
     Args:
-        signed: i8[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
-        digits: i8[N, 2 d], see `Balls`.
+        signed: i32[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
+        columns: f32[d, N], see `Balls`.
         step: f32[], a power of two, at least as large as `sensitivity.sum_step` of N.
     """
-    rows, width = digits.shape
-    chunk = min(rows, _CHUNK)
-    chunks = -(-rows // chunk)
-    missing = chunks * chunk - rows
-    signed = jnp.pad(signed, (0, missing)).reshape(chunks, chunk)
-    digits = jnp.pad(digits, ((0, missing), (0, 0))).reshape(chunks, chunk, width)
-    of_digits = functools.partial(trees.product, largest=2**7)
-    sums = jax.vmap(of_digits)(signed, jnp.swapaxes(digits, 1, 2))
-
-    # A sum is 2^16 coarse + fine, with two digits to the base 128 for each feature.
-    coarse, fine = jnp.sum(sums >> 16, axis=0), jnp.sum(sums & 0xFFFF, axis=0)
-    half = width // 2
-    fine = 128 * fine[:half] + fine[half:]
-    coarse = 128 * coarse[:half] + coarse[half:] + (fine >> 16)
-
-    # The quotient by the step, in double precision.
+    products = signed[None] * jnp.trunc(columns * 2.0**14).astype(jnp.int32)
     with variates.double_precision():
-        whole = variates.double(coarse) * np.float64(2.0**16) + variates.double(fine & 0xFFFF)
-        return jnp.floor(whole / variates.double(step)).astype(jnp.int32)
+        sums = jnp.sum(products.astype(jnp.int64), axis=1)
+        return jnp.floor(variates.double(sums) / variates.double(step)).astype(jnp.int32)
 
 
 KIND = hypotheses.HALFSPACES
@@ -187,8 +165,8 @@ def program(
 
     # The sum of weight times label times row over all present rows, and noise in steps of the grid.
     signed = jnp.where(table.target, weights, -weights)
-    signed = jnp.where(table.present, signed, 0).astype(jnp.int8)
-    sums, tight = signed_sums(signed, table.digits, params.step), config.calibration == "tight"
+    signed = jnp.where(table.present, signed, 0).astype(jnp.int32)
+    sums, tight = signed_sums(signed, table.columns, params.step), config.calibration == "tight"
     draw(
         "center",
         mechanisms.rounded_gaussian,

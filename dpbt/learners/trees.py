@@ -118,33 +118,27 @@ def weights_by_class(table: Prepared, weights: Array) -> Array:
     return jnp.where(counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
-def product(left: Array, columns: Array, largest: int = 1) -> Array:
-    """i32[..., S]: left i8[..., N] times the transpose of columns i8[S, N]; exact.
+def product(left: Array, columns: Array) -> Array:
+    """i32[..., S]: left i8[..., N] times the transpose of columns i8[S, N] of bits; exact.
 
     Processors multiply small integers. Compiled for an H100, XLA's product of small integers was
     wrong where N was no multiple of 16 (JAX 0.11.2), so other devices multiply floats.
-
-    Args:
-        left: any integers.
-        columns: integers of at most `largest`, in absolute value.
-        largest: at most 128.
     """
     over_rows = (((left.ndim - 1,), (1,)), ((), ()))
     integers = functools.partial(
         jax.lax.dot_general, dimension_numbers=over_rows, preferred_element_type=jnp.int32
     )
-    floats = functools.partial(product_of_floats, largest=largest)
-    return jax.lax.platform_dependent(left, columns, cpu=integers, default=floats)
+    return jax.lax.platform_dependent(left, columns, cpu=integers, default=product_of_floats)
 
 
-def product_of_floats(left: Array, columns: Array, largest: int = 1) -> Array:
+def product_of_floats(left: Array, columns: Array) -> Array:
     """i32[..., S]: `product` by floats, of so few rows at a time that their sums are exact.
 
-    Partial sums of 2^17 / largest rows are whole numbers of at most 2^24, in any order. Devices
+    Partial sums of 2^17 rows are whole numbers of at most 2^24, in any order. Devices
     may round factors to eight bits, which changes none of them.
     """
     rows = left.shape[-1]
-    size = min(rows, 2**17 // largest)
+    size = min(rows, 2**17)
     parts = -(-rows // size)
 
     def cut(array: Array) -> Array:

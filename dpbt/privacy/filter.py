@@ -501,8 +501,8 @@ class Filter:
         day = datetime.date.today() if date is None else datetime.date.fromisoformat(date)
         terms, relation = self.terms, to_relation(self.terms.relation)
         moved = moved_rows(relation) * terms.max_rows_per_user
-        words = {"rows": terms.rows, "max_rows_per_user": terms.max_rows_per_user}
-        ledger = Ledger(relation, lines_of(event, moved, terms.epsilon), terms.delta, **words)
+        people, lines = terms.max_rows_per_user, lines_of(event, moved, terms.epsilon)
+        ledger = Ledger(relation, lines, terms.delta, rows=terms.rows, max_rows_per_user=people)
         if terms.delta == 0 and ledger.bits()[1]:
             raise ValueError("a filter without a delta pays for no event with one")
         self._pay(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())

@@ -133,7 +133,7 @@ class Statement(str):
                 "a PDF needs matplotlib, which the extra `figures` installs: "
                 "pip install 'dpbt[figures]'; a page of HTML can be printed without it"
             ) from error
-        size, down, lines = 10.0, 800.0, []
+        lines, size, down = [], 10.0, 800.0
         while down > 760:  # in points, as A4 is 595 times 842
             lines, down, size = [], 0.0, size - 0.25
             for tag, words in self._lines():

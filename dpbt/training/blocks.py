@@ -326,10 +326,10 @@ class Passes:
 
     def _columns(self, batch: Batch) -> Sequence[int] | None:
         """The columns that some rounds and the pending ones ask; None for all."""
-        reads = self._recipe.learner.hypotheses.reads
-        if reads is None:
+        partition = self._recipe.learner.hypotheses.partition
+        if partition is None:
             return None
-        asked = []
+        reads, asked = partition.reads, []
         for structures in (batch.context.public.structure, *(batch.pending or ())[:1]):
             rounds = jax.tree.leaves(structures)[0].shape[0] if structures is not None else 0
             asked += [reads(jax.tree.map(lambda a, k=k: a[k], structures)) for k in range(rounds)]

@@ -171,7 +171,10 @@ def _added(transcript: Transcript, rows: Any, recipe: Recipe) -> Any:
         table = rows._replace(**dict(zip(rows._fields[:3], fields, strict=True)))
         kept = boosting.run(recipe, [step.prepared_table(table, recipe)], answer, transcript).kept
         return [
-            {site: _sparse(*each, table.bins.shape[1]) for site, each in part.items()}
+            {
+                site: _sparse(value, scale, table.bins.shape[1])
+                for site, (value, scale) in part.items()
+            }
             for part in kept
         ]
 
@@ -189,8 +192,8 @@ def _sparse(value: jax.Array, scale: jax.Array, attributes: int) -> Any:
 
 
 def _random_forest(epsilon: float, *table: Any) -> Release:
-    given = {"rounds": TREES, "depth": DEPTH, "rows": ROWS}
-    return release_of(recipes.random_forest(epsilon=epsilon, **given), *table)
+    recipe = recipes.random_forest(epsilon=epsilon, rounds=TREES, depth=DEPTH, rows=ROWS)
+    return release_of(recipe, *table)
 
 
 def _auto(epsilon: float, bits: np.ndarray, labels: np.ndarray, seed: int) -> Release:
@@ -284,7 +287,8 @@ def solved(release: Release, prior: Any) -> np.ndarray:
     rows, entries = release.cell.shape
     places = release.cell.ravel(), np.repeat(np.arange(rows), entries)
     sums = sparse.csr_array((release.amount.ravel(), places), (len(release.released), rows))
-    ours, count = optimize.LinearConstraint, len(release.reads)
+    ours: Any = optimize.LinearConstraint  # its bounds may be arrays
+    count = len(release.reads)
     exact = ours(sums, release.released, release.released), ours(np.ones((1, rows)), count, count)
     chances = np.broadcast_to(prior, rows)
     found = optimize.milp(-chances, integrality=np.ones(rows), constraints=exact)
@@ -390,7 +394,7 @@ def _lines(learner: str, options: argparse.Namespace) -> Iterator[Line]:
         table, start = binary(name, options.data), time.process_time()
         runs = [attacked(learner, epsilon, *table, seed) for seed in seeds]
         seconds = (time.process_time() - start) / len(runs)
-        line = dict(zip(_KEYS, (name, learner, epsilon, len(runs), seconds), strict=True))
+        line: Line = dict(zip(_KEYS, (name, learner, epsilon, len(runs), seconds), strict=True))
         for key in (*MEASURES, *GUESSES):
             found = np.array([each[key] for each in runs])
             line[key], line[f"{key} +-"] = found.mean(), found.std(ddof=1) / len(found) ** 0.5

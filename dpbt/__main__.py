@@ -13,7 +13,7 @@ from dpbt.cli.shared import INTERRUPTED, Parser, add_commands, status_of
 COMMANDS = {
     "check": "dpbt.cli.rows:check",
     "convert": "dpbt.cli.rows:convert",
-    "fit": "dpbt.cli.fit:fit",
+    "fit": "dpbt.cli.rows:fit",
     "preview": "dpbt.cli.audit:preview",
     "predict": "dpbt.cli.models:predict",
     "evaluate": "dpbt.cli.models:evaluate",

@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -81,10 +81,7 @@ def columns_of(
     path = options.file or options.from_schema
     with of_input():
         if options.from_schema or path.lower().endswith(".parquet"):
-            schema = schema_of(Path(path))
-            for name, kind in schema.left_out.items():
-                print(f"left out: {name}, of type {kind}: no cell is read", file=sys.stderr)
-            return schema.columns
+            return _of_schema(Path(path))
         names = [*shared.names_in(options)]
     odd = any(not name or not math.isnan(number(name)) for name in names)
     if odd and not sure and options.no_header is None and label not in names:
@@ -98,20 +95,10 @@ def columns_of(
 # What a schema says.
 
 
-class Schema(NamedTuple):
-    """The columns of a schema.
-
-    Attributes:
-        columns: what is known of each column, with null or nothing for what is to be filled in.
-        left_out: the columns of which no cell would be read, such as dates, with their types.
-    """
-
-    columns: dict[str, dict[str, Any]]
-    left_out: dict[str, str]
-
-
-def schema_of(path: Path) -> Schema:
+def _of_schema(path: Path) -> dict[str, dict[str, Any]]:
     """The columns of a Parquet file, or of a Table Schema in JSON, and what to fill in of each.
+
+    Columns of which no cell would be read, such as dates, are left out, and standard error says so.
 
     Raises:
         ValueError: for a file that is neither.
@@ -122,13 +109,13 @@ def schema_of(path: Path) -> Schema:
         fields = {name: (kind, {}) for name, kind in files.types_of(path).items()}
     else:
         fields = _fields(path)
-    columns, left_out = {}, {}
+    columns = {}
     for name, (kind, more) in fields.items():
         if files.is_unread(kind):
-            left_out[name] = kind
+            print(f"left out: {name}, of type {kind}: no cell is read", file=sys.stderr)
         else:
             columns[name] = _declared(kind, more)
-    return Schema(columns, left_out)
+    return columns
 
 
 _ARROW = {"bool": "boolean", "string": "nominal", "large_string": "nominal", "binary": "nominal"}

@@ -13,7 +13,7 @@ from dpbt.cli.shared import INTERRUPTED, Parser, add_commands, status_of
 COMMANDS = {
     "check": "dpbt.cli.rows:check",
     "convert": "dpbt.cli.rows:convert",
-    "fit": "dpbt.cli.fit:fit",
+    "fit": "dpbt.cli.rows:fit",
     "preview": "dpbt.cli.audit:preview",
     "predict": "dpbt.cli.models:predict",
     "evaluate": "dpbt.cli.models:evaluate",
@@ -23,7 +23,7 @@ COMMANDS = {
     "plot": "dpbt.cli.models:plot",
     "theorem": "dpbt.cli.models:theorem",
     "audit": "dpbt.cli.audit:audit",
-    "domain": "dpbt.cli.rows:Domains",
+    "domain": "dpbt.cli.domains",
     "filter": "dpbt.cli.filter",
 }
 """The commands by their names; one is imported when it is asked for."""

@@ -9,7 +9,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.__main__ import main
-from dpbt.cli import fit as commands
+from dpbt.cli import rows as commands
 from dpbt.data import convert, files, owner
 from dpbt.data.domains import Label, Numeric, UserColumn, read_domain
 from tests.test_blocks import assert_same_rows

@@ -1,93 +1,27 @@
-"""Commands about rows: write a domain to fill in, check how it reads them, and convert them."""
+"""Commands that read private rows: check how a domain reads them, convert them, and learn."""
 
 import argparse
 import contextlib
-import math
+import functools
 import sys
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dpbt
 from dpbt.cli import shared
-from dpbt.cli.shared import DOMAIN, ROWS, InputError, command, of_input, option, out
-from dpbt.common.storage import write_whole
+from dpbt.cli.shared import DOMAIN, PROGRESS, ROWS, InputError, command, of_input, option, out
 from dpbt.common.watching import working
-from dpbt.data import domains, schemas
-from dpbt.data.cells import number
+from dpbt.data import files
+from dpbt.data.convert import raw_rows
+from dpbt.data.domains import Domain, Label
+from dpbt.release.scoring import BLOCK_ROWS
 
-_TYPES = domains.LABEL_TYPES
-
-
-SOURCE = (
-    option("file ROWS", f"{ROWS}, of which the names of columns are read", nargs="?"),
-    option("--from-schema FILE", "a Parquet file, or a Table Schema in JSON, in place of rows"),
-    *shared.FORM,
-)
-
-
-@command(
-    *SOURCE,
-    option("--label NAME", "the column of the label"),
-    option("--label-type TYPE", "one of %(choices)s (%(default)s)", choices=_TYPES, default="two"),
-    option("--user NAME", "the column of ids that say whose a row is, to limit rows per user"),
-    option("--all KIND", "one declaration of all columns: %(choices)s", choices=domains.KINDS),
-    *out("the file of the domain, in place of standard output"),
-)
-def template(options: argparse.Namespace) -> None:
-    """Write a domain to fill in, from the names of columns.
-
-    Of a file only the names of its columns are read, in the header of CSV, and of Parquet also the
-    types in its schema. No value is read: kinds, ranges and categories are for you to fill in from
-    what the columns mean. A Table Schema has declared some of them.
-    """
-    path = None if options.out is None else shared.free(options)
-    columns = columns_of(options, options.label)
-    with of_input():
-        more = options.label_type, options.all, options.user
-        text = domains.template(columns, options.label, *more)
-    if path is None:
-        sys.stdout.write(text)
-        return
-    write_whole(path, lambda part: part.write_bytes(text.encode()))
-    print(f"wrote {path}; fill in what is null, empty or open")
-
-
-def columns_of(
-    options: argparse.Namespace, label: str | None = None, sure: bool = False
-) -> dict[str, dict]:
-    """What is known of the columns of a file of rows or of a schema, by their names.
-
-    Args:
-        options: of `SOURCE`.
-        label: a name that is surely in a header.
-        sure: whether the owner is asked about the header.
-
-    Raises:
-        InputError: for what is none, and for names that look like the cells of a row.
-        OSError: if a file cannot be read.
-    """
-    if (options.file is None) == (options.from_schema is None):
-        raise InputError("give either a file of rows or --from-schema")
-    path = options.file or options.from_schema
-    with of_input():
-        if options.from_schema or path.lower().endswith(".parquet"):
-            schema = schemas.columns_of(path)
-            for name, kind in schema.left_out.items():
-                print(f"left out: {name}, of type {kind}: no cell is read", file=sys.stderr)
-            return schema.columns
-        names = [*shared.names_in(options)]
-    odd = any(not name or not math.isnan(number(name)) for name in names)
-    if odd and not sure and options.no_header is None and label not in names:
-        raise InputError(
-            f"{path}, line 1: some names are numbers or empty; is there a header line? Else give "
-            "the names by --no-header NAMES, or show by --label NAME that this is one"
-        )
-    return dict.fromkeys(names, domains.OPEN)
-
-
-class Domains:
-    """Write a domain to fill in, or answer questions about it."""
-
-    PROGRAMS: ClassVar = {"template": template, "new": "dpbt.cli.asking:new"}
+if TYPE_CHECKING:
+    from dpbt.common.types import Recipe, Table
+    from dpbt.data.blocks import BlockTable
+    from dpbt.privacy.filter import Filter
+    from dpbt.release.model import Model
+    from dpbt.training.checkpoint import Checkpoint
 
 
 @command(option("file ROWS", ROWS), option("--domain FILE", DOMAIN, required=True), *shared.FORM)
@@ -121,7 +55,7 @@ def check(options: argparse.Namespace) -> None:
     option("--capacity N", "a public bound on the number of rows; without it that is public"),
     option("--rows-per-block K", "how many rows a block has (%(default)s)", default=2**20),
     shared.YES,
-    shared.PROGRESS,
+    PROGRESS,
     *shared.FORM,
 )
 def convert(options: argparse.Namespace) -> None:
@@ -137,3 +71,160 @@ def convert(options: argparse.Namespace) -> None:
         chosen = {"capacity": options.capacity, "rows_per_block": options.rows_per_block}
         dpbt.convert.convert_file(options.file, domain, label, options.folder, form, **chosen)
     print(f"wrote {options.folder}: private, as the rows are")
+
+
+@command(
+    option("file ROWS", f"{ROWS}, or a folder that `convert` wrote"),
+    *shared.RECIPE,
+    option("--seed SEED", "for research alone: whoever knows it can subtract the noise"),
+    option("--filter FILE", "pay from this file of `filter new`, which has the same --rows"),
+    shared.YES,
+    PROGRESS,
+    *shared.FORM,
+    option("--checkpoint FILE", "of a folder of blocks: goes on from it after a stop"),
+    option("--memory-mb N", "of a folder of blocks: what the process may take (4096)"),
+    *out("the file of the model", required=True),
+)
+def fit(options: argparse.Namespace) -> None:
+    """Learn a private model of a file of rows, and write it to one file.
+
+    Each row of the file is read by itself, and no cell is an error. The domain says which column is
+    the label, and what it may hold: two classes, several, or a number in a range. It may name a
+    column of weights. A row with another label is absent. What is printed and written is covered by
+    the guarantee, up to the running time. A report that a terminal shows to the owner of the rows
+    is not.
+
+    The recipe bdpe makes models that a person can read. A filter refuses what it cannot pay, and
+    pays once, also if a run was stopped and goes on. A checkpoint keeps what was released so far,
+    and the keys until the model is written; the same command goes on from it.
+    """
+    in_blocks = Path(options.file).is_dir()
+    if not in_blocks and (options.checkpoint is not None or options.memory_mb is not None):
+        raise InputError(
+            "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
+        )
+    path = shared.free(options)
+    domain, label = shared.declared(options.domain, options)
+    with of_input():
+        budget = None if options.filter is None else dpbt.Filter.open(options.filter)
+    with working("setting the noise", options.progress):
+        recipe = shared.recipe_of(options, domain, label)
+    goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
+    if budget is not None and not goes_on:
+        with of_input():  # before a row is read, so that a refusal tells nothing of the rows
+            budget.check(recipe)
+
+    with contextlib.ExitStack() as stack:
+        kept = None
+        if in_blocks:
+            table = _table_of_folder(options, domain, label)
+        else:
+            form = shared.form_of(options, (*domain, *label.columns))
+            shared.ask(options.file, domain, label, options.yes, "Learn and pay", form)
+            table = _table_of_file(options, domain, label, form)
+        if options.checkpoint is not None:
+            from dpbt.training.checkpoint import Checkpoint
+
+            with of_input():
+                kept = stack.enter_context(Checkpoint(Path(options.checkpoint)))
+        with of_input() if in_blocks else contextlib.nullcontext():  # a block may be damaged
+            model = _learned(options, table, recipe, budget, kept)
+        save = functools.partial(dpbt.save, model, domain=domain, classes=label.classes)
+        path = shared.keep(path, save)
+        if kept is not None:
+            kept.finish()
+    lines = str(dpbt.ledger(model)).splitlines()
+    print(next(line for line in lines if line.startswith("total:")))
+    if budget is not None:
+        print(f"{options.filter}: {budget.words()}")
+    print(f"wrote {path}")
+
+
+def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) -> "BlockTable":
+    """The table of a folder of blocks.
+
+    Raises:
+        InputError: for a folder that is none, or of another domain or label, or with room for more
+            rows than --rows.
+        OSError: if it cannot be read.
+    """
+    path = options.file
+    with of_input():
+        table = dpbt.blocks.open_folder(path)
+    if not table.has_domain(domain) or table.manifest.label.options != label.options:
+        words = "converted with another domain or label, or bound on weights or on rows of a user"
+        raise InputError(f"{path}: {words}")
+    if table.capacity > options.rows:
+        raise InputError(
+            f"{path}: has room for {table.capacity} rows, more than --rows {options.rows}, the "
+            "stated bound on their number"
+        )
+    return table
+
+
+def _table_of_file(
+    options: argparse.Namespace, domain: Domain, label: Label, form: files.Form
+) -> "Table":
+    """The rows of a file in memory.
+
+    Raises:
+        InputError: for a file that is no table or lacks a column, and for more rows than --rows.
+        OSError: if it cannot be read.
+    """
+    with working(f"reading {options.file}", options.progress), of_input(options.file):
+        columns = files.read_columns(options.file, (*domain, *label.columns), form)
+        rows = raw_rows(label, columns)
+    if rows.users is None and len(rows.labels) > options.rows:
+        raise InputError(
+            f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
+            "number; lines that are blank or cannot be read count"
+        )
+    with working("making the table", options.progress), of_input():
+        return dpbt.table(
+            domain,
+            **rows._asdict(),
+            **label.options,
+            capacity=options.rows if options.relation == "add_remove" else None,
+        )
+
+
+def _learned(
+    options: argparse.Namespace,
+    table: "Table | BlockTable",
+    recipe: "Recipe",
+    budget: "Filter | None",
+    kept: "Checkpoint | None",
+) -> "Model":
+    """What is learned of a table, which may be in blocks; a filter pays before anything is drawn.
+
+    Raises:
+        InputError: for what a fit refuses, and what the filter does not pay.
+    """
+    import jax
+
+    from dpbt.data.blocks import BlockTable
+    from dpbt.training import fit
+
+    if kept is not None and options.seed is None:
+        key, public_key = kept.own_keys()
+    else:
+        key, public_key = dpbt.keys.noise_and_public(options.seed)
+    rows, more = [table], {}
+    if isinstance(table, BlockTable):
+        rows = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
+        more = {"memory": (options.memory_mb or 4096) * 2**20, "checkpoint": kept}
+    noise = dpbt.keys.noise_key(key, rows)
+
+    words = "learning; this may compile first"
+    with working(words, options.progress) as report, contextlib.ExitStack() as refused:
+        refused.enter_context(of_input())
+
+        def pay(run: str | None) -> None:
+            if budget is not None:
+                budget.paying(recipe.on(table), key)(run)
+            refused.pop_all()  # what can be refused has been, and any other error is a bug
+
+        model = fit.learn(noise, table, recipe, public_key, pay=pay, progress=report, **more)
+        dpbt.keys.warn_of_research(noise)
+        jax.block_until_ready(model)
+    return model

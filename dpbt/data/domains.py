@@ -607,7 +607,7 @@ def template(
 
     Args:
         columns: the names of the columns, such as `files.names_of` or a data frame's `columns`. Or
-            what is known of each by its name, as `schemas.columns_of` has it.
+            what is known of each by its name: a declaration, in which some is null or empty.
         label: the name of the label's column, which is then no attribute.
         label_type: "two" classes, several ("nominal"), or a number ("numeric").
         every: "numeric", "nominal" or "boolean" for one declaration of all columns, whose names are

@@ -22,6 +22,7 @@ its entries. It finds accidents and is no signature: whoever edits a file can co
 """
 
 import contextlib
+import datetime
 import functools
 import hashlib
 import hmac
@@ -49,7 +50,7 @@ from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import as_path, one_of, warn_of_delta, whole, within
 from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger
-from dpbt.privacy.outside import outside
+from dpbt.privacy.outside import lines_of
 from dpbt.privacy.sensitivity import moved_rows
 
 PURE_TAIL = 1e-9
@@ -495,22 +496,24 @@ class Filter:
                 numbers out of their range.
             OSError: if the file cannot be written.
         """
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ValueError("the name of an outside release must be a line of text")
+        day = datetime.date.today() if date is None else datetime.date.fromisoformat(date)
         terms, relation = self.terms, to_relation(self.terms.relation)
         moved = moved_rows(relation) * terms.max_rows_per_user
-        made = outside(event, name, date, moved, terms.epsilon)
-        people, lines = terms.max_rows_per_user, made.lines
+        people, lines = terms.max_rows_per_user, lines_of(event, moved, terms.epsilon)
         ledger = Ledger(relation, lines, terms.delta, rows=terms.rows, max_rows_per_user=people)
         if terms.delta == 0 and ledger.bits()[1]:
             raise ValueError("a filter without a delta pays for no event with one")
-        self._pay(made.name, terms.charge(ledger), ledger, None, None, made.date)
+        self._pay(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())
 
     def _pay(
         self,
         name: str,
         charge: Charge,
         ledger: Ledger,
-        key: Array | None,
-        run: str | None,
+        key: Array | None = None,
+        run: str | None = None,
         date: str = "",
     ) -> None:
         """Add a release to what was spent; nobody else pays meanwhile. Raises as `take`."""

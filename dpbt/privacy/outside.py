@@ -1,6 +1,5 @@
 """Releases that dpbt did not make: what an event of dp_accounting costs, as lines of a ledger."""
 
-import datetime
 import math
 from typing import Any, NamedTuple
 
@@ -21,27 +20,11 @@ class EpsilonDeltaDpEvent(NamedTuple):
     delta: float = 0.0
 
 
-class Outside(NamedTuple):
-    """A release that dpbt did not make.
-
-    Attributes:
-        name: what it is, for whoever reads the file.
-        date: its day, as 2026-11-26.
-        lines: what it costs.
-    """
-
-    name: str
-    date: str
-    lines: tuple[Line, ...]
-
-
-def outside(event: Any, name: str, date: str | None, moved: int, epsilon: float) -> Outside:
-    """A release by its event.
+def lines_of(event: Any, moved: int, epsilon: float) -> tuple[Line, ...]:
+    """What a release that dpbt did not make costs.
 
     Args:
         event: of dp_accounting, or an `EpsilonDeltaDpEvent`.
-        name: what it is, in one line.
-        date: its day, as 2026-11-26; None for today.
         moved: how many rows differ between neighbours. The norm by which noise is measured is that
             of one row's value, so noise costs as one that is so many times smaller.
         epsilon: of the filter, by which a delta grows (docs/composition.md).
@@ -49,18 +32,14 @@ def outside(event: Any, name: str, date: str | None, moved: int, epsilon: float)
     Raises:
         ValueError: for an event without a proved cost, and for numbers out of their range.
     """
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise ValueError("the name of an outside release must be a line of text")
-    day = datetime.date.today() if date is None else datetime.date.fromisoformat(date)
     found: dict[Line, int] = {}
     _collect(event, 1, (moved, epsilon), found)
     if not 0 < len(found) <= MAX_LINES:
         raise ValueError(f"an outside release must cost something, by at most {MAX_LINES} events")
-    lines = (
+    return tuple(
         msgspec.structs.replace(line, site=f"outside_{number}", pays=count, tail=line.tail * count)
         for number, (line, count) in enumerate(found.items(), 1)
     )
-    return Outside(name.strip(), day.isoformat(), tuple(lines))
 
 
 def _collect(event: Any, count: int, terms: tuple[int, float], found: dict[Line, int]) -> None:

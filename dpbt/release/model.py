@@ -100,7 +100,7 @@ class Model(HoldsFunctions):
         return f"Model({about}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
 
     def _repr_html_(self) -> str:
-        """What it is, what it predicts and what it cost, as a table of HTML."""
+        """What it is, what it predicts and what it cost, as a list of HTML."""
         rows = {"model": repr(self).removeprefix("Model(").partition(";")[0]}
         if self.recipe is None or np.ndim(self.recipe.rounds) == 0:  # no axis of settings
             book = ledger(self)
@@ -108,7 +108,7 @@ class Model(HoldsFunctions):
             rows["neighbours"] = RELATION_WORDS[book.relation]
         rows |= statements.of_model(self.about)
         rows["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
-        return statements.html_table(rows)
+        return statements.listed(rows)._repr_html_()
 
     def __reduce__(self) -> Any:
         """A loaded model can be pickled; its kind is found again by its name."""

@@ -230,11 +230,15 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     )
 
 
-def with_facts(text: str, facts: Mapping[str, str]) -> str:
-    """A statement with further lines after its title."""
-    title, rest = text.split("\n\n", 1)
+def listed(facts: Mapping[str, Any]) -> Statement:
+    """Facts by name, a line each."""
     lines = (f"- {name}: {' '.join(str(fact).split())}" for name, fact in facts.items())
-    return "\n".join([title, "", *lines, *[""] * bool(facts), rest])
+    return Statement("\n".join(lines))
+
+
+def with_facts(text: str, facts: Mapping[str, Any]) -> str:
+    """A statement with further lines after its title."""
+    return text.replace("\n\n", f"\n\n{listed(facts)}\n\n", 1) if facts else text
 
 
 def of_model(about: Any) -> dict[str, str]:
@@ -311,15 +315,6 @@ def true_positives(book: Ledger, false_positives: float) -> float:
 def claim(book: Ledger) -> str:
     """Epsilon and delta."""
     return f"epsilon = {book.epsilon:.6g} and delta = {book.delta or book.sampler_delta:.2g}"
-
-
-def html_table(rows: Mapping[str, str]) -> str:
-    """A table of HTML with a name and some words in each row."""
-    lines = (
-        f"<tr><th>{html.escape(name)}</th><td style='text-align:left'>{html.escape(said)}</td></tr>"
-        for name, said in rows.items()
-    )
-    return f"<table>{''.join(lines)}</table>"
 
 
 def _guarantee(book: Ledger) -> list[str]:

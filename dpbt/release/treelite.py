@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.common.public import MAX_BINS, UNSPLIT, Splits
+from dpbt.common.public import MAX_BINS, UNSPLIT
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
@@ -114,14 +114,10 @@ def _trees(model: Model) -> Trees:
     else:
         attribute, threshold, leaf = (a.reshape(-1, a.shape[-1]) for a in model.hypotheses[:3])
         for asked, above, values in zip(attribute, threshold, leaf, strict=True):
-            yield (
-                (asked, above, values) if splits is None else _by_bins(splits, asked, above, values)
-            )
-
-
-def _by_bins(splits: Splits, asked: np.ndarray, above: np.ndarray, leaf: np.ndarray) -> Any:
-    position = np.asarray(splits.position)[asked]
-    return np.asarray(splits.attribute)[asked], position > above[:, None], leaf
+            if splits is not None:  # numbers are read as bins
+                above = np.asarray(splits.position)[asked] > above[:, None]
+                asked = np.asarray(splits.attribute)[asked]
+            yield asked, above, values
 
 
 def _add(
@@ -145,21 +141,18 @@ def _add(
             value = leaf[..., node - inner]
             built.leaf(value.tolist() if value.ndim else float(value))
         else:
-            children = below(2 * node + 1), below(2 * node + 2)
-            goes = {
-                "default_left": True,
-                "left_child_key": children[0],
-                "right_child_key": children[1],
-            }
+            children, column = (below(2 * node + 1), below(2 * node + 2)), int(feature[node])
+            keys = dict(zip(("left_child_key", "right_child_key"), children, strict=True))
+            goes = {"default_left": True, **keys}
             if right.ndim == 1:
-                built.numerical_test(int(feature[node]), float(right[node]), opname="<=", **goes)
+                built.numerical_test(column, float(right[node]), opname="<=", **goes)
             else:
-                listed = np.flatnonzero(right[node, : bins[feature[node]]]).tolist()
-                if listed == [*range(bins[feature[node]])][-len(listed) :]:
-                    built.numerical_test(int(feature[node]), float(listed[0]), opname="<", **goes)
+                listed = np.flatnonzero(right[node, : bins[column]]).tolist()
+                if listed == [*range(bins[column])][-len(listed) :]:
+                    built.numerical_test(column, float(listed[0]), opname="<", **goes)
                 else:
                     more = {"category_list": listed, "category_list_right_child": True}
-                    built.categorical_test(int(feature[node]), **more, **goes)
+                    built.categorical_test(column, **more, **goes)
             waiting += children
         built.end_node()
     built.end_tree()

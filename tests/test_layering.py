@@ -11,22 +11,25 @@ from tests import counts
 ROOT = counts.ROOT
 FILES = [path for folder in counts.FOLDERS for path in counts.files(folder)]
 LIMITS = {
-    "lines of dpbt": 12_300,
-    "lines of tests": 14_450,
-    "lines of experiments": 10_900,
-    "lines of paper_figures": 1_650,
-    "files of dpbt": 84,
+    "lines of dpbt": 13_880,
+    "lines of tests": 15_360,
+    "lines of experiments": 11_370,
+    "lines of paper_figures": 1_660,
+    "files of dpbt": 90,
     "modules in the root": 6,
     "floors of rooms": 7,
     "floors of files": 10,
     "fields of WeakLearner": 8,
-    "fields of Recipe": 6,
+    "fields of Recipe": 15,
     "fields of Mechanism": 7,
 }
 """What the code may grow to; a limit falls with the code, and rises with a reason alone.
 
 The last rises: audits of any learner, pairs of columns and files as they are took about 820 lines
-of dpbt; rows of the papers, rivals and the museum of mistakes about 2,300 of experiments.
+of dpbt; counts, quantiles, previews and treelite 410, users and outside releases 310, files, their
+questions and progress 480, statements and pictures 370. Rows of the papers, rivals, the museum of
+mistakes, synthetic rows and the reconstruction took about 2,800 of experiments. The fields of a
+recipe are those of its terms, too, since both are one class.
 """
 
 
@@ -75,7 +78,7 @@ def test_importing_what_a_fit_needs_imports_no_accountant():
 def test_a_fit_of_a_csv_file_passes_through_few_functions():
     command = [sys.executable, "-m", "tests.walk"]
     found = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    assert int(found.splitlines()[-1].split()[0]) <= 323
+    assert int(found.splitlines()[-1].split()[0]) <= 346
 
 
 def test_every_public_name_is_there():

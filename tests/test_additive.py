@@ -221,6 +221,7 @@ def test_a_pair_is_a_table_of_cells():
     np.testing.assert_array_equal(SHAPES.predict(Shapes(*(a[0] for a in found)), bins), [-1, -2])
 
 
+@pytest.mark.slow
 def test_a_saved_model_says_the_same_of_a_bin_that_no_row_has():
     table, recipe = table_of(), recipe_of(np.inf)
     model = BOOST(jax.random.key(0), table, recipe).model(table, recipe)

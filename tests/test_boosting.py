@@ -209,6 +209,7 @@ def test_a_fit_keeps_no_table():
     assert tables_alive() == before
 
 
+@pytest.mark.slow
 def test_a_run_that_is_watched_is_the_same_run(small_table, monkeypatch):
     """Only long runs are watched; their rounds are told in order, and no callback stays."""
     monkeypatch.setattr(training_fit, "SHORT_RUN", 0)

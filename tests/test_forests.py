@@ -104,6 +104,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     assert used == (190 if name == "disjoint" else 7 * 190)
 
 
+@pytest.mark.slow
 def test_labels_without_privacy_are_majorities(table):
     model = grown(jax.random.key(0), table, EVERY_RECIPE["rf_e"](epsilon=np.inf))
     release = {**model.releases, "fallback": np.zeros((7, 1, 16))}
@@ -135,6 +136,7 @@ def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, mak
     np.testing.assert_array_equal(dpbt.predict(model, table), dpbt.predict(others, table))
 
 
+@pytest.mark.slow
 def test_attributes_and_thresholds_are_uniform(table):
     recipe = recipes.random_forest(epsilon=1.0, rows=200, rounds=40, depth=8)
     releases = grown(jax.random.key(0), table, recipe).releases

@@ -226,6 +226,7 @@ SIGNED = {
 }
 
 
+@pytest.mark.slow
 def test_a_release_that_was_changed_and_packed_is_refused(tmp_path):
     """Whoever writes the file can pack a release, as its checksum has no key."""
     domain = {"a": Boolean(), "b": Boolean()}

@@ -244,6 +244,7 @@ def test_both_answers_of_a_split_are_known_bins():
     np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("depth", "attributes_per_tree"), [(4, (1, 2, 3)), (2, (5, 1))])
 def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     """A tree asks min(k, D) of them, and every F attributes in a row are a deck."""
@@ -259,6 +260,7 @@ def test_trees_ask_all_attributes_equally_often(depth, attributes_per_tree):
     assert len(np.unique(decks, axis=0)) > 1
 
 
+@pytest.mark.slow
 def test_an_attribute_is_asked_no_more_splits_than_it_has():
     """What is left over goes to attributes of many splits, and where there are none it is lost."""
     asked, *_ = asked_of(FIVE, 30, 5, (1, 2))

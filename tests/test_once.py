@@ -91,6 +91,7 @@ def test_noise_of_the_prologue_is_not_that_of_a_round():
     assert not np.any(np.all(same, axis=-1))  # false alarm: below 1e-35
 
 
+@pytest.mark.slow
 def test_the_noise_of_the_epilogue_depends_on_the_number_of_rounds():
     """Scores after other rounds are another statistic, so equal noise would give it away."""
     table, several = random_table(0, 14, 3), recipe_of(rounds=[2, 3], marginals_fraction=0.0)

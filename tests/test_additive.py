@@ -130,6 +130,7 @@ def test_sums_move_by_their_sensitivity_and_no_further(delta, pairs, relation):
     assert 0.99 * most <= max(moved) <= most * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_a_column_may_have_all_bins_of_a_byte():
     values = np.arange(300) / 300
     domain = {"size": Numeric(0, 1, bins=256), "on": Boolean()}

@@ -183,6 +183,7 @@ def test_bounds_fitted_from_data_are_caught():
     assert loss[True] > 2 * 2.0
 
 
+@pytest.mark.slow
 def test_forgotten_factor_under_replace_one_is_caught():
     """Noise for add/remove, claimed for replace-one: the audit finds up to twice the claim."""
     recipe = recipes.bdpe(

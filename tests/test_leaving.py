@@ -46,6 +46,7 @@ def make(rows, rounds):
 SWEEP = sweeps.Sweep("leaving", make, ({"rounds": (1, 2)},))
 
 
+@pytest.mark.slow
 def test_a_sweep_says_no_number_of_rows_killed_resumed_or_refused(tmp_path, watch):
     task, folder = private_task(), tmp_path / "results"
 

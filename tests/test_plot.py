@@ -90,6 +90,7 @@ def of_target(target):
     return random_model(recipe, 2, domain), domain
 
 
+@pytest.mark.slow
 def test_several_classes_are_drawn_one_by_one_and_numbers_in_their_units():
     """Against the mean over all rows of the domain."""
     model, domain = of_target(Nominal(("x", "y", "z")))

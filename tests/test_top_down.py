@@ -79,6 +79,7 @@ def plain_tree(criterion, splits, label, levels, count, depth, select):
     return heap, leaves, weight
 
 
+@pytest.mark.slow
 def test_same_trees_as_a_plain_loop_under_the_same_noise():
     criterion = losses.square
     table = random_table(6, rows=200, splits=6, absent=10)

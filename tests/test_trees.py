@@ -86,6 +86,7 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
 
 
+@pytest.mark.slow
 def test_products_of_right_siblings_are_enough():
     nodes = 8
     table = trees.prepare(random_table(1, 300, 5, absent=20))

@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import Recipe, Table
+from dpbt.common.types import Array, Recipe, Table
 from dpbt.common.validate import shown, whole, within
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.privacy import pricing
+from dpbt.release import measures
 from dpbt.release.scoring import answer
 from dpbt.training.fit import boost
 
@@ -84,12 +85,12 @@ def preview(
         raise ValueError(f"preview takes recipes of one setting each, got {shown(recipes)}")
     target, lines = recipes[0].target, []
     for recipe in recipes:
-        run = jax.jit(lambda key, table, recipe=recipe: boost(key, table, recipe).scores)
         found = []
         for number in range(count):
             rng = np.random.default_rng((seed, number))
             table, best = _rows(domain, target, int(recipe.rows), share, public, rng)
-            scores = np.moveaxis(np.asarray(run(jax.random.key(rng.integers(2**31)), table)), 0, -1)
+            told = _scores(jax.random.key(rng.integers(2**31)), table, recipe)
+            scores = np.moveaxis(np.asarray(told), 0, -1)
             test = ~np.asarray(table.present)
             labels, predicted = np.asarray(table.target)[test], answer(target, scores[test])
             if isinstance(target, Numeric):
@@ -103,6 +104,12 @@ def preview(
     rows = f"made-up rows of the domain, of signal {share:g}" if public is None else "public rows"
     words = f"a simulation on {rows}; no private row was read, and nothing was spent"
     return Preview(lines, words, "R^2" if kinds.response_of(target).is_number else "accuracy")
+
+
+@jax.jit
+def _scores(key: Array, table: Table, recipe: Recipe) -> Array:
+    """The scores of all rows; recipes that differ in numbers alone share a program."""
+    return boost(key, table, recipe).scores
 
 
 def _rows(
@@ -153,8 +160,7 @@ def _measured(
     """The accuracy or R^2 of predicted classes or positions, and that of a constant."""
     response = kinds.response_of(target)
     if not response.is_number:
-        largest = np.bincount(labels.astype(int)).max() / len(labels)
-        return float(np.mean(predicted == labels)), float(largest)
+        return float(np.mean(predicted == labels)), measures.most_frequent(labels)
 
     def loss(predicted: np.ndarray | float) -> float:
         apart, level = labels - predicted, response.level

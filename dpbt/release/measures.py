@@ -85,6 +85,11 @@ def of_objective(target: np.ndarray, predicted: np.ndarray, response: Response) 
     return {}
 
 
+def most_frequent(target: np.ndarray) -> float:
+    """The accuracy of one answer for all rows, the best one, given classes of at least one row."""
+    return float(np.bincount(np.asarray(target).astype(int)).max() / len(target))
+
+
 def auroc(score: np.ndarray, positive: np.ndarray) -> float:
     """The share of pairs that a score orders rightly; ties count half. NaN without pairs.
 

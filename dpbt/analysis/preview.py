@@ -89,8 +89,7 @@ def preview(
         for number in range(count):
             rng = np.random.default_rng((seed, number))
             table, best = _rows(domain, target, int(recipe.rows), share, public, rng)
-            told = _scores(jax.random.key(rng.integers(2**31)), table, recipe)
-            scores = np.moveaxis(np.asarray(told), 0, -1)
+            scores = np.asarray(_scores(jax.random.key(rng.integers(2**31)), table, recipe))
             test = ~np.asarray(table.present)
             labels, predicted = np.asarray(table.target)[test], answer(target, scores[test])
             if isinstance(target, Numeric):
@@ -108,8 +107,8 @@ def preview(
 
 @jax.jit
 def _scores(key: Array, table: Table, recipe: Recipe) -> Array:
-    """The scores of all rows; recipes that differ in numbers alone share a program."""
-    return boost(key, table, recipe).scores
+    """f32[N] or f32[N, K]; recipes that differ in numbers alone share a program."""
+    return jnp.moveaxis(boost(key, table, recipe).scores, 0, -1)
 
 
 def _rows(

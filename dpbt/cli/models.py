@@ -270,8 +270,8 @@ def evaluate(options: argparse.Namespace) -> None:
             positive = None if shares is None else shares[:, 1]
             found = measures.of_two_classes(target, scores, positive)
             curve = [] if positive is None else measures.calibration(target, positive)
-        alone = measures.most_frequent(target)
-        found = {**found, "accuracy of the most frequent class alone": alone}
+        alone = {"accuracy of the most frequent class": measures.most_frequent(target)}
+        found = {**found, **alone}
     print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
     for name, value in found.items():
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")

@@ -4,7 +4,7 @@ import tomllib
 
 from packaging.requirements import Requirement
 
-from tests.counts import ROOT
+from tests.architecture import ROOT
 
 INSTALLED = ("figures", "sklearn", "experiments")  # the extras that the Makefile installs
 

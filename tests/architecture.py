@@ -1,7 +1,7 @@
-"""How large the code is, and what imports what; `python -m tests.counts` prints it.
+"""Which room of dpbt imports which, read off the code; `python -m tests.architecture` draws it.
 
-A line of code is one that is neither blank nor a comment nor of a docstring. A room is a package of
-dpbt, or a module of its root. Its floor is one above the highest room that it imports.
+A room is a package of dpbt, or a module of its root. Its floor is one above the highest room that
+it imports.
 """
 
 import ast
@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = "dpbt", "tests", "experiments", "paper_figures"
-CONTRACTS = "WeakLearner", "Mechanism", "Recipe"
 
 
 @functools.cache
@@ -35,21 +33,6 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
         for below in found if isinstance(found, list) else ():
             yield below
             yield from statements(below)
-
-
-def lines(path: Path) -> int:
-    """How many lines of code a file has."""
-    words = {
-        line
-        for node in statements(tree(path))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if isinstance(node.value.value, str)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    return sum(
-        number not in words and not line.lstrip().startswith("#") and bool(line.strip())
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-    )
 
 
 def module(path: Path) -> str:
@@ -135,28 +118,5 @@ def picture() -> str:
     )
 
 
-def fields() -> dict[str, int]:
-    """How many fields the main contracts have."""
-    return {
-        node.name: sum(isinstance(entry, ast.AnnAssign) for entry in node.body)
-        for path in files("dpbt")
-        if any(f"class {name}(" in path.read_text() for name in CONTRACTS)
-        for node in tree(path).body
-        if isinstance(node, ast.ClassDef) and node.name in CONTRACTS
-    }
-
-
-def counts() -> dict[str, int]:
-    """Name -> number, of all that has a limit."""
-    found = {f"lines of {folder}": sum(map(lines, files(folder))) for folder in FOLDERS}
-    found["files of dpbt"] = len(files("dpbt"))
-    found["modules in the root"] = len([*(ROOT / "dpbt").glob("*.py")])
-    found["floors of rooms"] = len(floors(rooms()))
-    found["floors of files"] = len(floors(modules()))
-    return found | {f"fields of {name}": number for name, number in fields().items()}
-
-
 if __name__ == "__main__":
-    for name, number in counts().items():
-        print(f"{number:6}  {name}")
     print(f"circles: {circles(rooms())}\n\n{picture()}")

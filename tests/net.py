@@ -4,7 +4,8 @@
 entry that has changed since: releases, hypotheses, scores and budgets by a digest of their bits, a
 ledger by a digest of its text and a model by one of its file. Every row of the contract runs under
 fixed research keys, under both relations, with and without noise, in memory and in blocks. The bits
-are those of one machine and one version of JAX, so this is a command and no test.
+are those of one machine and one version of JAX, so this is a command and no test. Words after the
+verb choose rows of the contract by what their names contain: `python -m tests.net check forest`.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import json
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ BALL = {f"x{column}": Numeric(-3, 3, bins=4) for column in range(3)}
 
 
 def digest(tree: Any) -> str:
-    """The first sixteen digits of a hash of all arrays of a pytree, their names and their dtypes."""
+    """Sixteen digits of a hash of all arrays of a pytree, with their names and dtypes."""
     found = hashlib.sha256()
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         array = np.asarray(leaf)
@@ -103,9 +104,14 @@ def entries_of_model(
     yield f"{where}: file", digest_text(path.read_bytes())
 
 
-def entries() -> Iterator[tuple[str, str]]:
-    """(name, digest) of everything that is recorded."""
-    for row in ROWS:
+def is_chosen(name: str, words: Sequence[str]) -> bool:
+    """Whether a row of this name is asked for; all are where no words are given."""
+    return not words or any(word in name for word in words)
+
+
+def entries(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(name, digest) of everything that is recorded of the chosen rows."""
+    for row in (row for row in ROWS if is_chosen(row.name, words)):
         for relation in (ADD_REMOVE, REPLACE_ONE):
             for setting, epsilon in SETTINGS.items():
                 name = f"{row.name}, {relation.value}, {setting}"
@@ -116,12 +122,17 @@ def entries() -> Iterator[tuple[str, str]]:
         jax.clear_caches()
 
 
-def main(verb: str) -> int:
+def main(verb: str, *words: str) -> int:
     """Record, or compare with the record; 1 if anything differs."""
+    found = dict(entries(words))
     if verb == "record":
-        FILE.write_text(json.dumps(dict(entries()), indent=0) + "\n")
+        FILE.write_text(json.dumps(found, indent=0) + "\n")
         return 0
-    recorded, found = json.loads(FILE.read_text()), dict(entries())
+    recorded = {
+        name: entry
+        for name, entry in json.loads(FILE.read_text()).items()
+        if is_chosen(name.split(",")[0], words)
+    }
     names = sorted(recorded.keys() | found.keys())
     changed = [name for name in names if recorded.get(name) != found.get(name)]
     print("\n".join([*changed, f"{len(changed)} of {len(names)} entries differ"]))
@@ -129,4 +140,4 @@ def main(verb: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.filter import Filter
     from dpbt.privacy.keys import fresh_key
-    from dpbt.release import onnx, registry, treelite
+    from dpbt.release import onnx, treelite
     from dpbt.release.model import (
         Model,
         decision_function,
@@ -37,7 +37,7 @@ _NAMES = {
     "dpbt.analysis": "audit effects plot preview",
     "dpbt.data": "blocks cells convert domains files owner splits",
     "dpbt.privacy": "accounting boundary keys mechanisms",
-    "dpbt.release": "onnx registry treelite",
+    "dpbt.release": "onnx treelite",
     "dpbt.training": "boosting processes",
     "dpbt.common.types": "Splits Recipe Table Transcript Tree",
     "dpbt.data.tables": "table",

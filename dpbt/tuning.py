@@ -51,42 +51,43 @@ _NATS = MAX_LOSS / GRID
 class Score(NamedTuple):
     """A kind of score: a sum over rows.
 
-    Its sensitivity is `most` in every norm and relation. Proof. Fix the model. A row adds a whole
-    number in 0..most. So a row that comes, goes or is replaced moves the sum by at most `most`. []
+    Its sensitivity is `max_of_row` in every norm and relation. Proof. Fix the model. A row adds a
+    whole number in 0..max_of_row. So a row that comes, goes or is replaced moves the sum by at most
+    `max_of_row`. []
 
     Attributes:
         name: its name in ledgers.
         statistic: (rows, scores, public, loss) -> i32[], the private value.
-        most: what one row adds at most.
+        max_of_row: the most that one row adds.
         value: (its draw) -> the number that runs are ordered by; a larger one is better.
         releases: what is published, in words.
         unit: of the sensitivity.
-        loss_of: the loss that the statistic needs of a recipe; it refuses one without.
+        required_loss: (recipe) -> the loss that the statistic needs; it refuses a recipe without.
     """
 
     name: str
     statistic: Callable[..., Array]
-    most: int
+    max_of_row: int
     value: Callable[[np.ndarray], float]
     releases: str
     unit: str
-    loss_of: Callable[[Recipe], types.LossFamily | None]
+    required_loss: Callable[[Recipe], types.LossFamily | None]
 
 
-def losses(
+def sum_of_log_losses(
     rows: types.Prepared, scores: Array, public: types.Public, loss: types.LossFamily
 ) -> Array:
     """i32[]: the sum of the log losses of present rows, each rounded to a step and clipped."""
-    member = loss(public.weighting.link_alpha)
-    positive = (member.probability or member.inverse_link)(scores)
-    stated = jnp.where(rows.target, positive, 1 - positive)
-    least = jnp.float32(math.exp(-MAX_LOSS))
-    nats = -jnp.log(jnp.clip(jnp.nan_to_num(stated), least, 1))
+    proper_loss = loss(public.weighting.link_alpha)
+    of_positive = (proper_loss.probability or proper_loss.inverse_link)(scores)
+    of_target = jnp.where(rows.target, of_positive, 1 - of_positive)
+    min_probability = jnp.float32(math.exp(-MAX_LOSS))
+    nats = -jnp.log(jnp.clip(jnp.nan_to_num(of_target), min_probability, 1))
     steps = jnp.clip(jnp.round(nats / np.float32(_NATS)), 0, GRID).astype(jnp.int32)
     return jnp.sum(jnp.where(rows.present, steps, 0))
 
 
-def loss_of(recipe: Recipe) -> types.LossFamily:
+def loss_of_probabilities(recipe: Recipe) -> types.LossFamily:
     """The loss that gives the probabilities of a recipe.
 
     Raises:
@@ -100,18 +101,18 @@ def loss_of(recipe: Recipe) -> types.LossFamily:
 
 LOG_LOSS = Score(
     name="log_loss",
-    statistic=losses,
-    most=GRID,
+    statistic=sum_of_log_losses,
+    max_of_row=GRID,
     value=lambda draw: -_NATS * float(draw),
     releases="the sum of their clipped log losses",
     unit=f"1/{GRID} of {MAX_LOSS:g} nats",
-    loss_of=loss_of,
+    required_loss=loss_of_probabilities,
 )
 """The score of every choice."""
 
 
 @functools.cache
-def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) -> types.Program:
+def score_program(score: Score, noise: Mechanism, loss: types.LossFamily | None) -> types.Program:
     """The private program of a score, whose budget is a `types.Noise`."""
 
     def program(draw: boundary.Draw, rows: Any, scores: Array, params: Noise, public: Any) -> None:
@@ -119,7 +120,9 @@ def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) ->
             SITE,
             noise,
             score.statistic(rows, scores, public, loss),
-            sensitivity=noise.bound(Sensitivity(score.most, score.most)),
+            sensitivity=noise.sensitivity_in_norm(
+                Sensitivity(l1=score.max_of_row, l2=score.max_of_row)
+            ),
             moves=1,
             theorem="dpbt theorem T6",
             releases=score.releases,
@@ -131,45 +134,46 @@ def program_of(score: Score, noise: Mechanism, loss: types.LossFamily | None) ->
 
 # The number of runs: drawn by exact arithmetic from 256 bits of the key.
 
-_WORDS = 8
-_NOTHING = Decimal(10) ** -90
+_COUNT_WORDS = 8
+_MIN_PROBABILITY = Decimal(10) ** -90
 """Probabilities below it end the search: together they are below 2^-200."""
 
 
-def drawn_count(key: Array, count: RunCount) -> int:
+def draw_run_count(key: Array, run_count: RunCount) -> int:
     """K, by inversion of its distribution function at 256 random bits. It is private.
 
-    Nothing truncates it. The law of the result is within 2^-200 of that of `count` in total
+    Nothing truncates it. The law of the result is within 2^-200 of `run_count` in total
     variation (`accounting.COUNT_DISTANCE`). The reason is that each value's probability is off by
     at most 2^-256 and the rounding of 120 digits, and fewer than 2^22 values are not below 10^-90.
 
     Args:
         key: one typed key, used for nothing else.
-        count: the law.
+        run_count: the law of K.
     """
-    words = np.asarray(keys.words(key, _WORDS, ()), ">u4").tobytes()
-    return at_position(int.from_bytes(words, "big"), 32 * _WORDS, count)
+    words = np.asarray(keys.words(key, _COUNT_WORDS, ()), ">u4").tobytes()
+    return quantile_of_run_count(
+        run_count, position=int.from_bytes(words, "big"), num_bits=32 * _COUNT_WORDS
+    )
 
 
-def at_position(position: int, bits: int, count: RunCount) -> int:
-    """The k at which the distribution function of K first exceeds position / 2^bits."""
-    if count.gamma == 1:
+def quantile_of_run_count(run_count: RunCount, *, position: int, num_bits: int) -> int:
+    """The k at which the distribution function of K first exceeds position / 2^num_bits."""
+    if run_count.gamma == 1:
         return 1
     with localcontext() as context:
         context.prec = 120
-        gamma, eta = Decimal(count.gamma), Decimal(count.eta)
-        rest = 1 - gamma
-        log_inverse = -gamma.ln()
-        if count.eta == 0:
-            probability = rest / log_inverse
+        gamma, eta = Decimal(run_count.gamma), Decimal(run_count.eta)
+        log_inverse_gamma = -gamma.ln()
+        if run_count.eta == 0:
+            probability = (1 - gamma) / log_inverse_gamma
         else:
-            probability = rest * eta / ((eta * log_inverse).exp() - 1)
-        wanted = Decimal(position) / Decimal(2) ** bits
+            probability = (1 - gamma) * eta / ((eta * log_inverse_gamma).exp() - 1)
+        level = Decimal(position) / Decimal(2) ** num_bits
 
-        k, below = 1, probability
-        while below <= wanted and probability > _NOTHING:
-            probability *= rest * (k + eta) / (k + 1)
-            below += probability
+        k, cumulative = 1, probability
+        while cumulative <= level and probability > _MIN_PROBABILITY:
+            probability *= (1 - gamma) * (k + eta) / (k + 1)
+            cumulative += probability
             k += 1
     return k
 
@@ -179,7 +183,7 @@ def at_position(position: int, bits: int, count: RunCount) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """How candidates are tried and scored; all of it is public. Make one with `selection`.
+    """How candidates are tried and scored; all of it is public. `selection` makes one.
 
     Attributes:
         score: the name of the score, "log_loss".
@@ -196,7 +200,7 @@ class Selection:
     score_fraction: float
     seed: int
 
-    def disjoint(self, relation: Relation) -> bool:
+    def has_disjoint_parts(self, relation: Relation) -> bool:
         """Whether a run costs the dearer of fit and score, and not their sum.
 
         It does where fit and score read different rows, under add/remove: a row that comes or goes
@@ -234,12 +238,16 @@ def selection(
     """
     if held_out is not None:
         held_out = float(within("held_out", held_out, "(0, 1)"))
-    fraction = float(within("score_fraction", score_fraction, "(0, 1)"))
-    seed = int(within("seed", seed, f"[0, {2**32 - 1}]", whole=True))
-    return Selection(LOG_LOSS.name, conversions.run_count(mean, eta), held_out, fraction, seed)
+    return Selection(
+        score=LOG_LOSS.name,
+        count=conversions.run_count_law(mean, eta),
+        held_out=held_out,
+        score_fraction=float(within("score_fraction", score_fraction, "(0, 1)")),
+        seed=int(within("seed", seed, f"[0, {2**32 - 1}]", whole=True)),
+    )
 
 
-def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
+def list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
     """Every setting of one or several recipes, in order.
 
     Raises:
@@ -248,27 +256,27 @@ def settings_of(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
             calibration reads private data without a mechanism, or that predicts anything but two
             classes.
     """
-    given = [recipes] if isinstance(recipes, Recipe) else list(recipes)
-    if not given or not all(isinstance(each, Recipe) for each in given):
+    sweeps = [recipes] if isinstance(recipes, Recipe) else list(recipes)
+    if not sweeps or not all(isinstance(sweep, Recipe) for sweep in sweeps):
         raise ValueError("recipes must be one or several recipes, as dpbt.recipes makes them")
-    single = [
-        setting(each, index) if index else each
-        for each in given
-        for index in np.ndindex(np.shape(each.rows))
+    singles = [
+        setting(sweep, index) if index else sweep
+        for sweep in sweeps
+        for index in np.ndindex(np.shape(sweep.rows))
     ]
-    for each in single:
-        response = each.learner.hypotheses.response
-        if response != BINARY:
-            raise ValueError(f"a choice is among recipes of two classes, and {each.name} is none")
-        if each.learner.traits.unprotected:
-            raise ValueError(f"{each.name} reads private data without a mechanism; nothing pays")
+    for single in singles:
+        if single.learner.hypotheses.response != BINARY:
+            raise ValueError(f"a choice is among recipes of two classes, and {single.name} is none")
+        if single.learner.traits.unprotected:
+            raise ValueError(f"{single.name} reads private data without a mechanism; nothing pays")
         for name in ("rows", "delta", "relation", "max_rows_per_user"):
-            if getattr(each, name) != getattr(single[0], name):
+            if getattr(single, name) != getattr(singles[0], name):
                 raise ValueError(f"all candidates must have the same {name}")
-    return single
+    return singles
 
 
-class Plan(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ChoicePlan:
     """What a choice runs, and what it costs.
 
     Attributes:
@@ -286,36 +294,43 @@ class Plan(NamedTuple):
     programs: tuple[types.Program, ...]
 
 
-def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
-    """The plan of a choice among single settings of recipes (`settings_of`).
+def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePlan:
+    """The plan of a choice among single settings of recipes (`list_single_settings`).
 
     Raises:
         ValueError: for a recipe that gives no probabilities, and as `dpbt.ledger`.
     """
-    first, books = single[0], [ledger(each) for each in single]
-    disjoint = selection.disjoint(first.relation)
-    choice = conversions.choice_of(
-        books, selection.count, LOG_LOSS.name, len(single), disjoint=disjoint
+    first, score = candidates[0], LOG_LOSS
+    fit_ledgers = [ledger(candidate) for candidate in candidates]
+    disjoint = selection.has_disjoint_parts(first.relation)
+    choice = conversions.choice_among_fits(
+        fit_ledgers, selection.count, score.name, candidates=len(candidates), disjoint=disjoint
     )
-    score = LOG_LOSS
     noise = mechanisms.rounded_gaussian if first.delta > 0 else mechanisms.discrete_laplace
 
     # The score costs as much as the fit, or its share of the sum.
-    part = 1.0 if disjoint else selection.score_fraction / (1 - selection.score_fraction)
-    spent = Allowance(np.asarray(choice.epsilon), np.asarray(0.0))
+    score_over_fit = selection.score_fraction / (1 - selection.score_fraction)
+    if disjoint:
+        score_over_fit = 1.0
+    zero = np.asarray(0.0)
+    of_fit = Allowance(epsilon=np.asarray(choice.epsilon), rho=zero)
     if first.delta > 0:
-        spent = Allowance(np.asarray(0.0), np.asarray(choice.rho))
-    multiplier = noise.multiplier(for_people(spent.part(part), first.max_rows_per_user))
-    params = Noise({SITE: multiplier})
-    programs = tuple(program_of(score, noise, score.loss_of(each)) for each in single)
-
-    # The line of the score's draw, as its program describes it on a table of one row.
-    nobody = jnp.zeros(1, bool)
-    rows = Table(jnp.zeros((1, 1), jnp.uint8), nobody, nobody)
-    view = View(rows, jnp.zeros(1, jnp.float32), params, first.public())
-    spec = boundary.describe(programs[0], view)[SITE]
+        of_fit = Allowance(epsilon=zero, rho=np.asarray(choice.rho))
+    of_score = for_people(of_fit.times(score_over_fit), first.max_rows_per_user)
+    params = Noise({SITE: noise.noise_multiplier(of_score)})
+    programs = tuple(
+        score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
+    )
+    spec = boundary.describe(programs[0], _view_of_no_row(params, first))[SITE]
     line = pricing.line(spec, params.noise, first.max_rows_per_user)
-    return Plan(choice, score, params, line, programs)
+    return ChoicePlan(choice=choice, score=score, params=params, line=line, programs=programs)
+
+
+def _view_of_no_row(params: Noise, recipe: Recipe) -> View:
+    """What the program of a score reads of one absent row, from which its draw is described."""
+    absent = jnp.zeros(1, bool)
+    rows = Table(jnp.zeros((1, 1), jnp.uint8), absent, absent)
+    return View(rows, jnp.zeros(1, jnp.float32), params, recipe.public())
 
 
 def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> Ledger:
@@ -326,15 +341,16 @@ def planned_ledger(recipes: Recipe | Sequence[Recipe], selection: Selection) -> 
         selection: how they are tried and scored.
 
     Raises:
-        ValueError: as `settings_of` and `plan`.
+        ValueError: as `list_single_settings` and `plan_choice`.
     """
-    single = settings_of(recipes)
-    made, fit = plan(single, selection), ledger(single[0])
-    return structs.replace(fit, lines=(*fit.lines, made.line), choice=made.choice)
+    singles = list_single_settings(recipes)
+    plan, fit_ledger = plan_choice(singles, selection), ledger(singles[0])
+    lines = *fit_ledger.lines, plan.line
+    return structs.replace(fit_ledger, lines=lines, choice=plan.choice)
 
 
-_CLOSE, _TRIES = 1e-6, 20
-"""How far below the cost that was asked for a choice may cost, and how many are planned for it."""
+_MAX_PLANS = 20
+"""How many choices `candidates` plans to find one that costs the total."""
 
 
 def candidates(
@@ -349,12 +365,12 @@ def candidates(
 ) -> list[Recipe]:
     """A candidate for each combination of a grid, whose choice costs at most (epsilon, delta).
 
-    It finds the epsilon of a run, and builds every candidate with it. So epsilon is the total, as
-    for every recipe.
+    The function searches the epsilon of a run, and builds every candidate with it. So `epsilon` is
+    the total, as for every recipe.
 
     Args:
         build: a recipe's function, such as `recipes.oblivious_boost`.
-        selection: as `dpbt.tune` is given it.
+        selection: the one that `dpbt.tune` gets.
         grid: argument of `build` -> its values; the candidates are all combinations.
         epsilon: the total budget of the choice, above 0.
         delta: of the choice; 0 for a pure guarantee, else in (0, 1).
@@ -362,30 +378,34 @@ def candidates(
         **options: the other arguments of `build`, such as rows and domain.
 
     Raises:
-        ValueError: for a value outside these ranges, and as `build` and `plan`.
+        ValueError: for a value outside these ranges, and as `build` and `plan_choice`.
     """
-    epsilon, delta = (
-        float(within("epsilon", epsilon, "(0, inf]")),
-        float(zeros_or_shares("delta", delta)),
-    )
+    epsilon = float(within("epsilon", epsilon, "(0, inf]"))
+    delta = float(zeros_or_shares("delta", delta))
     relation = types.relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")
-    given = {"delta": delta, "relation": relation, **options}
-    chosen = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    combinations = [
+        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+    ]
 
-    low, each, high, best = 0.0, epsilon, math.inf, None
-    for _ in range(_TRIES):
-        made = [build(epsilon=each, **given, **values) for values in chosen]
-        cost = planned_ledger(made, selection).epsilon
-        low, high, best = (each, high, made) if cost <= epsilon else (low, each, best)
-        if epsilon * (1 - _CLOSE) <= cost <= epsilon:
-            break
-        each *= epsilon * (1 - _CLOSE / 4) / cost  # costs are nearly proportional, where finite
-        each = each if low < each < high else (low + high) / 2
-    if best is None:
+    def build_candidates(run_epsilon: float) -> list[Recipe]:
+        return [
+            build(epsilon=run_epsilon, delta=delta, relation=relation, **options, **values)
+            for values in combinations
+        ]
+
+    search = conversions.build_within_cost(
+        build_candidates,
+        lambda recipes: planned_ledger(recipes, selection).epsilon,
+        max_cost=epsilon,
+        first_epsilon=epsilon,
+        cost_power=1,  # costs are nearly proportional to epsilon, where finite
+        max_builds=_MAX_PLANS,
+    )
+    if search.built is None:
         raise ValueError(f"no epsilon of a run was found whose choice costs at most {epsilon:g}")
-    return best
+    return search.built
 
 
 # A choice.
@@ -446,95 +466,132 @@ def tune(
         ValueError: if any of these does not hold. Of what is private only the number of present
             rows is refused. No cell and no length of the table is shown.
     """
-    single = settings_of(recipes)
-    made = plan(single, selection)
-    for recipe in single:
-        step.check_run(table, recipe)
+    singles = list_single_settings(recipes)
+    plan = plan_choice(singles, selection)
+    for single in singles:
+        step.check_run(table, single)
     if table.weight is not None:
         raise ValueError("a choice takes no weights of rows or of classes")
     table = step.on_device(table)
-    step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], single[0])
+    step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], singles[0])
 
     # Candidates with equal static parts share a program, with room for the rounds of all.
-    room = tables.bucket(max(each.capacity for each in single))
-    roomy = [dataclasses.replace(each, capacity=room, setting="", name="") for each in single]
-    for recipe in {jax.tree.structure(each): each for each in roomy}.values():
+    capacity = tables.bucket(max(single.capacity for single in singles))
+    alike = [
+        dataclasses.replace(single, capacity=capacity, setting="", name="") for single in singles
+    ]
+    for recipe in {jax.tree.structure(recipe): recipe for recipe in alike}.values():
         step.check_fit(key, table, recipe, public_key)
 
-    told = _described(single, selection, made)
-    root = keys.fold_words(key, np.zeros(0, np.uint32), told)
-    parts = _parts(table, selection)
-    words = f"choosing among {len(single)} candidates"
-    with working(words, verbose, clock=False):
-        value, candidate, fit = _best_of_all(root, parts, roomy, made, public_key)
-    learned, recipe = jax.tree.map(jnp.asarray, fit), single[candidate]
-    model = Model.of(learned, recipe, table, keys.kind(key))
+    choice_key = keys.fold_words(
+        key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
+    )
+    with working(f"choosing among {len(singles)} candidates", verbose, clock=False):
+        best = _best_run(choice_key, _split_rows(table, selection), alike, plan, public_key)
+    learned = jax.tree.map(jnp.asarray, best.learned)
+    model = Model.of(learned, singles[best.candidate], table, keys.kind(key))
     keys.warn_of_research(key)
-    return Tuned(dataclasses.replace(model, choice=(made.choice, made.line)), candidate, value)
+    return Tuned(
+        model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
+        candidate=best.candidate,
+        score=best.score,
+    )
 
 
-def _described(single: Sequence[Recipe], selection: Selection, made: Plan) -> str:
+def _choice_identity(singles: Sequence[Recipe], selection: Selection, plan: ChoicePlan) -> str:
     """Every public number and part of a choice, so that two choices under one key are independent.
 
     If they shared noise at two scales, their two releases would reveal private statistics.
     """
     digest = hashlib.sha256()
-    for recipe in single:
+    for recipe in singles:
         digest.update(" | ".join(recipe.tags).encode())
         for leaf in map(np.asarray, jax.tree.leaves(recipe)):
             digest.update(f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes())
-    noise = float(made.line.scale).hex()
-    return f"{selection!r} | {made.line.mechanism} {noise} | {digest.hexdigest()}"
+    scale = float(plan.line.scale).hex()
+    return f"{selection!r} | {plan.line.mechanism} {scale} | {digest.hexdigest()}"
 
 
-def _best_of_all(
-    root: Array, parts: _Parts, roomy: Sequence[Recipe], made: Plan, public_key: Array | None
-) -> tuple[float, int, Learned]:
-    """The best of K runs, and of no others: its score, the place of its recipe, what it learned.
+class ScoredRun(NamedTuple):
+    """A run whose results are on the host.
+
+    Attributes:
+        score: the number that runs are ordered by.
+        candidate: the place of its recipe among the candidates.
+        learned: what its fit learned.
+    """
+
+    score: float
+    candidate: int
+    learned: Learned
+
+
+def _best_run(
+    choice_key: Array,
+    rows: SplitRows,
+    recipes: Sequence[Recipe],
+    plan: ChoicePlan,
+    public_key: Array | None,
+) -> ScoredRun:
+    """The best of K runs, and of no others.
 
     Of equal values it is the first. Runs are exchangeable, so which one that is tells nothing
     (docs/privacy.md).
     """
-    count_key, candidate_key, runs_key = jax.random.split(root, 3)
-    number = drawn_count(count_key, made.choice.law)
+    count_key, candidate_key, runs_key = jax.random.split(choice_key, 3)
+    num_runs = draw_run_count(count_key, plan.choice.law)
 
-    def started(run: int) -> tuple[int, tuple[Learned, Array]]:
-        k = _candidate(candidate_key, run, len(roomy))
-        own = roomy[k], made.params, public_key, made.programs[k]
-        return k, _run(_folded(runs_key, run), parts, *own)
+    def start_run(run: int) -> tuple[int, tuple[Learned, Array]]:
+        candidate = _candidate_of_run(candidate_key, run, len(recipes))
+        results = _fit_and_score(
+            _fold_in(runs_key, run),
+            rows,
+            recipes[candidate],
+            plan.params,
+            public_key,
+            plan.programs[candidate],
+        )
+        return candidate, results
 
-    def scored(place: int, found: tuple[Learned, Array]) -> tuple[float, int, Learned]:
-        fit, draw = jax.device_get(found)
-        return made.score.value(draw), place, fit
+    def read_run(candidate: int, results: tuple[Learned, Array]) -> ScoredRun:
+        learned, draw = jax.device_get(results)
+        return ScoredRun(score=plan.score.value(draw), candidate=candidate, learned=learned)
 
     runs = (
-        scored(*each)
-        for first in range(0, number, AHEAD)
-        for each in [started(run) for run in range(first, min(first + AHEAD, number))]
+        read_run(candidate, results)
+        for first in range(0, num_runs, AHEAD)
+        for candidate, results in [
+            start_run(run) for run in range(first, min(first + AHEAD, num_runs))
+        ]
     )
-    return max(runs, key=lambda run: run[0])
+    return max(runs, key=lambda run: run.score)
 
 
-def _candidate(key: Array, run: int, candidates: int) -> int:
+def _candidate_of_run(key: Array, run: int, num_candidates: int) -> int:
     """The candidate of a run: 64 bits modulo their number, whatever the rows are."""
-    words = np.asarray(_two_words(_folded(key, run)), ">u4").tobytes()
-    return int.from_bytes(words, "big") % candidates
+    words = np.asarray(_two_words(_fold_in(key, run)), ">u4").tobytes()
+    return int.from_bytes(words, "big") % num_candidates
 
 
-_folded = jax.jit(jax.random.fold_in)
+_fold_in = jax.jit(jax.random.fold_in)
 _two_words = jax.jit(lambda key: jax.random.bits(key, (2,), jnp.uint32))
 
 
-class _Parts(NamedTuple):
-    """The rows that fits read and the rows that scores read; both have the same shape."""
+class SplitRows(NamedTuple):
+    """The rows that fits read and the rows that scores read.
 
-    taught: Table
-    scored: Table
+    Attributes:
+        learning: a table in which the former are present.
+        scoring: a table of the same shape in which the latter are present.
+    """
+
+    learning: Table
+    scoring: Table
 
 
-def one_run(
+def fit_and_score(
     key: Array,
-    parts: _Parts,
+    rows: SplitRows,
     recipe: Recipe,
     params: Noise,
     public_key: Array | None,
@@ -544,44 +601,49 @@ def one_run(
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
     two mechanisms, and each reads its own part of the rows. The scores of the rows do not leave.
+
+    Returns:
+        What the fit learned, and the draw of its score.
     """
     fit_key, score_key = jax.random.split(key)
-    rows = step.prepared_table(parts.taught, recipe)
-    fit = boosting.sampled(fit_key, rows, recipe, public_key)
+    fit = boosting.sampled(fit_key, step.prepared_table(rows.learning, recipe), recipe, public_key)
     assert fit.scores is not None
-    present = step.admitted(parts.scored.present, recipe)
-    read = parts.scored._replace(present=present)
-    view = View(read, fit.scores[0], params, recipe.public())
+    present = step.admitted(rows.scoring.present, recipe)
+    scoring = rows.scoring._replace(present=present)
+    view = View(scoring, fit.scores[0], params, recipe.public())
     learned = step.learned_of(fit.kept, fit.hypotheses, fit.intercept, recipe)
     return learned, boundary.sample(program, score_key, None, view)[SITE]
 
 
-_run = jax.jit(one_run, static_argnames="program")
+_fit_and_score = jax.jit(fit_and_score, static_argnames="program")
 
 
 # The rows that are held out: a rule on the row alone, under a public seed.
 
 
-def _parts(table: Table, selection: Selection) -> _Parts:
+def _split_rows(table: Table, selection: Selection) -> SplitRows:
     """The rows that are learned from and those that are scored, padded."""
-    taught = held = table.present
+    learning = scoring = table.present
     if selection.held_out is not None:
-        scored = jnp.asarray(held_out(table, selection.held_out, selection.seed))
-        taught, held = table.present & ~scored, table.present & scored
-    return _Parts(*(tables.padded(table._replace(present=rows)) for rows in (taught, held)))
+        held_out = jnp.asarray(is_held_out(table, selection.held_out, selection.seed))
+        learning, scoring = table.present & ~held_out, table.present & held_out
+    return SplitRows(
+        learning=tables.padded(table._replace(present=learning)),
+        scoring=tables.padded(table._replace(present=scoring)),
+    )
 
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+_SPLITMIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _mixed(words: np.ndarray) -> np.ndarray:
+def _splitmix_finalise(words: np.ndarray) -> np.ndarray:
     """u64[...]: the finaliser of SplitMix64 (Steele, Lea & Flood, 2014), a bijection."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
-def held_out(table: Table, share: float, seed: int) -> np.ndarray:
+def is_held_out(table: Table, share: float, seed: int) -> np.ndarray:
     """bool[N]: whether each row is scored on instead of learned from.
 
     It is a hash of the row's bins and target under a public seed, so it depends on that row alone.
@@ -593,8 +655,8 @@ def held_out(table: Table, share: float, seed: int) -> np.ndarray:
         seed: public, a whole number in 0..2^32 - 1.
     """
     target = np.asarray(table.target)
-    state = _mixed(np.full(target.shape, seed, np.uint64) + _STEP)
+    state = _splitmix_finalise(np.full(target.shape, seed, np.uint64) + _SPLITMIX_INCREMENT)
     for column in [*np.asarray(table.bins).T, target]:
         words = column.view(np.uint32) if column.dtype == np.float32 else column
-        state = _mixed((state ^ words.astype(np.uint64)) + _STEP)
+        state = _splitmix_finalise((state ^ words.astype(np.uint64)) + _SPLITMIX_INCREMENT)
     return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53 < share

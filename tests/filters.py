@@ -33,7 +33,7 @@ def line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap
 
 
 def book(*lines, **fields):
-    return accounting.Ledger(ADD_REMOVE, lines, **fields)
+    return accounting.Ledger(relation=ADD_REMOVE, lines=lines, **fields)
 
 
 def filter_of(measure, epsilon=2.0, **options):

@@ -2,6 +2,7 @@
 refuse.
 """
 
+import dataclasses
 import math
 
 import jax
@@ -17,6 +18,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting, boundary, conversions, pricing
+from dpbt.privacy import filter as filters
 from tests import noise
 from tests.filters import book, line
 
@@ -29,6 +31,34 @@ def test_sequential_composition():
     gaussians = book(line(0.3, 1, "rounded gaussian"), line(0.1, 16, "rounded gaussian"))
     assert gaussians.mu == pytest.approx(0.5)
     assert gaussians.rho == pytest.approx(gaussians.mu**2 / 2)
+
+
+RECORDS = {
+    "a line": line(0.5),
+    "a ledger": book(line(0.5)),
+    "a choice": conversions.choice_among_fits(
+        [book(line(0.5))],
+        conversions.run_count_law(2.0),
+        "log_loss",
+        candidates=1,
+        disjoint=True,
+    ),
+    "a cost": book(line(0.5)).run_cost(),
+    "what bits cost": book(line(0.5)).sampler_cost(),
+    "a charge": filters.Charge(cost=1.0, gap=2.0, tail=3.0),
+    "limits": filters.filter_limits("rho", epsilon=1.0, delta=1e-6),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_no_number_of_a_record_has_a_position(name):
+    """So two that are swapped are a TypeError, and no wrong price."""
+    record = RECORDS[name]
+    is_struct = hasattr(record, "__struct_fields__")
+    fields = structs.asdict(record) if is_struct else dataclasses.asdict(record)
+    assert type(record)(**fields) == record
+    with pytest.raises(TypeError, match="positional"):
+        type(record)(*fields.values())
 
 
 def test_advanced_composition_is_asadi_2_8():
@@ -109,5 +139,5 @@ def test_costs_that_a_file_states_are_not_believed():
     silent = accounting.to_json(told)
     silent["lines"][0]["scale"] = 0.0
     assert pricing.priced(accounting.from_json(silent)).epsilon == math.inf
-    both = accounting.composed([lied, lied])
+    both = accounting.compose_ledgers([lied, lied])
     assert pricing.priced(both).epsilon == pytest.approx(2 * told.epsilon)

@@ -31,7 +31,7 @@ def fitted(learn):
 
 
 def test_chances_are_those_of_clopper_and_pearson():
-    low, high = bounds.chances(np.array([0, 7, 20]), 20, 0.975)
+    low, high = bounds.chance_bounds(np.array([0, 7, 20]), 20, 0.975)
     exact = [stats.binomtest(k, 20).proportion_ci(0.95, "exact") for k in (0, 7, 20)]
     np.testing.assert_allclose(low, [each.low for each in exact], atol=1e-9)
     np.testing.assert_allclose(high, [each.high for each in exact], atol=1e-9)
@@ -46,10 +46,11 @@ def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
         rng = np.random.default_rng(seed)
         here, there = rng.normal(mu, 1, 2000), rng.normal(0, 1, 2000)
         ratio = [mu * each - mu**2 / 2 for each in (here, there)]
-        scores = bounds.Scores(*(ratio if exact else (here, there)))
-        epsilon, lower, _ = bounds.bounds_of(*scores.halves(), delta, 0.9, exact)
-        failures += (lower > mu) + (epsilon > truth)
-        found.append((lower / mu, epsilon / truth))
+        scores = bounds.RunScores(*(ratio if exact else (here, there)))
+        options = {"delta": delta, "confidence": 0.9, "exact": exact}
+        lower = bounds.lower_bounds(*scores.halves(), **options)
+        failures += (lower.mu > mu) + (lower.epsilon > truth)
+        found.append((lower.mu / mu, lower.epsilon / truth))
     assert failures <= stats.binom(80, 0.1).ppf(0.999)
     near = np.mean(found, axis=0)
     assert near[0] > 0.75
@@ -57,11 +58,15 @@ def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
 
 
 def test_one_run_refutes_what_a_binomial_refutes():
-    assert bounds.one_run_epsilon(100, 50, 100, 0.0, 0.05) == 0
-    found = bounds.one_run_epsilon(100, 90, 100, 0.0, 0.05)
+    def bound(correct, delta):
+        common = {"guesses": 100, "canaries": 100, "miss": 0.05}
+        return bounds.one_run_epsilon_bound(correct=correct, delta=delta, **common)
+
+    assert bound(50, 0.0) == 0
+    found = bound(90, 0.0)
     chance = 1 / (1 + math.exp(-found))
     assert stats.binom(100, chance).sf(89) == pytest.approx(0.05, rel=1e-6)
-    assert 0 < bounds.one_run_epsilon(100, 90, 100, 1e-4, 0.05) < found
+    assert 0 < bound(90, 1e-4) < found
 
 
 # Grey boxes.

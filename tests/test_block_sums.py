@@ -156,7 +156,7 @@ def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     priced = scale, scale, 1, "none", 1, "sums", "", True
     spec = boundary.DrawSpec("sums", mechanism, *total(shapes, lambda whole: whole), *priced)
     asked = {"sums": spec}
-    found = totals.draw(key, {"sums": small}, asked, small=True)["sums"]
+    found = totals.draw_from_sums(key, {"sums": small}, asked, small=True)["sums"]
     site_key = dpbt.boundary.site_key(key, "sums")
     expected = mechanism.sample(site_key, jnp.asarray(small.astype(np.int32)), scale)
     np.testing.assert_array_equal(found, np.asarray(expected))
@@ -164,8 +164,8 @@ def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
 
     # Steps of the grid divide 2^30, so a shift by multiples of it shifts the output.
     shift = np.arange(-3, 4) * 2**43
-    large = totals.draw(key, {"sums": small + shift}, asked, small=False)["sums"]
-    near = totals.draw(key, {"sums": small}, asked, small=False)["sums"]
+    large = totals.draw_from_sums(key, {"sums": small + shift}, asked, small=False)["sums"]
+    near = totals.draw_from_sums(key, {"sums": small}, asked, small=False)["sums"]
     np.testing.assert_array_equal(large - shift, near)
     assert large.dtype == np.int64
     assert np.abs(near).max() <= SATURATION
@@ -176,9 +176,9 @@ def test_sums_go_beyond_int32():
     part = {"sums": np.array([2**31 - 1, -(2**31)], np.int32)}
     found = None
     for _ in range(100):
-        found = totals.add(found, part)
+        found = totals.add_sums(found, part)
     assert found["sums"].tolist() == [100 * (2**31 - 1), -100 * 2**31]
-    read = totals.read({"sums": found["sums"]})["sums"]
+    read = totals.narrow_release({"sums": found["sums"]})["sums"]
     assert read.dtype == jnp.float32
     assert float(read[0]) == pytest.approx(100 * 2.0**31, rel=1e-6)
 
@@ -201,7 +201,10 @@ def test_splits_are_drawn_from_sums_beyond_int32():
     right = np.array([[2**37, 2**37 + 1, 2**36], [2**36, 2**36, 2**36]], np.int64) * GRID
     sums = right[None], np.array([[negative, positive]])
     keys = jax.random.split(KEY, 1500)
-    drawn = [totals.draw(key, {"split_0": sums}, {"split_0": asked}, small=False) for key in keys]
+    drawn = [
+        totals.draw_from_sums(key, {"split_0": sums}, {"split_0": asked}, small=False)
+        for key in keys
+    ]
     shares = np.bincount([int(each["split_0"][0]) for each in drawn], minlength=3) / len(keys)
 
     def gini(one, other):

@@ -41,7 +41,12 @@ def test_a_sum_has_all_lines_with_their_release_and_the_sum_of_the_deltas():
 def test_sums_nest_in_any_order():
     parts = [dpbt.ledger(made("rf_l", delta=delta)) for delta in (0.0, 1e-6, 1e-7)]
     one, two, three = parts
-    assert (one + two) + three == one + (two + three) == sum(parts) == accounting.composed(parts)
+    assert (
+        (one + two) + three
+        == one + (two + three)
+        == sum(parts)
+        == accounting.compose_ledgers(parts)
+    )
     with pytest.raises(TypeError):
         one + 1.5
     with pytest.raises(TypeError):
@@ -67,7 +72,7 @@ def part_of(cost):
 @settings(max_examples=20)
 def test_a_sum_is_never_above_basic_composition_and_never_below_a_part(costs):
     parts = [part_of(cost) for cost in costs]
-    total = accounting.composed(parts)
+    total = accounting.compose_ledgers(parts)
     assert total.epsilon <= math.fsum(part.epsilon for part in parts) * (1 + 1e-14)
     if total.delta == 0:
         assert total.epsilon == pytest.approx(math.fsum(part.epsilon for part in parts))
@@ -87,7 +92,7 @@ def test_relations_people_and_deltas_must_fit():
     with pytest.raises(ValueError, match=r"less than 1, got 1\.2"):
         book(line(1), delta=0.6) + book(line(1), delta=0.6)
     with pytest.raises(ValueError, match="at least one"):
-        accounting.composed([])
+        accounting.compose_ledgers([])
 
 
 def test_rows_keys_and_what_is_unprotected_show():

@@ -142,7 +142,7 @@ def test_the_boundary_is_exact():
     budget, quiet = filter_of("epsilon", 1.0), book(line(0.5))
 
     def pay(cost):
-        budget._pay("x", filters.Charge(cost, 0.0, 0.0), quiet, None, None)
+        budget._pay("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), quiet, None, None)
 
     tenth = 0.1  # ten of this float are above 1
     for _ in range(9):
@@ -163,10 +163,10 @@ def test_costs_are_rounded_up():
     assert Fraction(charge.cost) > 7 * Fraction(line(third).epsilon)
     assert charge.cost == pytest.approx(7 * third, rel=1e-14)
     # The float 0.1 is above a tenth, and the float 0.3 below three of them.
-    assert filters.float_above(Fraction(1, 10)) == 0.1
-    assert filters.float_below(Fraction(1, 10)) == math.nextafter(0.1, 0)
-    assert filters.float_above(Fraction(3, 10)) == math.nextafter(0.3, 1)
-    assert filters.float_below(Fraction(3, 10)) == 0.3
+    assert filters.round_up_to_float(Fraction(1, 10)) == 0.1
+    assert filters.round_down_to_float(Fraction(1, 10)) == math.nextafter(0.1, 0)
+    assert filters.round_up_to_float(Fraction(3, 10)) == math.nextafter(0.3, 1)
+    assert filters.round_down_to_float(Fraction(3, 10)) == 0.3
 
 
 @pytest.mark.parametrize("measure", ["epsilon", "rho"])
@@ -202,7 +202,7 @@ def test_finite_bits_are_paid_for():
     ):
         budget = filter_of(measure)
         with pytest.raises(ValueError, match="finite bits"):
-            budget._pay("x", filters.Charge(1e-9, gap, tail), quiet, None, None)
+            budget._pay("x", filters.Charge(cost=1e-9, gap=gap, tail=tail), quiet, None, None)
         assert budget.spent == 0
 
 

@@ -37,7 +37,7 @@ def opened(path, epsilon=1.0):
 
 def pay(budget, cost=0.05):
     """A raw charge, which needs no recipe."""
-    budget._pay("x", filters.Charge(cost, 0.0, 0.0), book(line(0.05)), None, None)
+    budget._pay("x", filters.Charge(cost=cost, gap=0.0, tail=0.0), book(line(0.05)), None, None)
 
 
 def edited(path, *statements):
@@ -47,7 +47,7 @@ def edited(path, *statements):
             database.execute(*statement)
         [(terms, salt)] = database.execute("SELECT terms, salt FROM filter LIMIT 1")
         records = [each for (each,) in database.execute("SELECT record FROM release")]
-        seal = filters.seal_of([str(terms), str(salt), *records])
+        seal = filters.file_seal([str(terms), str(salt), *records])
         database.execute("UPDATE filter SET seal = ?", [seal])
 
 
@@ -123,11 +123,11 @@ def test_a_file_knows_the_keys_of_its_releases_and_the_runs_they_paid_for(path):
     """`paying` pays for the run it is called with, and for no other under the key."""
     key, budget, recipe = jax.random.key(7), opened(path), pooled(0, 0.1)
     for each in (budget, dpbt.Filter.open(path)):
-        each.paying(recipe, key)("a run")
+        each.payment_callback(recipe, key)("a run")
     spent, other = budget.spent, dpbt.Filter.open(path)
     assert other.has_paid_for(key, "a run")
     assert not other.has_paid_for(key, "another")
-    for pays in (other.paying(recipe, key), lambda run: other.take(recipe, key, run)):
+    for pays in (other.payment_callback(recipe, key), lambda run: other.take(recipe, key, run)):
         for run in ("another", None):
             with pytest.raises(ValueError, match="a key of its own"):
                 pays(run)
@@ -246,7 +246,7 @@ def test_processes_share_a_budget(path):
 
 def test_nobody_pays_between_reading_and_writing(path, monkeypatch):
     first, second = opened(path), dpbt.Filter.open(path)
-    check, tried = dpbt.Filter._check_left, []
+    check, tried = dpbt.Filter._check_affordable, []
 
     def between(budget, spent, charge):
         if not tried:
@@ -255,8 +255,8 @@ def test_nobody_pays_between_reading_and_writing(path, monkeypatch):
                 pay(second)
         check(budget, spent, charge)
 
-    monkeypatch.setattr(filters, "_WAIT", 0)
-    monkeypatch.setattr(dpbt.Filter, "_check_left", between)
+    monkeypatch.setattr(filters, "_LOCK_SECONDS", 0)
+    monkeypatch.setattr(dpbt.Filter, "_check_affordable", between)
     pay(first)
     assert tried
     assert second.spent == first.spent == 0.05
@@ -266,7 +266,7 @@ def test_a_filter_without_a_file_ends_with_it():
     budget = dpbt.Filter(1.0, rows=ROWS)
     kept = budget._path
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
-    filters._removed(str(kept.parent), os.getpid() + 1)  # as in a forked child
+    filters._remove_folder(str(kept.parent), os.getpid() + 1)  # as in a forked child
     assert kept.exists()
     del budget
     assert not kept.parent.exists()

@@ -32,7 +32,7 @@ from dpbt.learners import (
     trees,
 )
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.privacy.sensitivity import whole_rows
+from dpbt.privacy.sensitivity import round_to_whole_rows
 from dpbt.recipes.published import private_objective
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.audit import label_flips
@@ -65,7 +65,7 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
     depth, objective = len(budget.settings.alpha), alpha_of is not None
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
     kind = greedy_tree.Config(depth, family, family, objective, ADD_REMOVE, noise)
-    price = greedy_tree.price(ADD_REMOVE)._replace(bound=sensitivity.perspective_bound)
+    price = greedy_tree.price(ADD_REMOVE)._replace(bound=sensitivity.max_score_change)
     return trees.grow(kind, draw, View(table, weights, budget, public), alpha_of, price)
 
 
@@ -260,7 +260,7 @@ def thresholds_at_private_quantiles():
 
     def program(draw, rows, weights, budget, public):
         cells = rows.bins[:1]
-        exact = whole_rows(oblivious_tree.histograms(kind, cells, rows.target, weights))
+        exact = round_to_whole_rows(oblivious_tree.histograms(kind, cells, rows.target, weights))
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
         oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
@@ -292,7 +292,7 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, budget, public):
-        found = jnp.cumsum(whole_rows(oblivious_tree.parts(rows, scores)), axis=0)
+        found = jnp.cumsum(round_to_whole_rows(oblivious_tree.parts(rows, scores)), axis=0)
         draw(
             oblivious_tree.SCORES_SITE,
             mechanisms.discrete_laplace,

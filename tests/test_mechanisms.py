@@ -10,7 +10,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from dpbt.privacy import keys, mechanisms
-from dpbt.privacy.mechanism import ROUNDING, Allowance, gdp_of_pure
+from dpbt.privacy.conversions import Cost
+from dpbt.privacy.mechanism import ROUNDING, Allowance, gdp_mu_of_pure
 
 DRAWS = 20_000
 INTEGERS = (mechanisms.discrete_laplace, mechanisms.rounded_gaussian)
@@ -162,12 +163,12 @@ def test_costs_are_those_of_theory(mechanism):
         np.testing.assert_allclose(cost.mu, ratio)
     else:
         np.testing.assert_allclose(cost.epsilon, ratio)
-        np.testing.assert_allclose(cost.mu, gdp_of_pure(ratio))
+        np.testing.assert_allclose(cost.mu, gdp_mu_of_pure(ratio))
     divisor = 8 if mechanism is mechanisms.exponential else 2
     np.testing.assert_allclose(cost.rho, ratio**2 / divisor)
-    assert tuple(mechanism.cost(1.0, 0.0)) == (np.inf, np.inf, np.inf)
-    assert tuple(mechanism.cost(0.0, 0.0)) == (0, 0, 0)
-    assert tuple(mechanisms.uniform.cost(0.0, 3.0)) == (0, 0, 0)
+    assert mechanism.cost(1.0, 0.0) == Cost(epsilon=np.inf, rho=np.inf, mu=np.inf)
+    assert mechanism.cost(0.0, 0.0) == Cost(epsilon=0, rho=0, mu=0)
+    assert mechanisms.uniform.cost(0.0, 3.0) == Cost(epsilon=0, rho=0, mu=0)
 
 
 @priced
@@ -180,7 +181,7 @@ def test_scale_is_the_least_noise_within_an_allowance(mechanism):
     if mechanism in PURE:
         allowances.append(("epsilon", Allowance(wanted, nothing)))
     for currency, allowance in allowances:
-        multiplier = mechanism.multiplier(allowance)
+        multiplier = mechanism.noise_multiplier(allowance)
         assert multiplier.dtype == np.float32
         cost = getattr(mechanism.cost(sensitivity, sensitivity * multiplier), currency)
         assert np.all(cost <= wanted)
@@ -192,12 +193,12 @@ def test_scale_is_the_least_noise_within_an_allowance(mechanism):
 def test_of_two_allowances_the_one_that_asks_for_less_noise_counts(mechanism):
     one, none = np.float64(1), np.float64(0)
     pure, zcdp = Allowance(one, none), Allowance(none, one)
-    found = mechanism.multiplier(Allowance(one, one))
-    assert found == min(mechanism.multiplier(pure), mechanism.multiplier(zcdp))
-    assert mechanism.multiplier(Allowance(np.float64(np.inf), none)) == 0
-    assert mechanism.multiplier(Allowance(none, np.float64(np.inf))) == 0
+    found = mechanism.noise_multiplier(Allowance(one, one))
+    assert found == min(mechanism.noise_multiplier(pure), mechanism.noise_multiplier(zcdp))
+    assert mechanism.noise_multiplier(Allowance(np.float64(np.inf), none)) == 0
+    assert mechanism.noise_multiplier(Allowance(none, np.float64(np.inf))) == 0
     if mechanism in GAUSSIANS:
-        assert np.isinf(mechanism.multiplier(pure))  # no Gaussian noise is pure
+        assert np.isinf(mechanism.noise_multiplier(pure))  # no Gaussian noise is pure
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 4.0, 20.0])
@@ -213,13 +214,13 @@ def test_mu_of_a_pure_epsilon_is_the_least(epsilon):
     def gaussian(mu):
         return stats.norm.cdf(stats.norm.isf(first) - mu)
 
-    mu = float(gdp_of_pure(epsilon))
+    mu = float(gdp_mu_of_pure(epsilon))
     assert np.all(gaussian(mu) <= lines + 1e-12)
     assert np.any(gaussian(mu * 0.999) > lines * (1 + 1e-9) + 1e-15)
-    assert gdp_of_pure(0.0) == 0
+    assert gdp_mu_of_pure(0.0) == 0
     tiny = np.array([1e-18, 9e-7, 1.1e-6, 1e-4])
-    np.testing.assert_allclose(gdp_of_pure(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
-    assert gdp_of_pure(np.inf) == np.inf
+    np.testing.assert_allclose(gdp_mu_of_pure(tiny) / tiny, np.sqrt(np.pi / 2), rtol=1e-8)
+    assert gdp_mu_of_pure(np.inf) == np.inf
 
 
 def renyi(p, q, order):

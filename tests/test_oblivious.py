@@ -158,7 +158,11 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     kind = KIND._replace(relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
     histogram, sums = oblivious_tree.histogram_sensitivity, oblivious_tree.sum_sensitivity
-    bounds = histogram(kind), sums(kind), noise.bound(sensitivity.histograms(relation))
+    bounds = (
+        histogram(kind),
+        sums(kind),
+        noise.sensitivity_in_norm(sensitivity.histograms_sensitivity(relation)),
+    )
     here = replayed(boosted, table, recipe)[:3]
     moved = []
     for other in neighbours(table, relation, np.random.default_rng(0)):
@@ -183,7 +187,7 @@ def test_no_weight_is_above_the_clip():
         assert float(found.cap) == pytest.approx(unit * GRID, rel=1e-6)
         assert float(found.cap) <= np.float32(clip)
         assert 1 <= found.weight.min() <= found.weight.max() <= GRID
-        counted = sensitivity.counted_weights(found.weight, table)
+        counted = sensitivity.weights_on_grid(found.weight, table)
         np.testing.assert_array_equal(counted, expected)
 
 

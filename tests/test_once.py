@@ -17,7 +17,7 @@ from dpbt.common.types import ADD_REMOVE, Noise, Partition, Prologue
 from dpbt.data.domains import Boolean
 from dpbt.learners import oblivious_tree, trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.privacy.sensitivity import whole_rows
+from dpbt.privacy.sensitivity import round_to_whole_rows
 from dpbt.training import step
 from tests import reference_oblivious as reference
 from tests.tables import random_table
@@ -52,7 +52,7 @@ def constant(site, **words):
 
 
 def counting(draw, table, scores, budget, public):
-    counts = whole_rows(oblivious_tree.parts(table, scores))
+    counts = round_to_whole_rows(oblivious_tree.parts(table, scores))
     draw("scores", NOISE, counts, sensitivity=1.0, moves=1, theorem="a row")
 
 

@@ -15,7 +15,9 @@ from dpbt.privacy.conversions import RunCount
 from tests import tuned
 
 COUNTS = [(5.0, -0.5), (10.0, 0.0), (4.0, 1.0), (3.0, 3.0)]
-laws = pytest.mark.parametrize("count", [conversions.run_count(*each) for each in COUNTS], ids=str)
+laws = pytest.mark.parametrize(
+    "count", [conversions.run_count_law(*each) for each in COUNTS], ids=str
+)
 
 
 def probabilities(count, most=4000):
@@ -34,7 +36,10 @@ def probabilities(count, most=4000):
 def test_the_number_that_is_drawn_has_its_law_and_no_bound(count):
     """Every position of 12 bits, so the counts are exact to one position."""
     bits = 12
-    drawn = [tuning.at_position(position, bits, count) for position in range(2**bits)]
+    drawn = [
+        tuning.quantile_of_run_count(count, position=position, num_bits=bits)
+        for position in range(2**bits)
+    ]
     seen, pmf = np.bincount(drawn, minlength=60)[1:60], probabilities(count)
     np.testing.assert_allclose(seen, 2**bits * pmf[:59], atol=1)
     k = np.arange(1, len(pmf) + 1)
@@ -42,16 +47,18 @@ def test_the_number_that_is_drawn_has_its_law_and_no_bound(count):
     for x in (1, 0.99, 0.7, 0.01):
         assert tuned.generating(count, x) == pytest.approx(np.sum(pmf * x**k), rel=1e-6)
 
-    top = tuning.at_position(2**256 - 2**56, 256, count)  # a tail of 2^-200
+    top = tuning.quantile_of_run_count(
+        count, position=2**256 - 2**56, num_bits=256
+    )  # a tail of 2^-200
     log_tail = math.log(2) * 200
     assert top > 0.5 * log_tail / -math.log1p(-count.gamma)
 
 
 def test_the_number_follows_the_key_alone_and_varies():
-    count = conversions.run_count(10.0, 0.0)
+    count = conversions.run_count_law(10.0, 0.0)
     keys = jax.random.split(jax.random.key(3), 300)
-    drawn = np.array([tuning.drawn_count(key, count) for key in keys])
-    assert tuning.drawn_count(keys[0], count) == drawn[0]
+    drawn = np.array([tuning.draw_run_count(key, count) for key in keys])
+    assert tuning.draw_run_count(keys[0], count) == drawn[0]
     # The median of the law is 4; a binomial count of 300 is outside with probability below 1e-6.
     cdf = np.cumsum(probabilities(count))
     for k in (1, 4, 20):
@@ -87,14 +94,14 @@ def largest_loss(of_count, epsilon):
 def test_the_pure_bound_holds_and_is_attained_nearly(eta):
     count, epsilon = RunCount(1e-4, eta), 0.5
     found = largest_loss(lambda x: tuned.generating(count, x), epsilon)
-    bound = conversions.best_pure_epsilon(epsilon, count)
+    bound = conversions.best_run_pure_epsilon(epsilon, count)
     assert 0.96 * bound <= found <= bound + 1e-6
 
 
 def test_planted_numbers_of_runs_are_caught():
     """K fixed, K truncated, and K in full batches instead of a random number of runs."""
     epsilon, count = 0.5, RunCount(1e-3, 0.0)
-    bound = conversions.best_pure_epsilon(epsilon, count)
+    bound = conversions.best_run_pure_epsilon(epsilon, count)
     pmf = probabilities(count)
     k = np.arange(1, len(pmf) + 1)[:, None]
 
@@ -119,7 +126,7 @@ def test_the_gaussian_bound_holds_and_renyi_is_never_better(count, mu):
     step = z[1] - z[0]
     here, there = stats.norm.pdf(z) * step, stats.norm.pdf(z, mu) * step
     delta = 1e-6
-    epsilon = conversions.best_gdp_epsilon(mu, delta, count)
+    epsilon = conversions.best_run_gdp_epsilon(mu, delta, count)
     for value in (z, -z, np.abs(z - mu / 2), -np.abs(z - mu / 2)):
         laws = [
             tuned.best_law(law / law.sum(), value, lambda x: tuned.generating(count, x))
@@ -127,14 +134,14 @@ def test_the_gaussian_bound_holds_and_renyi_is_never_better(count, mu):
         ]
         for first, second in (laws, laws[::-1]):
             assert np.sum(np.maximum(first - math.exp(epsilon) * second, 0)) <= delta
-    assert epsilon <= conversions.best_zcdp_epsilon(mu**2 / 2, delta, count) + 1e-6
+    assert epsilon <= conversions.best_run_zcdp_epsilon(mu**2 / 2, delta, count) + 1e-6
 
 
 @pytest.mark.parametrize(("mean", "eta"), [(10.0, 0.0), (4.0, 1.0), (3.0, 3.0)])
 def test_renyi_agrees_with_dp_accounting(mean, eta):
-    count, mu, delta = conversions.run_count(mean, eta), 0.4, 1e-6
+    count, mu, delta = conversions.run_count_law(mean, eta), 0.4, 1e-6
     accountant = RdpAccountant(orders=(1 + np.geomspace(1e-2, 200, 900)).tolist())
     accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1 / mu), mean, eta))
     theirs = accountant.get_epsilon(delta)
-    ours = conversions.best_zcdp_epsilon(mu**2 / 2, delta, count)
+    ours = conversions.best_run_zcdp_epsilon(mu**2 / 2, delta, count)
     assert theirs * 0.98 <= ours <= theirs * (1 + 1e-4)

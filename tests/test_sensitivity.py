@@ -19,7 +19,7 @@ each = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("m", [1, 10, 1000])
 def test_published_bounds_are_theorem_3_and_corollary_7(m):
     def bound(loss):
-        return float(sensitivity.published_split(loss, m))
+        return float(sensitivity.published_split_sensitivity(loss, m))
 
     assert bound(losses.matsushita) == pytest.approx(max(3, 1 + 2 * np.sqrt(m)))
     assert bound(losses.zero_one) == pytest.approx(3)
@@ -32,7 +32,7 @@ def test_published_bounds_are_theorem_3_and_corollary_7(m):
 def test_the_bound_is_attained(loss):
     m = 4000
     change = float(loss.perspective(jnp.float32(1), jnp.float32(m - 1)))
-    bound = float(sensitivity.perspective_bound(loss, m))
+    bound = float(sensitivity.max_score_change(loss, m))
     assert 0.99 * bound <= change <= bound
 
 
@@ -58,7 +58,7 @@ def test_scores_of_all_splits_move_one_way(loss, data):
 
     rise = scores(rows - 1) - scores(rows)
     assert np.all(rise >= -1e-9)
-    assert np.all(rise <= float(sensitivity.tight_split(loss, rows)))
+    assert np.all(rise <= float(sensitivity.tight_split_sensitivity(loss, rows)))
 
 
 def candidates_of(m, rng, count=20_000):
@@ -106,9 +106,9 @@ def test_scores_of_many_rows_move_by_no_more_than_the_bound(loss, m):
         with variates.double_precision():
             return mechanisms.behind_best(trees.split_scores(loss, products, totals))
 
-    bound = float(sensitivity.tight_split(loss, m))
+    bound = float(sensitivity.tight_split_sensitivity(loss, m))
     assert 0.999 * bound <= spreads(scores_of, m).max() <= bound
-    assert bound <= (1 + 1e-5) * float(sensitivity.perspective_bound(loss, m))
+    assert bound <= (1 + 1e-5) * float(sensitivity.max_score_change(loss, m))
 
 
 def test_the_search_notices_scores_in_float32():
@@ -124,7 +124,9 @@ def test_the_search_notices_scores_in_float32():
         )
         return mechanisms.behind_best(-rounded)
 
-    assert spreads(scores_of, 2**24).max() > 1.05 * float(sensitivity.tight_split(loss, 2**24))
+    assert spreads(scores_of, 2**24).max() > 1.05 * float(
+        sensitivity.tight_split_sensitivity(loss, 2**24)
+    )
 
 
 @each
@@ -139,7 +141,7 @@ def test_the_bound_is_not_below_the_exact_one_for_rounding(loss, m):
         "log": (np.log1p(w0) + w0 * np.log1p(1 / w0)) / np.log(np.longdouble(2)),
         "m_alpha": np.longdouble(0.6) * np.sqrt(w0) + np.longdouble(1.4),
     }[loss.name]
-    assert exact <= float(sensitivity.tight_split(loss, m)) <= (1 + 1e-5) * exact
+    assert exact <= float(sensitivity.tight_split_sensitivity(loss, m)) <= (1 + 1e-5) * exact
 
 
 @given(

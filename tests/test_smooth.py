@@ -118,7 +118,7 @@ def test_sums_of_rows_are_exact_integers(rows):
     table = halfspace.prepare(dpbt.Table(jnp.asarray(x), everyone, everyone))
     signed = np.where(rng.random(rows) < 0.99, GRID, -rng.integers(0, GRID + 1, rows))
     whole = np.trunc(np.asarray(table.columns.T, np.float64) * 2**14).astype(np.int64)
-    step = sensitivity.sum_step(rows)
+    step = sensitivity.weighted_sum_step(rows)
     found = halfspace.signed_sums(jnp.asarray(signed, jnp.int32), table.columns, jnp.float32(step))
     np.testing.assert_array_equal(found, (signed @ whole) // int(step))
 
@@ -133,8 +133,8 @@ def test_centres_of_neighbours_are_within_the_claim(rows):
     everyone = jnp.ones(rows, bool)
     table = halfspace.prepare(dpbt.Table(jnp.asarray(x), everyone, everyone))
     level = jnp.full(rows, GRID, jnp.int32)  # every row is at the cap
-    step = sensitivity.sum_step(rows)
-    claim = float(sensitivity.center_step(step, features=4))
+    step = sensitivity.weighted_sum_step(rows)
+    claim = float(sensitivity.center_sensitivity(step, num_features=4))
 
     def sums(level):
         found = halfspace.signed_sums(level, table.columns, jnp.float32(step))

@@ -1,8 +1,6 @@
 """Privacy statements, and guarantees for people who have several rows."""
 
-import dataclasses
 import math
-import re
 from statistics import NormalDist
 from xml.etree import ElementTree
 
@@ -17,7 +15,6 @@ from dpbt import recipes
 from dpbt.common.types import ADD_REMOVE
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.privacy import accounting, conversions, mechanisms, pricing
-from dpbt.release import registry
 from dpbt.release import statement as statements
 from tests import pictured, tables
 
@@ -27,7 +24,8 @@ DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 def book(mechanism, sensitivity, scale, delta=0.0, times=1):
     words = "x", mechanism, "counts", sensitivity, scale, "none"
     line = pricing.line_of(*words, times=times, moved=1)
-    return accounting.Ledger(ADD_REMOVE, (structs.replace(line, gap=0.0, tail=0.0),), delta)
+    lines = (structs.replace(line, gap=0.0, tail=0.0),)
+    return accounting.Ledger(relation=ADD_REMOVE, lines=lines, delta=delta)
 
 
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
@@ -140,25 +138,6 @@ def test_a_statement_is_a_page_of_html_and_of_pdf(paid, tmp_path):
     assert text._repr_html_().count("<li>") == text.count("\n- ")
     text.pdf(tmp_path / "s.pdf")
     assert b"/Count 1 " in (tmp_path / "s.pdf").read_bytes()
-
-
-def test_an_entry_of_the_registry_quotes_what_is_given(paid):
-    """YAML reads texts of JSON; a number of it has a point."""
-    model, budget = paid
-    text = registry.entry(model, name='A: "x" & {y}', owner="us\nall", filter=budget)
-    lines = [line.strip() for line in text.splitlines()]
-    assert all(re.match("([a-z_]+:|- )", line) for line in lines)
-    for line in (
-        *('name: "A: \\"x\\" & {y}"', '- "us\\nall"', 'url_slug: "a-x-y"', 'privacy_unit: "Row"'),
-        *("epsilon: 1.000000", 'release_type: "Many releases"'),
-    ):
-        assert line in lines
-    limited = dataclasses.replace(recipe_for(), limited=True)  # one row counts, of many
-    text = registry.entry(pictured.random_model(limited, 2, DOMAIN))
-    assert 'privacy_unit: "User' in text
-    assert "up to 1 (dpbt theorem U1)" in text
-    with pytest.raises(ValueError, match="no guarantee that can be registered"):
-        registry.entry(pictured.random_model(recipe_for(epsilon=np.inf), 2, DOMAIN))
 
 
 COMMON = {"epsilon": 1.0, "rows": 100, "rounds": 4}

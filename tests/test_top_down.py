@@ -179,14 +179,14 @@ def test_the_range_over_all_candidates_holds(criterion, seed):
         return sum(f(criterion, weight[s & label].sum(), weight[s & ~label].sum()) for s in sides)
 
     change = [children(after, k) - children(before, k) for k in range(candidates)]
-    bound = float(sensitivity.improvement_range(criterion, mass))
+    bound = float(sensitivity.improvement_change_range(criterion, mass))
     assert max(change) - min(change) <= bound + 1e-5
     assert max(np.abs(change)) <= bound / 2 + 1e-5
 
 
 def test_the_range_is_below_eight_for_gini_and_near_it():
     for mass, least in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
-        assert least <= float(sensitivity.improvement_range(losses.square, mass)) <= 8
+        assert least <= float(sensitivity.improvement_change_range(losses.square, mass)) <= 8
     assert float(lazybb.tight_range(losses.square, 1000)) <= lazybb.PUBLISHED_SPLIT_RANGE + 0.01
 
 
@@ -205,7 +205,7 @@ def test_the_allowance_covers_improvements_of_many_rows(criterion):
         mass = totals[k].sum() / GRID
         for s in range(9):
             below = (exact_perspective(criterion, side[k, :, s]) for side in (products, left))
-            most = float(sensitivity.improvement_rounding(mass)) / 4
+            most = float(sensitivity.improvement_rounding_allowance(mass)) / 4
             assert abs(found[k, s] - (whole - sum(below))) <= most
 
 

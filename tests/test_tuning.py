@@ -67,8 +67,8 @@ def test_an_exact_audit_of_a_choice_on_all_neighbours(errors):
     """The law of everything that is released, on a table and without each of its rows."""
     table, single = tuned.ballots(7, 9), tuned.voters(*EPSILONS)
     selection = tuning.selection(mean=6, eta=0.0, held_out=0.5)
-    plan = tuning.plan(single, selection)
-    held = tuning.held_out(table, 0.5, 0)
+    plan = tuning.plan_choice(single, selection)
+    held = tuning.is_held_out(table, 0.5, 0)
     assert 4 <= np.sum(held[:16]) <= 12
     claimed = tuning.planned_ledger(single, selection)
     assert claimed.pure_epsilon == pytest.approx(2 * 0.6, rel=1e-6)
@@ -88,7 +88,7 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught(errors):
     table, single = tuned.ballots(7, 9), tuned.voters(0.6)
     nobody_held = np.zeros(40, bool)
     selection = tuning.selection(mean=3, eta=-0.5, held_out=None, score_fraction=0.5)
-    plan = tuning.plan(single, selection)
+    plan = tuning.plan_choice(single, selection)
 
     def law(present):
         """[vote, errors]: both are of the same rows."""
@@ -104,23 +104,25 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught(errors):
     less = [present & (np.arange(40) != row) for row in range(16)]
     losses = [tuned.worst(law(present), law(each)) for each in less]
     claimed = tuning.planned_ledger(single, selection)
-    run = claimed.run()[0]
+    run = claimed.run_cost().epsilon
     assert run == pytest.approx(1.2, rel=1e-6)
     assert max(losses) == pytest.approx(run, rel=1e-4)  # attained, so 0.6 is no bound
     planted = structs.replace(claimed.choice, disjoint=True)
     cheaper = structs.replace(claimed, choice=planted)
-    assert max(losses) > 1.9 * cheaper.run()[0]
+    assert max(losses) > 1.9 * cheaper.run_cost().epsilon
 
 
 def test_runs_have_the_law_that_is_audited(errors):
     """20,000 runs against the exact law; a false alarm has probability 1e-6."""
     table, (voter,) = tuned.ballots(7, 9), tuned.voters(0.6)
     selection = tuning.selection(held_out=0.5)
-    plan = tuning.plan([voter], selection)
-    held = tuning.held_out(table, 0.5, 0)
-    parts, number = tuning._parts(table, selection), 20_000
+    plan = tuning.plan_choice([voter], selection)
+    held = tuning.is_held_out(table, 0.5, 0)
+    parts, number = tuning._split_rows(table, selection), 20_000
     run = jax.jit(
-        jax.vmap(lambda key: tuning.one_run(key, parts, voter, plan.params, None, plan.programs[0]))
+        jax.vmap(
+            lambda key: tuning.fit_and_score(key, parts, voter, plan.params, None, plan.programs[0])
+        )
     )
     fit, release = run(jax.random.split(jax.random.key(1), number))
     votes = np.asarray(fit.transcript.rounds["n"])[:, 0, 0]
@@ -223,11 +225,13 @@ def test_a_choice_is_float_if_any_candidate_is():
     """The total is for all candidates, so a sampler of another than the released one counts."""
     selection = tuning.selection()
     made = candidates(selection)
-    score, books = tuning.plan(made, selection).line, [dpbt.ledger(each) for each in made]
+    score, books = tuning.plan_choice(made, selection).line, [dpbt.ledger(each) for each in made]
     inexact = structs.replace(books[1].lines[0], exact=False)
     some = [books[0], structs.replace(books[1], lines=(inexact,)), *books[2:]]
     for given, exact in ((books, True), (some, False)):
-        choice = conversions.choice_of(given, selection.count, "log_loss", 4, disjoint=True)
+        choice = conversions.choice_among_fits(
+            given, selection.count, "log_loss", candidates=4, disjoint=True
+        )
         book = structs.replace(books[0], lines=(*books[0].lines, score), choice=choice)
         assert book.exact is exact
         assert ("FLOAT" in str(book)) is not exact
@@ -240,7 +244,7 @@ def test_one_key_gives_one_choice_and_other_numbers_another():
     first, again = (dpbt.tune(KEY, table, made, selection)[1:] for _ in range(2))
     assert first == again
     described = [
-        tuning._described(single, each, tuning.plan(single, each))
+        tuning._choice_identity(single, each, tuning.plan_choice(single, each))
         for single, each in (
             (made, selection),
             (made[:2], selection),
@@ -259,30 +263,34 @@ def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
     """Equal runs would make their number worth nothing; no test of the result would see it."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3)
     selection = tuning.selection()
-    plan, parts, seen = tuning.plan(single, selection), tuning._parts(table, selection), []
+    plan, parts, seen = (
+        tuning.plan_choice(single, selection),
+        tuning._split_rows(table, selection),
+        [],
+    )
 
     def spied(key, *rest):
         seen.append(np.asarray(jax.random.key_data(key)))
         return {"n": np.asarray(len(seen))}, np.zeros(())
 
-    monkeypatch.setattr(tuning, "_run", spied)
-    monkeypatch.setattr(tuning, "drawn_count", lambda *_: 21)
-    best = tuning._best_of_all(KEY, parts, single, plan, None)
-    assert best[2]["n"] == 1  # ties go to the first run
+    monkeypatch.setattr(tuning, "_fit_and_score", spied)
+    monkeypatch.setattr(tuning, "draw_run_count", lambda *_: 21)
+    best = tuning._best_run(KEY, parts, single, plan, None)
+    assert best.learned["n"] == 1  # ties go to the first run
     assert len(np.unique(seen, axis=0)) == len(seen) == 21
     for key in jax.random.split(KEY, 4):
-        assert {tuning._candidate(key, run, 5) for run in range(64)} == set(range(5))
+        assert {tuning._candidate_of_run(key, run, 5) for run in range(64)} == set(range(5))
 
 
 def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
     """Every number of runs, with every run as the only good one: it wins if it is one of them."""
     table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3, 0.2)
     selection = tuning.selection()
-    plan, parts = tuning.plan(single, selection), tuning._parts(table, selection)
-    monkeypatch.setattr(tuning, "_folded", lambda key, run: run)
-    monkeypatch.setattr(tuning, "_candidate", lambda key, run, _: run % 3)
+    plan, parts = tuning.plan_choice(single, selection), tuning._split_rows(table, selection)
+    monkeypatch.setattr(tuning, "_fold_in", lambda key, run: run)
+    monkeypatch.setattr(tuning, "_candidate_of_run", lambda key, run, _: run % 3)
     for number in (1, 3, 4, 5, 10):
-        monkeypatch.setattr(tuning, "drawn_count", lambda key, count, k=number: k)
+        monkeypatch.setattr(tuning, "draw_run_count", lambda key, count, k=number: k)
         won = []
         for good in range(12):
 
@@ -290,9 +298,9 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
                 score = -50 if number == good else 50
                 return {"n": np.asarray(number)}, np.asarray(score)
 
-            monkeypatch.setattr(tuning, "_run", run)
-            best = tuning._best_of_all(KEY, parts, single, plan, None)
-            won.append(int(best[2]["n"]) == good)
+            monkeypatch.setattr(tuning, "_fit_and_score", run)
+            best = tuning._best_run(KEY, parts, single, plan, None)
+            won.append(int(best.learned["n"]) == good)
         assert won == [good < number for good in range(12)]
 
 
@@ -301,23 +309,23 @@ def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
 
 def test_a_row_is_held_out_by_itself():
     table = people(300)
-    held = tuning.held_out(table, 0.25, 0)
+    held = tuning.is_held_out(table, 0.25, 0)
     assert 40 <= held.sum() <= 110  # a hash of 64 x 2 distinct rows
     order = np.random.default_rng(0).permutation(300)
     moved = table._replace(bins=table.bins[order], target=table.target[order])
-    np.testing.assert_array_equal(tuning.held_out(moved, 0.25, 0), held[order])
+    np.testing.assert_array_equal(tuning.is_held_out(moved, 0.25, 0), held[order])
     alone = table._replace(bins=table.bins[:1], target=table.target[:1])
-    assert tuning.held_out(alone, 0.25, 0)[0] == held[0]
-    assert np.any(tuning.held_out(table, 0.25, 1) != held)
+    assert tuning.is_held_out(alone, 0.25, 0)[0] == held[0]
+    assert np.any(tuning.is_held_out(table, 0.25, 1) != held)
 
 
 def test_fits_and_scores_read_disjoint_rows():
     table, selection = people(), tuning.selection()
-    taught, scored = tuning._parts(table, selection)
+    taught, scored = tuning._split_rows(table, selection)
     assert not np.any(taught.present & scored.present)
     both = np.asarray(taught.present | scored.present)[:300]
     np.testing.assert_array_equal(both, table.present)
-    taught, scored = tuning._parts(table, tuning.selection(held_out=None))
+    taught, scored = tuning._split_rows(table, tuning.selection(held_out=None))
     np.testing.assert_array_equal(taught.present, scored.present)
 
 
@@ -330,7 +338,9 @@ SMALL = {"rows": 40, "domain": DOMAIN, "attributes_per_tree": (1,), "depth": 2}
 @jax.jit
 def losses_of(rows, scores):
     recipe = recipes.oblivious_boost(epsilon=1.0, **SMALL)
-    return tuning.losses(rows, scores, recipe.public(), tuning.loss_of(recipe))
+    return tuning.sum_of_log_losses(
+        rows, scores, recipe.public(), tuning.loss_of_probabilities(recipe)
+    )
 
 
 @pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda each: each.name)
@@ -353,9 +363,12 @@ def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
             flipped[0], moved[0] = ~target[0], rng.normal(0, 6)
             other = statistic(flipped, present, moved)
         found.append(abs(whole - other))
-    assert max(found) == tuning.LOG_LOSS.most
+    assert max(found) == tuning.LOG_LOSS.max_of_row
     single = [recipes.oblivious_boost(epsilon=1.0, delta=1e-6, **SMALL, relation=relation)]
-    assert tuning.plan(single, tuning.selection()).line.sensitivity == tuning.LOG_LOSS.most
+    assert (
+        tuning.plan_choice(single, tuning.selection()).line.sensitivity
+        == tuning.LOG_LOSS.max_of_row
+    )
 
 
 def test_what_scores_say():

@@ -113,8 +113,8 @@ def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
     target = near.table.target
     after = np.stack([levels_on(score, target, m, settings, bound, cap) for m in near.present])
     change = after - before
-    assert np.maximum(change, 0).sum(axis=1).max() <= GRID * sensitivity.INDICATOR
-    assert np.maximum(-change, 0).sum(axis=1).max() <= GRID * sensitivity.INDICATOR
+    assert np.maximum(change, 0).sum(axis=1).max() <= GRID * sensitivity.PROPERTY_WEIGHT
+    assert np.maximum(-change, 0).sum(axis=1).max() <= GRID * sensitivity.PROPERTY_WEIGHT
     same = np.asarray(near.present) & np.asarray(near.table.present)
     up, down = np.any((change > 0) & same, axis=1), np.any((change < 0) & same, axis=1)
     assert not np.any(up & down)

@@ -49,11 +49,11 @@ def _errors(rows, scores, public, loss):
 ERRORS = tuning.Score(
     name="errors",
     statistic=_errors,
-    most=1,
+    max_of_row=1,
     value=lambda draw: -float(draw),
     releases="errors of the scored rows",
     unit="row",
-    loss_of=lambda recipe: None,
+    required_loss=lambda recipe: None,
 )
 """A score of few outputs, whose law can be enumerated. It is none of the library's."""
 

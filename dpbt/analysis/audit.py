@@ -27,7 +27,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of
 from dpbt.data.splits import of_splits
 from dpbt.privacy import keys
-from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of
+from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
@@ -239,8 +239,8 @@ def exact(
     """A lower bound on what a recipe spends, from exact losses on the neighbour that is worst.
 
     A few transcripts choose the neighbour. For a pure claim the largest loss is a certificate. With
-    a delta, chances are bounded (`bounds.bounds_of`). The result is a function of the rows, and is
-    not itself private.
+    a delta, chances are bounded (`bounds.lower_bounds`). The result is a function of the rows, and
+    is not itself private.
 
     Args:
         key: one typed key.
@@ -265,15 +265,26 @@ def exact(
         found, _ = _numbers(_compared(ran, table, against, mask, recipe, {}))
         losses.append({site: values[:, 0] for site, values in found.items()})
     ours, theirs = (np.sum([*of.values()], axis=0) for of in losses)
-    scores = Scores(ours, -theirs)
+    scores = RunScores(here=ours, there=-theirs)
     book = ledger(recipe)
-    epsilon, mu, curve = bounds_of(*scores.halves(), book.delta, confidence, exact=True)
+    lower = lower_bounds(*scores.halves(), delta=book.delta, confidence=confidence, exact=True)
+    epsilon = lower.epsilon
     if certain := book.delta == 0:
         largest = max(float(np.max(np.abs(scores))), float(total.max()))
         epsilon = max(largest - _ROUNDING * (1 + largest), 0.0)
     where = max(losses[0], key=lambda site: float(np.max(np.abs(losses[0][site]))))
     claim = (book.epsilon, book.delta)
-    return Bound("exact", claim, epsilon, mu, confidence, 2 * half, where, curve, certain)
+    return Bound(
+        level="exact",
+        claim=claim,
+        epsilon=epsilon,
+        mu=lower.mu,
+        confidence=confidence,
+        runs=2 * half,
+        where=where,
+        curve=lower.curve,
+        certain=certain,
+    )
 
 
 def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcripts: int) -> float:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, Scores, bounds_of
+from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, RunScores, lower_bounds
 from dpbt.privacy.conversions import gdp_epsilon
 
 Learn = Callable[[Any, "Hooks"], Any]
@@ -283,8 +283,8 @@ def grey(
     """A lower bound on what a learner spends, from exact log ratios of likelihoods.
 
     For a pure claim the largest loss is a certificate: an output that one table makes more likely
-    by that factor. With a delta, chances are bounded (`bounds.bounds_of`). What a learner returns
-    must follow from its draws, so what differs there without a draw is a leak.
+    by that factor. With a delta, chances are bounded (`bounds.lower_bounds`). What a learner
+    returns must follow from its draws, so what differs there without a draw is a leak.
 
     Args:
         learn: (table, hooks) -> anything. All of its randomness must come from the hooks.
@@ -302,8 +302,9 @@ def grey(
     here = [replayed(learn, table, neighbour, seed + k) for k in range(half)]
     there = [replayed(learn, neighbour, table, seed + half + k) for k in range(half)]
     losses = np.array([run.loss for run in here]), -np.array([run.loss for run in there])
-    scores = Scores(*losses)
-    epsilon, mu, curve = bounds_of(*scores.halves(), claim[1], confidence, exact=True)
+    scores = RunScores(*losses)
+    lower = lower_bounds(*scores.halves(), delta=claim[1], confidence=confidence, exact=True)
+    epsilon, mu = lower.epsilon, lower.mu
     worst = max((*here, *there), key=lambda run: run.loss)
     where = worst.where
     if worst.moved > 1 + 1e-9:
@@ -315,4 +316,14 @@ def grey(
     if fixed and len(steps) == 1 and not np.isnan(spent := float(np.linalg.norm([*steps]))):
         mu, certain = spent, True
         epsilon = gdp_epsilon(mu, claim[1]) if claim[1] else epsilon
-    return Bound("grey box", claim, epsilon, mu, confidence, 2 * half, where, curve, certain)
+    return Bound(
+        level="grey box",
+        claim=claim,
+        epsilon=epsilon,
+        mu=mu,
+        confidence=confidence,
+        runs=2 * half,
+        where=where,
+        curve=lower.curve,
+        certain=certain,
+    )

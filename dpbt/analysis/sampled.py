@@ -2,7 +2,7 @@
 
 The learner is run many times on a table and on a neighbour. A quarter of the runs teach several
 distinguishers to tell the two apart, a quarter choose the best of them and its threshold, and the
-other half bounds its chances (`bounds.bounds_of`).
+other half bounds its chances (`bounds.lower_bounds`).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of, one_run_epsilon
+from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds, one_run_epsilon_bound
 
 Fit = Callable[[Any, int], Any]
 """(table, seed) -> what is released. Seeds of two runs differ."""
@@ -58,15 +58,24 @@ def black(
     quarter = half // 4
     best, chosen = 0.0, None
     for name, score in _distinguishers(here[:quarter], there[:quarter]):
-        guess = Scores(*(score(each[quarter : 2 * quarter]) for each in (here, there)))
-        epsilon, mu, _ = bounds_of(guess, guess, claim[1], 0.5)
-        if chosen is None or epsilon + 1e-3 * mu > best:
-            best, chosen = epsilon + 1e-3 * mu, (name, score, guess)
+        guess = RunScores(*(score(each[quarter : 2 * quarter]) for each in (here, there)))
+        tried = lower_bounds(guess, guess, delta=claim[1], confidence=0.5)
+        if chosen is None or tried.epsilon + 1e-3 * tried.mu > best:
+            best, chosen = tried.epsilon + 1e-3 * tried.mu, (name, score, guess)
     assert chosen is not None
     name, score, guess = chosen
-    tested = Scores(*(score(each[2 * quarter :]) for each in (here, there)))
-    epsilon, mu, curve = bounds_of(guess, tested, claim[1], confidence)
-    return Bound("black box", claim, epsilon, mu, confidence, 2 * half, name, curve)
+    tested = RunScores(*(score(each[2 * quarter :]) for each in (here, there)))
+    lower = lower_bounds(guess, tested, delta=claim[1], confidence=confidence)
+    return Bound(
+        level="black box",
+        claim=claim,
+        epsilon=lower.epsilon,
+        mu=lower.mu,
+        confidence=confidence,
+        runs=2 * half,
+        where=name,
+        curve=lower.curve,
+    )
 
 
 def worst_pairs(
@@ -186,7 +195,17 @@ def one_run(
     for each in tries:
         correct = int(np.sum(coins[order[-each:]]) + np.sum(~coins[order[:each]]))
         miss = (1 - confidence) / len(tries)
-        epsilon = one_run_epsilon(2 * each, correct, canaries, claim[1], miss)
+        epsilon = one_run_epsilon_bound(
+            guesses=2 * each, correct=correct, canaries=canaries, delta=claim[1], miss=miss
+        )
         if epsilon > best:
             best, where = epsilon, f"{correct} of {2 * each} guesses right"
-    return Bound("one run", claim, best, 0.0, confidence, 1, where)
+    return Bound(
+        level="one run",
+        claim=claim,
+        epsilon=best,
+        mu=0.0,
+        confidence=confidence,
+        runs=1,
+        where=where,
+    )

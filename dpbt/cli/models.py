@@ -74,16 +74,15 @@ _FACTS = {"data": "Data", "date": "Date of the data", "owner": "Owner of the dat
     option("--filter FILE", "the file that paid for the model: name the other releases, too"),
     option("--html FILE", "write it as a page of HTML"),
     option("--pdf FILE", "write it as a page of PDF, by the extra `figures`"),
-    option("--registry FILE", "draft an entry of the OpenDP Deployments Registry, as YAML"),
     FORCE,
 )
 def statement(options: argparse.Namespace) -> None:
     """Print the privacy statement of a saved model; --ledger adds what it cost line by line.
 
     It is Markdown, on what the guarantee means for whom it protects. --data, --date and --owner
-    are put in as they are given, and must be public. A registry's draft has places to fill in.
+    are put in as they are given, and must be public.
     """
-    names = [name for name in ("html", "pdf", "registry") if getattr(options, name) is not None]
+    names = [name for name in ("html", "pdf") if getattr(options, name) is not None]
     paths = {name: free(options, name) for name in names}
     model, budget = _saved(options.model), None
     if options.filter is not None:
@@ -101,14 +100,8 @@ def statement(options: argparse.Namespace) -> None:
     def write(name: str, part: Path) -> None:
         if name == "pdf":
             found.pdf(part)
-        elif name == "html":
-            part.write_text(found.page(), encoding="utf-8")
         else:
-            stated = {"name": options.data, "owner": options.owner}
-            stated = {key: value for key, value in stated.items() if value is not None}
-            notes = "; ".join(f"{words}: {fact}" for words, fact in facts.items())
-            text = dpbt.registry.entry(model, **stated, notes=notes, filter=budget)
-            part.write_text(text, encoding="utf-8")
+            part.write_text(found.page(), encoding="utf-8")
 
     for name, path in paths.items():
         with of_input():

@@ -221,7 +221,7 @@ def _learned(
 
         def pay(run: str | None) -> None:
             if budget is not None:
-                budget.paying(recipe.on(table), key)(run)
+                budget.payment_callback(recipe.on(table), key)(run)
             refused.pop_all()  # what can be refused has been, and any other error is a bug
 
         model = fit.learn(noise, table, recipe, public_key, pay=pay, progress=report, **more)

@@ -119,7 +119,9 @@ def sensitivity(config: Config) -> float:
     quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
     one, count = trees.row_sensitivity(config.once), config.partitions
-    return config.once.noise.bound(Sensitivity(one.l1 * count, one.l2 * math.sqrt(count)))
+    return config.once.noise.sensitivity_in_norm(
+        Sensitivity(one.l1 * count, one.l2 * math.sqrt(count))
+    )
 
 
 def _of_bins(config: Config, params: Params, public: Public, counts: Sequence[int]) -> Array:

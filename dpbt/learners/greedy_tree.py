@@ -56,13 +56,15 @@ def noisy_objective(draw: Draw, config: Config) -> Alpha:
 
 def price(relation: types.Relation) -> SplitPrice:
     """All nodes of a level are paid for at once: their scores move one way, on disjoint rows."""
-    moves = sensitivity.split_moves(relation)
-    return SplitPrice(sensitivity.tight_split, moves, False, "dpbt theorem 1-3")
+    moves = sensitivity.num_one_signed_moves(relation)
+    return SplitPrice(sensitivity.tight_split_sensitivity, moves, False, "dpbt theorem 1-3")
 
 
 def _leaf_sensitivity(config: Config) -> Numbers:
     """The sensitivity of the class weights of all leaves together, in grid units."""
-    return config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
+    return config.noise.sensitivity_in_norm(
+        sensitivity.class_weights_sensitivity(config.relation).times(GRID)
+    )
 
 
 def program(
@@ -77,7 +79,7 @@ def program(
         config.noise,
         boundary.Total(leaves),
         sensitivity=_leaf_sensitivity(config),
-        moves=sensitivity.moved_rows(config.relation),
+        moves=sensitivity.num_changed_rows(config.relation),
         theorem="dpbt theorem 3, 5",
         releases="class weights, all leaves",
         unit=accounting.ROW_STEP,

@@ -18,7 +18,7 @@ from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
+from dpbt.privacy.mechanism import ROUNDING, Numbers, divide_rounding_up
 
 PUBLISHED_L2 = 4
 """The L2 distance of Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n).
@@ -48,7 +48,7 @@ class Params(NamedTuple):
 
     Attributes:
         noise: f32[], the noise multiplier of "center"; 0 in the non-private mode.
-        step: f32[], a power of two: the public grid of the sums, `sensitivity.sum_step`.
+        step: f32[], a power of two: the public grid of the sums, `sensitivity.weighted_sum_step`.
     """
 
     noise: Mapping[str, AnyArray]
@@ -96,7 +96,7 @@ def signed_sums(signed: Array, columns: Array, step: AnyArray) -> Array:
     Args:
         signed: i32[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
         columns: f32[d, N], see `Balls`.
-        step: f32[], a power of two, at least as large as `sensitivity.sum_step` of N.
+        step: f32[], a power of two, at least as large as `sensitivity.weighted_sum_step` of N.
     """
     products = signed[None] * jnp.trunc(columns * 2.0**14).astype(jnp.int32)
     with variates.double_precision():
@@ -121,7 +121,7 @@ _UNIT = 2.0**14 * GRID
 
 def _distance(config: Config, step: Numbers) -> Numbers:
     """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
-    proved = sensitivity.center_step(step, config.features)
+    proved = sensitivity.center_sensitivity(step, config.features)
     return proved if config.calibration == "tight" else proved.clip(min=PUBLISHED_L2)
 
 
@@ -132,9 +132,11 @@ def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Para
     """
     multiplier = np.asarray(noise["center"], np.float64)
     finite = np.where(np.isfinite(multiplier), multiplier, 0) * _UNIT
-    step = sensitivity.sum_step(public.rows)
+    step = sensitivity.weighted_sum_step(public.rows)
     for _ in range(2):
-        step = np.maximum(step, sensitivity.sum_step(public.rows, finite * _distance(config, step)))
+        step = np.maximum(
+            step, sensitivity.weighted_sum_step(public.rows, finite * _distance(config, step))
+        )
     return Params(dict(noise), step)
 
 
@@ -142,8 +144,8 @@ def for_noise(config: Config, sigma: Numbers, public: Public) -> Params:
     """The numbers for noise of a given sigma on a centre; the ledger states its cost."""
     density = np.asarray(public.weighting.density, np.float32).astype(np.float64)
     in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * density
-    step = sensitivity.sum_step(public.rows, in_sum * _UNIT)
-    return Params({"center": quotient_up(in_sum * ROUNDING, _distance(config, step))}, step)
+    step = sensitivity.weighted_sum_step(public.rows, in_sum * _UNIT)
+    return Params({"center": divide_rounding_up(in_sum * ROUNDING, _distance(config, step))}, step)
 
 
 def steps_to_center(params: Params, public: Public, cap: Numbers = 1.0) -> Array:
@@ -197,14 +199,14 @@ def halfspace(config: Config) -> types.WeakLearner:
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, or with weights of at most u that
     depend on their own row alone. With noise of sigma on a centre, the release is rho-zCDP with
-    rho = 2 / (kappa m sigma)^2 and what rounding adds, by `sensitivity.center_step`. Sigma is
-    multiplied by the round's public weight cap u. The published calibration's ledger has
+    rho = 2 / (kappa m sigma)^2 and what rounding adds, by `sensitivity.center_sensitivity`. Sigma
+    is multiplied by the round's public weight cap u. The published calibration's ledger has
     8 / (kappa n sigma)^2 (Bun et al. (2020), Theorem 30's proof), which is true and four times what
     is needed. There is no pure guarantee.
 
     Rows are rounded towards 0 to multiples of 2^-14, and their sums are exact integers. Sums are
-    rounded down to a public grid, which `sensitivity.center_step` allows for. The release is a
-    rounded Gaussian on that grid. The centre is the release times a public factor.
+    rounded down to a public grid, which `sensitivity.center_sensitivity` allows for. The release is
+    a rounded Gaussian on that grid. The centre is the release times a public factor.
 
     Normalising is post-processing. Over the rows' measure, h(x) = z . x has advantage |z|^2 / 2 for
     the centre z without noise. That is tau^2 / 2 if all rows are +-tau u, and not the tau / 4 of

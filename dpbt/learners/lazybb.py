@@ -28,7 +28,7 @@ from dpbt.privacy.mechanisms import Scores
 
 
 PUBLISHED_RULE_RANGE = 4
-"""The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `sensitivity.RULE_RANGE` is 2."""
+"""The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `sensitivity.RULE_ERRORS_RANGE` is 2."""
 
 
 def error_weights(table: Prepared, weights: Array) -> Array:
@@ -71,7 +71,7 @@ def _rule_program(tight: bool, draw: Draw, table: Prepared, weights: Array, *_: 
         "rule",
         mechanisms.exponential,
         boundary.Total(error_weights(table, weights), _minus_errors, (allowed,)),
-        sensitivity=GRID * (sensitivity.RULE_RANGE if tight else PUBLISHED_RULE_RANGE),
+        sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if tight else PUBLISHED_RULE_RANGE),
         moves=1,
         theorem="dpbt theorem 8" if tight else "Asadi et al. (2022), Thm 8.2",
         releases="a split, its negation or a constant",
@@ -135,12 +135,12 @@ class Config(NamedTuple):
 
 
 def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
-    """`sensitivity.improvement_range` and what rounding may add, in units of the weight cap.
+    """`sensitivity.improvement_change_range` and what rounding may add, in units of the weight cap.
 
-    The range itself is evaluated in float32 (`sensitivity.tight_split`).
+    The range itself is evaluated in float32 (`sensitivity.tight_split_sensitivity`).
     """
-    exact = sensitivity.improvement_range(criterion, mass)
-    return exact * sensitivity.BOUND_MARGIN + sensitivity.improvement_rounding(mass)
+    exact = sensitivity.improvement_change_range(criterion, mass)
+    return exact * sensitivity.BOUND_MARGIN + sensitivity.improvement_rounding_allowance(mass)
 
 
 def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
@@ -218,7 +218,7 @@ def _split_leaf(
 
 def _split_range(config: Config, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
-    mass = sensitivity.total_mass(public.rows, public.weighting.density, cap)
+    mass = sensitivity.max_total_weight_in_caps(public.rows, public.weighting.density, cap)
     proved = tight_range(config.criterion, mass)
     tight = config.calibration == "tight"
     return proved if tight else jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
@@ -266,7 +266,7 @@ def _tree_program(
         "leaf",
         mechanisms.exponential if tight else mechanisms.noisy_max,
         mechanisms.behind_best(counts),
-        sensitivity=GRID * sensitivity.LABEL_RANGE,
+        sensitivity=GRID * sensitivity.LABELS_RANGE,
         moves=leaves,
         theorem=theorem,
         releases="labels, all leaves",

@@ -37,7 +37,7 @@ from dpbt.learners.oblivious_splits import Config, Rows, hypothesis_class, leave
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Numbers, Sensitivity
-from dpbt.privacy.sensitivity import counted_weights, moved_rows, whole_rows
+from dpbt.privacy.sensitivity import num_changed_rows, round_to_whole_rows, weights_on_grid
 
 
 class Params(NamedTuple):
@@ -87,7 +87,9 @@ def histogram_sensitivity(config: Config) -> float:
     at most 1: L1 = F and L2 = sqrt(F). Under replace-one at most 2 F counts move by 1: L1 = 2 F and
     L2 = sqrt(2 F).
     """
-    return config.noise.bound(sensitivity.histograms(config.relation, len(config.attributes)))
+    return config.noise.sensitivity_in_norm(
+        sensitivity.histograms_sensitivity(config.relation, len(config.attributes))
+    )
 
 
 def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Array:
@@ -113,13 +115,13 @@ def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Ar
 
 def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_: Any) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
-    number, moved = config.response.is_number, moved_rows(config.relation)
+    number, moved = config.response.is_number, num_changed_rows(config.relation)
     if config.marginals:
         counts = histograms(config, rows.bins, rows.target, weights)
         draw(
             "histogram",
             config.noise,
-            Total(counts, whole_rows),
+            Total(counts, round_to_whole_rows),
             sensitivity=histogram_sensitivity(config),
             moves=len(config.attributes) * moved,
             theorem="dpbt theorem O1",
@@ -137,9 +139,9 @@ def _draw_counts(
     draw(
         site,
         config.noise,
-        Total(counts, whole_rows),
-        sensitivity=sensitivity.histograms(config.relation),
-        moves=moved_rows(config.relation),
+        Total(counts, round_to_whole_rows),
+        sensitivity=sensitivity.histograms_sensitivity(config.relation),
+        moves=num_changed_rows(config.relation),
         theorem=f"dpbt theorem {theorem}",
         releases=releases,
     )
@@ -153,7 +155,9 @@ def fitted_target(config: Config, release: Release, params: Params) -> tuple[Arr
 def deviation(config: Config, params: Any, site: str, moved: Any = None) -> Array:
     """f32[]: the standard deviation of the noise at a site, of a sensitivity or one histogram."""
     if moved is None:
-        moved = config.noise.bound(sensitivity.histograms(config.relation))
+        moved = config.noise.sensitivity_in_norm(
+            sensitivity.histograms_sensitivity(config.relation)
+        )
     of_one = math.sqrt(2) if config.noise.price.norm == "l1" else 1.0
     return rounded(np.float32(of_one * moved) * params.noise[site])
 
@@ -205,7 +209,7 @@ def target_counts(target: Array, rows: Array, bins: int) -> Array:
 
     A row adds at most 1, by its own weight, to the count of one bin before counts are rounded to
     whole rows. Two numbers that differ by at most 1 are at most 1 apart once they are rounded. So
-    its sensitivity is that of one histogram (`sensitivity.histograms`).
+    its sensitivity is that of one histogram (`sensitivity.histograms_sensitivity`).
 
     Args:
         target: f32[N], positions; what is outside of [0, 1] counts as the nearer end.
@@ -327,7 +331,7 @@ def parts(rows: types.Prepared, scores: Array) -> Array:
     interval = jnp.searchsorted(jnp.asarray(EDGES), nats, side="right", method="compare_all")
     place = 2 * interval.astype(jnp.int32) + target.astype(jnp.int32)
     full = jnp.full(nats.shape, float(GRID), jnp.float32)
-    part = counted_weights(full, rows).astype(jnp.int32)
+    part = weights_on_grid(full, rows).astype(jnp.int32)
     found = jax.ops.segment_sum(part, place, 2 * len(_MIDDLES))
     return found.reshape(len(_MIDDLES), 2)
 
@@ -437,12 +441,12 @@ def sum_sensitivity(config: Config) -> float:
     L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
     together.
     """
-    return config.noise.bound(row_sensitivity(config))
+    return config.noise.sensitivity_in_norm(row_sensitivity(config))
 
 
 def row_sensitivity(config: Config) -> Sensitivity:
     """How far one row moves the sums of one partition, as `sum_sensitivity` proves."""
-    moved = GRID * moved_rows(config.relation)
+    moved = GRID * num_changed_rows(config.relation)
     together = float(moved)
     if config.response.objective == "quantile" and moved > GRID:
         together = max(sum(config.response.on_grid), math.sqrt(2) * GRID)
@@ -530,7 +534,7 @@ def moved_residuals(config: Config, partitions: int, places: str) -> dict[str, A
     most = GRID if config.noise.price.norm == "l1" else GRID**2
     of_a_row = min(config.response.classes, most) if config.response.axes else 1
     words = "signed weights" if config.response == BINARY else "residuals"
-    moves = partitions * moved_rows(config.relation) * of_a_row
+    moves = partitions * num_changed_rows(config.relation) * of_a_row
     return {"moves": moves, "releases": f"{words}, {places}"}
 
 

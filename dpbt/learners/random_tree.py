@@ -170,15 +170,17 @@ def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: An
     where = "all leaves" if parts == 1 else "all leaves of all trees"
     proof = "dpbt theorem F2" if config.labels else "dpbt theorem F1"
     if config.labels:
-        bound = GRID * (2 if config.per_leaf else sensitivity.split_moves(config.relation))
+        bound = GRID * (2 if config.per_leaf else sensitivity.num_one_signed_moves(config.relation))
     else:
-        bound = config.noise.bound(sensitivity.class_weights(config.relation).times(GRID))
+        bound = config.noise.sensitivity_in_norm(
+            sensitivity.class_weights_sensitivity(config.relation).times(GRID)
+        )
     draw(
         "leaf",
         config.noise,
         boundary.Total(counts, mechanisms.behind_best) if config.labels else boundary.Total(counts),
         sensitivity=bound,
-        moves=sensitivity.moved_rows(config.relation),
+        moves=sensitivity.num_changed_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,
         count=leaves if config.per_leaf else 1,
         releases=f"{what}, {'each leaf paid for' if config.per_leaf else where}",
@@ -202,8 +204,8 @@ def random_tree(config: Config) -> types.WeakLearner:
 
     Guarantee, under `relation`, for all leaves of all trees of the group together. With noise on
     class weights it is sensitivity / scale, with the L1 (or L2) sensitivity of
-    `sensitivity.class_weights`. With labels it is `sensitivity.split_moves` GRID / scale. Structure
-    and fallbacks cost nothing, as they never read the rows.
+    `sensitivity.class_weights_sensitivity`. With labels it is `sensitivity.num_one_signed_moves`
+    GRID / scale. Structure and fallbacks cost nothing, as they never read the rows.
 
     Proof for class weights. Given the structure, and the tree that each row is given to, a row is
     in one leaf of one tree. Adding it raises one class weight by at most 1 row, so the weights of
@@ -211,7 +213,7 @@ def random_tree(config: Config) -> types.WeakLearner:
     and at most sqrt(2) in L2 norm. []
 
     Proof for labels. The added row raises one score of one leaf by at most 1 row. Scores move one
-    way, so the leaf's draw costs 1 / scale (`sensitivity.perspective_bound`), and all others
+    way, so the leaf's draw costs 1 / scale (`sensitivity.max_score_change`), and all others
     cost nothing. Replace-one pays twice, in two leaves or twice in one. []
 
     Which tree a row is given to is a function of its place in the table, so neighbours must agree

@@ -1,8 +1,8 @@
 """Ledgers: what is released, how often, by which mechanism, at what cost, and why.
 
 - A *draw* is one noisy output of a private value. Its *site* is its name in the release.
-- A *cost* (`mechanism.Cost`) is what one draw takes of the privacy budget: epsilon, rho of zCDP, or
-  mu of Gaussian differential privacy. A *price* (`mechanism.Price`) is how a mechanism's cost
+- A *cost* (`conversions.Cost`) is what one draw takes of the privacy budget: epsilon, rho of zCDP,
+  or mu of Gaussian differential privacy. A *price* (`mechanism.Price`) is how a mechanism's cost
   follows from sensitivity / scale.
 - An *allowance* (`mechanism.Allowance`) is what draws may cost. Recipes turn it into noise scales.
 - A *line* (`Line`) is one draw without its value, for all rounds together: its mechanism, its
@@ -31,7 +31,7 @@ from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation
 from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.common.validate import one_of, within
 from dpbt.privacy import conversions
-from dpbt.privacy.conversions import Choice, Cost
+from dpbt.privacy.conversions import Choice, Cost, NonNegative, SamplerCost
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import ComposedDpEvent, DpEvent
@@ -98,7 +98,7 @@ _MOST = 1e120
 """The largest finite number of a line, so that squares and sums of many are finite, too."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One draw of a program, for all rounds together, and what it costs.
 
     Attributes:
@@ -129,19 +129,19 @@ class Line(msgspec.Struct, frozen=True):
     site: str
     mechanism: str
     releases: str
-    sensitivity: Cost
-    scale: Cost
+    sensitivity: NonNegative
+    scale: NonNegative
     theorem: str
     pays: Count
     times: Count
     moved: Count | None
     unit: str
-    epsilon: Cost
-    rho: Cost
-    mu: Cost
+    epsilon: NonNegative
+    rho: NonNegative
+    mu: NonNegative
     gaussian: bool
-    gap: Cost
-    tail: Cost
+    gap: NonNegative
+    tail: NonNegative
     exact: bool
 
     def __post_init__(self):
@@ -158,11 +158,11 @@ class Line(msgspec.Struct, frozen=True):
 COUNT_DISTANCE = 2.0**-200
 """How far, in total variation, the number of runs that is drawn may be from its law."""
 
-_SLACK = 0.98
+_LAW_SHARE = 0.98
 """The share of delta at which a choice's epsilon is first bounded, to bound what bits cost."""
 
 
-class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
+class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All lines of an algorithm under one neighbouring relation, composed in sequence.
 
     Samplers draw from finitely many bits. Let G be the sum of the lines' gaps and t that of their
@@ -186,7 +186,8 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             together.
         limited: whether the table lets no more rows of each user count, as ids tell users apart
             (docs/privacy.md U1). If not, that nobody has more is the owner's promise.
-        parts: the ledgers that a sum was made of (`composed`); empty for a ledger that is no sum.
+        parts: the ledgers that a sum was made of (`compose_ledgers`); empty for a ledger that is
+            no sum.
         choice: what is public about the choice, if the release is the best of several runs.
     """
 
@@ -202,51 +203,54 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     limited: bool = False
 
     @property
-    def _law(self) -> conversions.RunCount:
-        """The law of the number of runs of which one is released; that of one without a choice."""
-        return conversions.RunCount(1.0, 0.0) if self.choice is None else self.choice.law
+    def _run_count(self) -> conversions.RunCount:
+        """The law of the number of runs, of which one is released; one run without a choice."""
+        return conversions.RunCount(gamma=1.0, eta=0.0) if self.choice is None else self.choice.law
 
     @property
-    def _paid(self) -> tuple[Line | Choice, ...]:
+    def _paid_entries(self) -> tuple[Line | Choice, ...]:
         """What is added up: all lines, or the dearest candidate and the score of one run."""
         return self.lines if self.choice is None else (self.choice, *self.lines[-1:])
 
-    def run(self) -> tuple[float, float, float]:
-        """(epsilon, rho, mu) of all lines in sequence, or of one run of the dearest candidate.
+    def run_cost(self) -> Cost:
+        """The cost of all lines in sequence, or of one run of the dearest candidate.
 
         Where fit and score read disjoint rows, a row is in one of them, and a run costs the dearer.
         """
-        together = max if self.choice is not None and self.choice.disjoint else math.fsum
-        epsilon, rho, squares = (
-            together([each.count * getattr(each, name) ** power for each in self._paid])
-            for name, power in (("epsilon", 1), ("rho", 1), ("mu", 2))
+        disjoint = self.choice is not None and self.choice.disjoint
+        total = max if disjoint else math.fsum
+        return Cost(
+            epsilon=total([entry.count * entry.epsilon for entry in self._paid_entries]),
+            rho=total([entry.count * entry.rho for entry in self._paid_entries]),
+            mu=math.sqrt(total([entry.count * entry.mu**2 for entry in self._paid_entries])),
         )
-        return epsilon, rho, math.sqrt(squares)
 
-    def bits(self) -> tuple[float, float]:
-        """(G, t) of all lines, or of one run."""
-        gap = math.fsum(each.gap for each in self._paid)
-        return gap, min(1.0, math.fsum(each.tail for each in self._paid))
+    def sampler_cost(self) -> SamplerCost:
+        """The gap G and the tail t of all lines, or of one run."""
+        return SamplerCost(
+            gap=math.fsum(entry.gap for entry in self._paid_entries),
+            tail=min(1.0, math.fsum(entry.tail for entry in self._paid_entries)),
+        )
 
     @property
     def pure_epsilon(self) -> float:
         """The sum over lines of count times epsilon; 2 + eta times that of one run (T1)."""
-        return conversions.best_pure_epsilon(self.run()[0], self._law)
+        return conversions.best_run_pure_epsilon(self.run_cost().epsilon, self._run_count)
 
     @property
     def rho(self) -> float:
         """The zCDP total (Bun & Steinke, 2016): the sum over lines of count times rho."""
-        return self.run()[1] if self.choice is None else math.inf
+        return self.run_cost().rho if self.choice is None else math.inf
 
     @property
     def mu(self) -> float:
         """The GDP total (Dong, Roth & Su, 2022): the root of the sum of count times mu^2."""
-        return self.run()[2] if self.choice is None else math.inf
+        return self.run_cost().mu if self.choice is None else math.inf
 
     @property
     def gaussian(self) -> bool:
         """Whether every draw that costs anything is Gaussian, so that GDP composes them exactly."""
-        return all(each.gaussian or each.mu == 0 for each in self._paid)
+        return all(entry.gaussian or entry.mu == 0 for entry in self._paid_entries)
 
     @property
     def accountant(self) -> str:
@@ -256,36 +260,37 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def exact(self) -> bool:
         """Whether every sampler states how far it is from its law. If not, the total is FLOAT."""
-        return all(each.exact for each in self._paid)
+        return all(entry.exact for entry in self._paid_entries)
 
     @property
     def sampler_epsilon(self) -> float:
         """What finite bits add to epsilon: 2 G; for a choice 2 H (T5)."""
-        gap, tail = self.bits()
+        cost = self.sampler_cost()
         if self.choice is None:
-            return 2 * gap
-        gamma, eta = self.choice.law
-        if not tail < gamma:
+            return 2 * cost.gap
+        gamma, eta = self.choice.gamma, self.choice.eta
+        if not cost.tail < gamma:
             return math.inf
-        rest = -math.log1p(-tail) - (1 + eta) * math.log1p(-tail / gamma)
-        return 2 * ((2 + eta) * gap + rest)
+        from_tails = -math.log1p(-cost.tail) - (1 + eta) * math.log1p(-cost.tail / gamma)
+        return 2 * ((2 + eta) * cost.gap + from_tails)
 
-    def _sampler_delta(self, delta: float, accountant: str) -> float:
+    def _sampler_delta_at(self, delta: float, accountant: str) -> float:
         """What finite bits, and the number of runs, add to a delta by one accountant."""
-        tail = self.bits()[1]
+        tail = self.sampler_cost().tail
         if self.choice is None or (tail == 0 and self.choice.gamma == 1):
             return tail
-        epsilon, both = self._epsilon(_SLACK * delta, accountant), self.sampler_epsilon
-        if math.isinf(both) or epsilon + both > 600:
+        law_epsilon = self._law_epsilon_at(_LAW_SHARE * delta, accountant)
+        sampler_epsilon = self.sampler_epsilon
+        if math.isinf(sampler_epsilon) or law_epsilon + sampler_epsilon > 600:
             return 1.0
-        runs = self.choice.law.mean * tail * (1 + math.exp(both / 2 + epsilon))
-        number = COUNT_DISTANCE * (1 + math.exp(both + epsilon))
-        return min(1.0, runs + number)
+        of_runs = self.choice.law.mean * tail * (1 + math.exp(sampler_epsilon / 2 + law_epsilon))
+        of_their_number = COUNT_DISTANCE * (1 + math.exp(sampler_epsilon + law_epsilon))
+        return min(1.0, of_runs + of_their_number)
 
     @property
     def sampler_delta(self) -> float:
         """What finite bits add to delta: t; for a choice as T5 says."""
-        return self._sampler_delta(self.delta, self.accountant if self.delta else "pure")
+        return self._sampler_delta_at(self.delta, self.accountant if self.delta else "pure")
 
     @property
     def epsilon(self) -> float:
@@ -298,31 +303,32 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
             return pure
-        fits = self._sampler_delta(self.delta, "pure") <= self.delta
-        joint = min(self.epsilon_at(self.delta, self.accountant), pure if fits else math.inf)
+        if self._sampler_delta_at(self.delta, "pure") > self.delta:
+            pure = math.inf
+        joint = min(self.epsilon_at(self.delta, self.accountant), pure)
         return min(joint, self.basic_epsilon) if self.parts else joint
 
     @property
     def basic_epsilon(self) -> float:
         """The sum of the parts' epsilons; infinite without parts, or if their deltas are more."""
-        if not self.parts or _delta_of(self.parts) > self.delta:
+        if not self.parts or total_delta(self.parts) > self.delta:
             return math.inf
         return math.fsum(part.epsilon for part in self.parts)
 
-    def _epsilon(self, delta: float, accountant: str) -> float:
-        """The epsilon at a delta by one accountant, without finite bits."""
-        _, rho, mu = self.run()
+    def _law_epsilon_at(self, delta: float, accountant: str) -> float:
+        """The epsilon at a delta by one accountant, of the mechanisms' laws without finite bits."""
+        cost = self.run_cost()
         if accountant == "pure":
             return self.pure_epsilon
         if accountant == "advanced":
-            return conversions.advanced_epsilon(
+            return conversions.advanced_composition_epsilon(
                 [(line.count, line.epsilon) for line in self.lines], delta
             )
         if accountant == "zcdp":
-            return conversions.best_zcdp_epsilon(rho, delta, self._law)
+            return conversions.best_run_zcdp_epsilon(cost.rho, delta, self._run_count)
         if self.choice is not None and not self.gaussian:
             return math.inf
-        return conversions.best_gdp_epsilon(mu, delta, self._law)
+        return conversions.best_run_gdp_epsilon(cost.mu, delta, self._run_count)
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta in (0, 1) by one accountant, with what finite bits cost.
@@ -340,15 +346,19 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             ValueError: for a delta outside (0, 1), or another accountant.
         """
         delta = float(within("delta", delta, "(0, 1)"))
-        known = ["gdp", "pure", "zcdp"] if self.choice else ["advanced", "gdp", "pure", "zcdp"]
-        one_of("accountant", accountant, known)
+        accountants = (
+            ["gdp", "pure", "zcdp"] if self.choice else ["advanced", "gdp", "pure", "zcdp"]
+        )
+        one_of("accountant", accountant, accountants)
 
         # What finite bits leave of delta to the laws of the mechanisms.
-        share, both = 0.0 if self.choice is None else _SLACK, self.sampler_epsilon
-        left = (delta - self._sampler_delta(delta, accountant)) * math.exp(-both / 2)
-        if math.isinf(both) or left <= share * delta:
+        sampler_epsilon = self.sampler_epsilon
+        min_share = 0.0 if self.choice is None else _LAW_SHARE
+        law_delta = delta - self._sampler_delta_at(delta, accountant)
+        law_delta *= math.exp(-sampler_epsilon / 2)
+        if math.isinf(sampler_epsilon) or law_delta <= min_share * delta:
             return math.inf
-        return self._epsilon(left, accountant) + both
+        return self._law_epsilon_at(law_delta, accountant) + sampler_epsilon
 
     def dp_event(self) -> ComposedDpEvent:
         """All draws as one event of dp_accounting, for its accountants to check the total.
@@ -370,26 +380,31 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
 
         if self.choice is not None:
             raise ValueError("a choice is no event of dp_accounting; use its total")
-        costly = [line for line in self.lines if line.mu > 0]
-        closest = all(line.gaussian or line.mechanism == "discrete laplace" for line in costly)
+        costly_lines = [line for line in self.lines if line.mu > 0]
+        only_additive_noise = all(
+            line.gaussian or line.mechanism == "discrete laplace" for line in costly_lines
+        )
 
-        def event(line: Line) -> DpEvent:
+        def event_of_one_draw(line: Line) -> DpEvent:
             if math.isinf(line.rho):
                 return dp_event.NonPrivateDpEvent()
             if line.gaussian:
                 return dp_event.GaussianDpEvent(1 / line.mu)
-            if closest:  # one integer that moves by all is the worst case (docs/privacy.md, 16)
+            if (
+                only_additive_noise
+            ):  # one integer that moves by all is the worst case (docs/privacy.md, 16)
                 return dp_event.DiscreteLaplaceDpEvent(1 / line.scale, math.ceil(line.sensitivity))
             return dp_event.ZCDpEvent(line.rho)
 
-        each: list[DpEvent] = [
-            dp_event.SelfComposedDpEvent(event(line), line.count) for line in costly
+        events: list[DpEvent] = [
+            dp_event.SelfComposedDpEvent(event_of_one_draw(line), line.count)
+            for line in costly_lines
         ]
-        return dp_event.ComposedDpEvent(each)
+        return dp_event.ComposedDpEvent(events)
 
     def __add__(self, other: Ledger) -> Ledger:
-        """The ledger of both releases together; see `composed`."""
-        return composed([self, other]) if isinstance(other, Ledger) else NotImplemented
+        """The ledger of both releases together; see `compose_ledgers`."""
+        return compose_ledgers([self, other]) if isinstance(other, Ledger) else NotImplemented
 
     def __radd__(self, other: int) -> Ledger:
         """The ledger itself, so that `sum` takes ledgers: it begins with 0."""
@@ -400,44 +415,25 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         """A table of its lines, and what they add up to."""
-        cells = [
-            (
-                *(line.site, line.mechanism, line.releases, str(line.count)),
-                "" if line.moved is None else f"{line.scale:.4g}",
-                f"{line.sensitivity:.4g}",
-                line.unit,
-                f"{line.count * line.epsilon:.4g}",
-                f"{line.count * line.rho:.4g}",
-                line.theorem if line.exact else f"FLOAT {line.theorem}",
-            )
-            for line in self.lines
-        ]
-        bits = ("(bits)", "samplers", "nothing; the cost of finitely many bits", "", "", "", "")
-        delta = f"delta {self.sampler_delta:.2g}; dpbt theorem 14"
-        cells.append((*bits, f"{self.sampler_epsilon:.4g}", "", delta))
-
-        # The total.
-        epsilon, rho, mu = self.run()
-        by = f"mu = {mu:.6g} GDP" if self.gaussian else f"rho = {rho:.6g} zCDP"
-        one = f"epsilon = {epsilon:.6g}" if math.isfinite(epsilon) else by
-        if self.parts and self.basic_epsilon == self.epsilon < math.inf:
-            by = "the sum of the parts"
-        total = f"total: epsilon = {'' if self.exact else 'FLOAT '}{self.epsilon:.6g}"
-        if self.delta or self.sampler_delta:
-            at = f"{self.delta:g} ({by})" if self.delta else f"{self.sampler_delta:.2g}"
-            total += f", delta = {at}"
+        bits_cells = (
+            *("(bits)", "samplers", "nothing; the cost of finitely many bits", "", "", "", ""),
+            *(f"{self.sampler_epsilon:.4g}", ""),
+            f"delta {self.sampler_delta:.2g}; dpbt theorem 14",
+        )
+        table = align_columns([_HEAD, *(_line_cells(line) for line in self.lines), bits_cells])
 
         # The guarantee in words, and the meaning of columns and units.
-        words = RELATION_WORDS[self.relation]
+        neighbours = RELATION_WORDS[self.relation]
         if self.rows is not None:
-            words = words.replace("rows is", f"rows = {self.rows} is")
-        below = [
-            *([] if self.choice is None else _choice_words(self.choice, one)),
-            f"{total} under {self.relation.value}",
+            neighbours = neighbours.replace("rows is", f"rows = {self.rows} is")
+        has_no_pure_epsilon = any(math.isinf(line.epsilon) for line in self.lines)
+        words = [
+            *([] if self.choice is None else _choice_words(self.choice, self._run_cost_words())),
+            f"{self._total_words()} under {self.relation.value}",
             *(_part_words(number, part) for number, part in enumerate(self.parts, 1)),
             *([PARTS_WORDS] if self.parts else []),
-            f"neighbours: {words}",
-            *people_words(self.max_rows_per_user, self.limited),
+            f"neighbours: {neighbours}",
+            *rows_per_user_words(self.max_rows_per_user, limited=self.limited),
             f"samplers: {EXACT_WORDS if self.exact else FLOAT_WORDS}",
             *(
                 f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
@@ -446,12 +442,30 @@ class Ledger(msgspec.Struct, frozen=True, omit_defaults=True):
             *([KEY_WORDS[self.key]] if self.key else []),
             *_LEGEND,
             *([_UNITS] if {ROW, ROW_STEP} & {line.unit for line in self.lines} else []),
-            *([_NO_PURE] if any(math.isinf(line.epsilon) for line in self.lines) else []),
+            *([_NO_PURE] if has_no_pure_epsilon else []),
         ]
-        return "\n".join([align([_HEAD, *cells]), *below])
+        return "\n".join([table, *words])
+
+    def _total_words(self) -> str:
+        """The epsilon and the delta of the guarantee, and what the epsilon is worked out from."""
+        cost = self.run_cost()
+        source = f"mu = {cost.mu:.6g} GDP" if self.gaussian else f"rho = {cost.rho:.6g} zCDP"
+        if self.parts and self.basic_epsilon == self.epsilon < math.inf:
+            source = "the sum of the parts"
+        total = f"total: epsilon = {'' if self.exact else 'FLOAT '}{self.epsilon:.6g}"
+        if self.delta:
+            return f"{total}, delta = {self.delta:g} ({source})"
+        return f"{total}, delta = {self.sampler_delta:.2g}" if self.sampler_delta else total
+
+    def _run_cost_words(self) -> str:
+        """What one run costs, in the first of the three measures in which it is finite."""
+        cost = self.run_cost()
+        if math.isfinite(cost.epsilon):
+            return f"epsilon = {cost.epsilon:.6g}"
+        return f"mu = {cost.mu:.6g} GDP" if self.gaussian else f"rho = {cost.rho:.6g} zCDP"
 
 
-def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
+def compose_ledgers(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
     """The ledger of several releases of the same rows together; `ledger + ledger` is the same.
 
     Guarantee. Neighbours differ in one row (or in all rows of one person) of every release at once.
@@ -474,7 +488,7 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
         ValueError: for no parts, two relations, two numbers of rows a person, or deltas that add up
             to 1 or more. Also for the ledger of a choice, whose lines are of one run.
     """
-    parts = tuple(one for part in parts for one in part.parts or (part,))
+    parts = tuple(single for part in parts for single in part.parts or (part,))
     if not parts:
         raise ValueError("a sum of ledgers needs at least one ledger")
     if any(part.choice is not None for part in parts):
@@ -486,29 +500,35 @@ def composed(parts: Sequence[Ledger], delta: float | None = None) -> Ledger:
     for name in ("relation", "max_rows_per_user"):
         if len({getattr(part, name) for part in parts}) > 1:
             raise ValueError(f"ledgers add up under one {name} alone")
-    total = _delta_of(parts) if delta is None else delta
-    if not 0 <= total < 1:
-        raise ValueError(f"the deltas of the ledgers must add up to less than 1, got {total:g}")
+    delta_of_sum = total_delta(parts) if delta is None else delta
+    if not 0 <= delta_of_sum < 1:
+        raise ValueError(
+            f"the deltas of the ledgers must add up to less than 1, got {delta_of_sum:g}"
+        )
 
     keys = {part.key for part in parts}
     return Ledger(
-        first.relation,
-        tuple(
+        relation=first.relation,
+        lines=tuple(
             msgspec.structs.replace(line, site=f"{number}.{line.site}")
             for number, part in enumerate(parts, 1)
             for line in part.lines
         ),
-        total,
-        tuple(f"{i}. {words}" for i, part in enumerate(parts, 1) for words in part.unprotected),
-        "research" if "research" in keys else "release" if keys == {"release"} else None,
-        first.rows if len({part.rows for part in parts}) == 1 else None,
-        first.max_rows_per_user,
-        parts,
+        delta=delta_of_sum,
+        unprotected=tuple(
+            f"{number}. {reading}"
+            for number, part in enumerate(parts, 1)
+            for reading in part.unprotected
+        ),
+        key="research" if "research" in keys else "release" if keys == {"release"} else None,
+        rows=first.rows if len({part.rows for part in parts}) == 1 else None,
+        max_rows_per_user=first.max_rows_per_user,
+        parts=parts,
         limited=all(part.limited for part in parts),
     )
 
 
-def _delta_of(parts: Sequence[Ledger]) -> float:
+def total_delta(parts: Sequence[Ledger]) -> float:
     """The deltas of all parts; of a pure part that of its samplers, unless all are pure."""
     if all(part.delta == 0 for part in parts):
         return 0.0
@@ -519,13 +539,16 @@ def _delta_of(parts: Sequence[Ledger]) -> float:
 
 
 def to_json(ledger: Ledger) -> dict[str, Any]:
-    """The numbers and words of a ledger as JSON content, from which `from_json` makes it again."""
-    told = {name: getattr(ledger, name) for name in ("epsilon", "sampler_delta", "exact")}
-    return replaced({**told, **msgspec.to_builtins(ledger)}, math.inf, "inf")
+    """The ledger as JSON content, from which `from_json` makes it again.
+
+    The content also has three totals that `from_json` does not read, for whoever reads a file.
+    """
+    totals = {name: getattr(ledger, name) for name in ("epsilon", "sampler_delta", "exact")}
+    return replaced({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
 
 
 def from_json(content: Mapping[str, Any]) -> Ledger:
-    """The ledger that `to_json` kept.
+    """The ledger of the content that `to_json` wrote.
 
     Raises:
         ValueError: for content that is no ledger, with the place and without the value.
@@ -536,8 +559,8 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
 # Print.
 
 
-def people_words(max_rows_per_user: int, limited: bool) -> list[str]:
-    """What a ledger says about people who have several rows; nothing where each has one."""
+def rows_per_user_words(max_rows_per_user: int, *, limited: bool) -> list[str]:
+    """What a ledger says about people who have several rows; no words where each has one row."""
     if limited:
         return [
             "users: all rows with one id together, however many; the first of them that have a "
@@ -551,8 +574,21 @@ def people_words(max_rows_per_user: int, limited: bool) -> list[str]:
     ]
 
 
-def align(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as lines with aligned columns."""
+def _line_cells(line: Line) -> tuple[str, ...]:
+    """The cells of a line in the printed ledger, in the order of `_HEAD`."""
+    return (
+        *(line.site, line.mechanism, line.releases, str(line.count)),
+        "" if line.moved is None else f"{line.scale:.4g}",
+        f"{line.sensitivity:.4g}",
+        line.unit,
+        f"{line.count * line.epsilon:.4g}",
+        f"{line.count * line.rho:.4g}",
+        line.theorem if line.exact else f"FLOAT {line.theorem}",
+    )
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> str:
+    """The text of a table: one line for each row, with aligned columns."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -560,12 +596,12 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def _choice_words(choice: Choice, one: str) -> list[str]:
+def _choice_words(choice: Choice, run_cost_words: str) -> list[str]:
     """What a choice is made of, and what one run of it costs."""
-    how = "the dearer of fit and score" if choice.disjoint else "fit and score"
+    costly_parts = "the dearer of fit and score" if choice.disjoint else "fit and score"
     law = {0.0: "logarithmic", 1.0: "geometric"}.get(choice.eta, "negative binomial")
     return [
-        f"lines are of one run of a candidate; it costs {how}: {one}",
+        f"lines are of one run of a candidate; it costs {costly_parts}: {run_cost_words}",
         f"choice: the best {choice.score} of a random number of runs, {law}, "
         f"eta = {choice.eta:g}, gamma = {choice.gamma:.6g}, mean {choice.law.mean:.4g}, "
         f"of {choice.candidates} candidates; dpbt theorem T1-T5",

@@ -250,7 +250,7 @@ class Draw:
                 )
         self.known.append(site)
         if isinstance(sensitivity, Sensitivity):
-            sensitivity = mechanism.bound(sensitivity)
+            sensitivity = mechanism.sensitivity_in_norm(sensitivity)
         own_scale = scale is not None
         if scale is None:
             multiplier = self.noise[group_of(site, self.noise)]

@@ -8,17 +8,19 @@ runs, and the intervals are of the other half.
 
 Where the score is the exact log ratio L of the likelihoods, q is the mean of e^-L over the runs on
 the table whose score is above t. So q <= e^-t p, which tells rare events that no run shows. Epsilon
-then needs no threshold: the mean of max(0, 1 - e^(epsilon - L)) is delta at most (`bet_epsilon`).
+then needs no threshold: the mean of max(0, 1 - e^(epsilon - L)) is delta at most
+(`epsilon_bound_by_bets`).
 """
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 
-from dpbt.privacy.conversions import bisected
+from dpbt.privacy.conversions import bisect_from_zero
 
 CONFIDENCE = 0.95
 """With which a bound holds by default."""
@@ -74,7 +76,9 @@ class Bound(NamedTuple):
         return f"{self.words}\n{mu}; found at {self.where}."
 
 
-def chances(successes: np.ndarray, runs: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+def chance_bounds(
+    successes: np.ndarray, runs: int, confidence: float
+) -> tuple[np.ndarray, np.ndarray]:
     """(lower, upper) bounds on a chance, each with a confidence (Clopper and Pearson)."""
     k, miss = np.asarray(successes, float), 1 - confidence
     lower = np.where(k > 0, special.betaincinv(k, runs - k + 1, miss), 0.0)
@@ -82,39 +86,52 @@ def chances(successes: np.ndarray, runs: int, confidence: float) -> tuple[np.nda
     return lower, upper
 
 
-def _tests(
-    scores: "Scores", at: np.ndarray, confidence: float, exact: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """(q from above, p from below) of the tests "a score above t" for each of the thresholds."""
-    own, other = (np.sum(each[:, None] > at, axis=0) for each in scores)
-    low, high = chances(own, len(scores.here), confidence)
-    _, above = chances(other, len(scores.there), confidence)
+class ThresholdChances(NamedTuple):
+    """Bounds on the chances of tests, each of which says "the table".
+
+    Attributes:
+        q: f64[K], upper bounds on the chance on the neighbour.
+        p: f64[K], lower bounds on the chance on the table.
+    """
+
+    q: np.ndarray
+    p: np.ndarray
+
+    def min_epsilons(self, delta: float) -> np.ndarray:
+        """The least epsilon, at least 0, of a learner with p <= e^epsilon q + delta."""
+        beyond_delta = np.maximum(self.p - delta, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_ratio = np.log(beyond_delta) - np.log(self.q)
+        epsilons = np.where(beyond_delta > 0, log_ratio, 0.0)
+        return np.maximum(np.nan_to_num(epsilons, nan=0.0, posinf=np.inf), 0.0)
+
+    def min_mus(self) -> np.ndarray:
+        """The least mu, at least 0, of a learner with Phi^-1(p) - Phi^-1(q) <= mu."""
+        with np.errstate(invalid="ignore"):
+            mus = special.ndtri(self.p) - special.ndtri(self.q)
+        return np.where(self.p > self.q, np.maximum(mus, 0.0), 0.0)
+
+
+def _threshold_tests(
+    scores: "RunScores", thresholds: np.ndarray, *, confidence: float, exact: bool
+) -> ThresholdChances:
+    """The chances of the tests "a score above t" for each of the thresholds."""
+    above_here = np.sum(scores.here[:, None] > thresholds, axis=0)
+    above_there = np.sum(scores.there[:, None] > thresholds, axis=0)
+    p_lower, p_upper = chance_bounds(above_here, len(scores.here), confidence)
+    _, q_upper = chance_bounds(above_there, len(scores.there), confidence)
     if exact:
-        rare = np.exp(np.clip(-at, -700, 0))  # more would underflow
-        above = np.minimum(above, np.where(at < LARGE / 2, rare, 0.0) * high)
-    return above, low
-
-
-def epsilon_of(q: np.ndarray, p: np.ndarray, delta: float) -> np.ndarray:
-    """The least epsilon, at least 0, of a learner with p <= e^epsilon q + delta."""
-    above = np.maximum(p - delta, 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(above > 0, np.log(above) - np.log(q), 0.0)
-    return np.maximum(np.nan_to_num(found, nan=0.0, posinf=np.inf), 0.0)
-
-
-def mu_of(q: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The least mu, at least 0, of a learner with Phi^-1(p) - Phi^-1(q) <= mu."""
-    with np.errstate(invalid="ignore"):
-        found = special.ndtri(p) - special.ndtri(q)
-    return np.where(p > q, np.maximum(found, 0.0), 0.0)
+        ratio = np.exp(np.clip(-thresholds, -700, 0))  # more would underflow
+        ratio = np.where(thresholds < LARGE / 2, ratio, 0.0)
+        q_upper = np.minimum(q_upper, ratio * p_upper)
+    return ThresholdChances(q=q_upper, p=p_lower)
 
 
 _STAKES = np.geomspace(1e-4, 0.999, 20)
 """Shares of one's wealth that a bet may cost."""
 
 
-def bet_epsilon(losses: np.ndarray, delta: float, miss: float) -> float:
+def epsilon_bound_by_bets(losses: np.ndarray, *, delta: float, miss: float) -> float:
     """The largest epsilon that exact losses refute at this delta; infinite if all are.
 
     Let L be the log ratio of the likelihoods of a run on the table. If the learner is
@@ -131,26 +148,23 @@ def bet_epsilon(losses: np.ndarray, delta: float, miss: float) -> float:
         miss: one less the confidence.
     """
 
-    def refuted(epsilon: float) -> bool:
+    def is_refuted(epsilon: float) -> bool:
         x = -np.expm1(epsilon - losses[losses > epsilon])
-        grown = np.sum(np.log1p(_STAKES[:, None] * (x / delta - 1)), axis=1)
-        grown += (len(losses) - len(x)) * np.log1p(-_STAKES)
-        return bool(special.logsumexp(grown) >= math.log(len(_STAKES) / miss))
+        log_wealth = np.sum(np.log1p(_STAKES[:, None] * (x / delta - 1)), axis=1)
+        log_wealth += (len(losses) - len(x)) * np.log1p(-_STAKES)
+        return bool(special.logsumexp(log_wealth) >= math.log(len(_STAKES) / miss))
 
-    return math.inf if refuted(LARGE / 2) else _largest(refuted, LARGE)
+    return math.inf if is_refuted(LARGE / 2) else _largest_refuted(is_refuted, LARGE)
 
 
-def _largest(refuted: Callable[[float], bool], most: float) -> float:
-    """The largest number, of at least 0, that is refuted; of a range whose beginning is."""
-    if not refuted(0.0):
+def _largest_refuted(is_refuted: Callable[[float], bool], max_number: float) -> float:
+    """The largest number that is refuted, if all below it are; 0 if none is."""
+    if not is_refuted(0.0):
         return 0.0
-    low, high = 0.0, 1.0
-    while refuted(high) and high < most:
-        low, high = high, 2 * high
-    return float(bisected(refuted, low, high, 40)[0])
+    return bisect_from_zero(is_refuted, num_halvings=40, max_number=max_number)[0]
 
 
-class Scores(NamedTuple):
+class RunScores(NamedTuple):
     """Scores of runs.
 
     Attributes:
@@ -161,55 +175,100 @@ class Scores(NamedTuple):
     here: np.ndarray
     there: np.ndarray
 
-    def halves(self) -> tuple["Scores", "Scores"]:
+    def halves(self) -> tuple["RunScores", "RunScores"]:
         """The first half of the runs, and the rest."""
-        here, there = len(self.here) // 2, len(self.there) // 2
-        first = Scores(self.here[:here], self.there[:there])
-        return first, Scores(self.here[here:], self.there[there:])
+        half_here, half_there = len(self.here) // 2, len(self.there) // 2
+        first = RunScores(here=self.here[:half_here], there=self.there[:half_there])
+        return first, RunScores(here=self.here[half_here:], there=self.there[half_there:])
+
+    def directed(self, sign: int) -> "RunScores":
+        """Scores for one of the two directions, in which either table is the first one.
+
+        They are larger on the first of the tables. ValueError for a score that is not a number.
+        """
+        if np.isnan(self.here).any() or np.isnan(self.there).any():
+            raise ValueError("a score is not a number")
+        here, there = (np.clip(sign * scores, -LARGE, LARGE) for scores in self)
+        if sign > 0:
+            return RunScores(here=here, there=there)
+        return RunScores(here=there, there=here)
 
 
-def bounds_of(
-    chosen: Scores, tested: Scores, delta: float, confidence: float, exact: bool = False
-) -> tuple[float, float, np.ndarray]:
-    """(epsilon, mu, curve) from the scores of runs on a table and on a neighbour.
+@dataclass(frozen=True, kw_only=True)
+class LowerBounds:
+    """What `lower_bounds` returns.
+
+    Attributes:
+        epsilon: a lower bound on epsilon.
+        mu: a lower bound on mu.
+        curve: f64[K, 2], as that of `Bound`.
+    """
+
+    epsilon: float
+    mu: float
+    curve: np.ndarray
+
+
+def lower_bounds(
+    choosing: RunScores,
+    testing: RunScores,
+    *,
+    delta: float,
+    confidence: float,
+    exact: bool = False,
+) -> LowerBounds:
+    """Bounds on what a learner spends, from the scores of runs on a table and on a neighbour.
 
     Both directions are tested. Each of the two bounds holds with the confidence: a direction has
     half of what may fail, and so has each of its two chances. Exact scores have an epsilon of all
-    runs (`bet_epsilon`), if delta is above 0.
+    runs (`epsilon_bound_by_bets`), if delta is above 0.
 
     Args:
-        chosen: scores that choose thresholds.
-        tested: scores of other runs, which bound the chances.
+        choosing: scores that choose thresholds.
+        testing: scores of other runs, which bound the chances.
         delta: of the claim.
         confidence: in (0, 1).
         exact: whether scores are log ratios of the likelihoods, here over there.
     """
-    each = 1 - (1 - confidence) / 4
-    epsilons, mus, curves = [], [], []
-    for sign in (1, -1):
-        first, rest = (_directed(scores, sign) for scores in (chosen, tested))
-        at = np.unique(np.quantile(first.here, np.linspace(0, 1, 201)[:-1], method="nearest"))
-        at = np.unique(np.concatenate([at, np.nextafter(at, -np.inf)]))
-        guessed, found = _tests(first, at, each, exact), _tests(rest, at, each, exact)
-        if exact and delta > 0:
-            every = np.concatenate([first.here, rest.here])
-            epsilons.append(bet_epsilon(every, delta, (1 - confidence) / 2))
-        else:
-            epsilons.append(epsilon_of(*found, delta)[np.argmax(epsilon_of(*guessed, delta))])
-        mus.append(mu_of(*found)[np.argmax(mu_of(*guessed))])
-        curves.append(np.stack(found, axis=1))
-    return float(max(epsilons)), float(max(mus)), curves[int(np.argmax(mus))]
+    directions = [
+        _directed_lower_bounds(
+            choosing.directed(sign),
+            testing.directed(sign),
+            delta=delta,
+            confidence=confidence,
+            exact=exact,
+        )
+        for sign in (1, -1)
+    ]
+    return LowerBounds(
+        epsilon=max(bounds.epsilon for bounds in directions),
+        mu=max(bounds.mu for bounds in directions),
+        curve=max(directions, key=lambda bounds: bounds.mu).curve,
+    )
 
 
-def _directed(scores: Scores, sign: int) -> Scores:
-    """Scores that are larger on the first of their two tables, as `sign` has it."""
-    if any(np.isnan(each).any() for each in scores):
-        raise ValueError("a score is not a number")
-    here, there = (np.clip(sign * each, -LARGE, LARGE) for each in scores)
-    return Scores(here, there) if sign > 0 else Scores(there, here)
+def _directed_lower_bounds(
+    choosing: RunScores, testing: RunScores, *, delta: float, confidence: float, exact: bool
+) -> LowerBounds:
+    """The bounds of one direction, each with half of what may fail."""
+    quantiles = np.quantile(choosing.here, np.linspace(0, 1, 201)[:-1], method="nearest")
+    thresholds = np.unique(quantiles)
+    thresholds = np.unique(np.concatenate([thresholds, np.nextafter(thresholds, -np.inf)]))
+    options: dict[str, Any] = {"confidence": 1 - (1 - confidence) / 4, "exact": exact}
+    chosen = _threshold_tests(choosing, thresholds, **options)
+    tested = _threshold_tests(testing, thresholds, **options)
+    if exact and delta > 0:
+        losses = np.concatenate([choosing.here, testing.here])
+        epsilon = epsilon_bound_by_bets(losses, delta=delta, miss=(1 - confidence) / 2)
+    else:
+        epsilon = tested.min_epsilons(delta)[np.argmax(chosen.min_epsilons(delta))]
+    mu = tested.min_mus()[np.argmax(chosen.min_mus())]
+    return LowerBounds(epsilon=float(epsilon), mu=float(mu), curve=np.stack(tested, axis=1))
 
 
-def one_run_epsilon(guesses: int, correct: int, canaries: int, delta: float, miss: float) -> float:
+def one_run_epsilon_bound(
+    *, guesses: int, correct: int, canaries: int, delta: float, miss: float
+) -> float:
     """The largest epsilon that so many correct guesses refute (Steinke et al. 2023, Theorem 5.2).
 
     Each of m canaries was in the table by a fair coin. If the learner is (epsilon, delta)-DP, the
@@ -225,7 +284,7 @@ def one_run_epsilon(guesses: int, correct: int, canaries: int, delta: float, mis
         miss: one less the confidence.
     """
 
-    def refuted(epsilon: float) -> bool:
+    def is_refuted(epsilon: float) -> bool:
         right = 1 / (1 + math.exp(-epsilon))
         steps = np.arange(1, correct + 1)
         tail = special.bdtrc(correct - 1, guesses, right)
@@ -233,4 +292,4 @@ def one_run_epsilon(guesses: int, correct: int, canaries: int, delta: float, mis
         slack = np.max((more - tail) / steps) if correct else 0.0
         return tail + 2 * canaries * delta * slack <= miss
 
-    return _largest(refuted, 64)
+    return _largest_refuted(is_refuted, 64)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,53 +22,158 @@ from numpy.typing import ArrayLike
 from dpbt.common.storage import Count
 from dpbt.common.validate import within
 
-Cost = Annotated[float, Meta(ge=0)]
+NonNegative = Annotated[float, Meta(ge=0)]
 """A number of at least 0, which may be infinite; files then have the word "inf"."""
 
 
-def bisected(holds: Callable[[Any], Any], low: Any, high: Any, steps: int) -> tuple[Any, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What draws cost, in three measures; infinite where there is no such guarantee.
+
+    Attributes:
+        epsilon: of pure differential privacy; a number or f64[...], as the others.
+        rho: of zero-concentrated differential privacy.
+        mu: of Gaussian differential privacy.
+    """
+
+    epsilon: Any
+    rho: Any
+    mu: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerCost:
+    """What the finite bits of samplers cost.
+
+    Attributes:
+        gap: half of what they add to epsilon.
+        tail: what they add to delta; a number or f64[...].
+    """
+
+    gap: float
+    tail: Any
+
+
+# Searches.
+
+
+def bisect(holds: Callable[[Any], Any], low: Any, high: Any, num_halvings: int) -> tuple[Any, Any]:
     """(low, high) after so many halvings; `holds` stays true of low, and stays false of high."""
-    for _ in range(steps):
+    for _ in range(num_halvings):
         middle = (low + high) / 2
-        good = holds(middle)
-        low, high = np.where(good, middle, low), np.where(good, high, middle)
+        holds_there = holds(middle)
+        low, high = np.where(holds_there, middle, low), np.where(holds_there, high, middle)
     return low, high
 
 
-def advanced_epsilon(draws: Iterable[tuple[int, float]], delta: float) -> float:
+def bisect_from_zero(
+    holds: Callable[[float], Any], *, num_halvings: int, max_number: float = math.inf
+) -> tuple[float, float]:
+    """(low, high) around the number from which on `holds` is false; it must be true of 0.
+
+    Beyond `max_number` it is not looked for.
+    """
+    low, high = 0.0, 1.0
+    while holds(high) and high < max_number:
+        low, high = high, 2 * high
+    low, high = bisect(holds, low, high, num_halvings)
+    return float(low), float(high)
+
+
+T = TypeVar("T")
+
+_COST_TOLERANCE = 1e-6
+"""How far below the largest cost a cost may be that `build_within_cost` takes as close to it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built(Generic[T]):
+    """What `build_within_cost` returns.
+
+    Attributes:
+        built: the dearest that costs no more than the largest cost; None if all cost more.
+        is_close: whether its cost is close to the largest cost, within a millionth of it.
+    """
+
+    built: T | None
+    is_close: bool
+
+
+def build_within_cost(
+    build: Callable[[float], T],
+    cost_of: Callable[[T], float],
+    *,
+    max_cost: float,
+    first_epsilon: float,
+    cost_power: float,
+    max_builds: int,
+) -> Built[T]:
+    """Build something for an epsilon at which it costs nearly, and at most, the largest cost.
+
+    Args:
+        build: (epsilon) -> what is built.
+        cost_of: (what is built) -> its cost, which grows with epsilon.
+        max_cost: the largest cost.
+        first_epsilon: the epsilon that is tried first.
+        cost_power: p, where a cost is about proportional to epsilon^p.
+        max_builds: after how many builds the search ends.
+    """
+    low, epsilon, high = 0.0, first_epsilon, math.inf
+    best: T | None = None
+    for _ in range(max_builds):
+        built = build(epsilon)
+        cost = cost_of(built)
+        if cost <= max_cost:
+            low, best = epsilon, built
+            if cost >= max_cost * (1 - _COST_TOLERANCE):
+                return Built(built=built, is_close=True)
+        else:
+            high = epsilon
+        epsilon *= (max_cost * (1 - _COST_TOLERANCE / 4) / cost) ** (1 / cost_power)
+        epsilon = epsilon if low < epsilon < high else (low + high) / 2
+    return Built(built=best, is_close=False)
+
+
+# Compositions, and their epsilon at a delta.
+
+
+def advanced_composition_epsilon(draws: Iterable[tuple[int, float]], delta: float) -> float:
     """Advanced composition: sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1) over all draws.
 
     For k equal draws this is Asadi et al. (2022), Theorem 2.8. The form for unequal draws is that
     of Dwork, Rothblum & Vadhan (2010), as stated by Kairouz, Oh & Viswanath (2015).
 
     Args:
-        draws: how many, and the epsilon of each.
+        draws: (how many draws, the epsilon of each of them) of each kind of draws.
         delta: in (0, 1).
     """
     draws = list(draws)
-    squares = math.fsum(count * epsilon**2 for count, epsilon in draws)
+    sum_of_squares = math.fsum(count * epsilon**2 for count, epsilon in draws)
     bias = math.fsum(count * epsilon * math.expm1(min(epsilon, 700)) for count, epsilon in draws)
-    return math.sqrt(2 * math.log(1 / delta) * squares) + bias
+    return math.sqrt(2 * math.log(1 / delta) * sum_of_squares) + bias
 
 
 @functools.cache
-def advanced_each(epsilon: float, delta: float, parts: tuple[tuple[int, float], ...]) -> float:
-    """The largest x for which all draws of all parts together cost at most epsilon.
+def max_epsilon_per_draw(
+    total_epsilon: float, delta: float, parts: tuple[tuple[int, float], ...]
+) -> float:
+    """The largest x for which all draws of all parts together cost at most the total epsilon.
 
     A part is a pair (count, multiple): `count` draws that cost `multiple` times x each. Draws
-    compose by basic composition, or by advanced composition at delta (as `advanced_epsilon`; Asadi
-    et al. (2022), Theorem 2.8), whichever allows more. The result is cached, because a sweep asks
-    for few distinct settings many times.
+    compose by basic composition, or by advanced composition at delta (as
+    `advanced_composition_epsilon`; Asadi et al. (2022), Theorem 2.8), whichever allows more. The
+    result is cached, because a sweep asks for few distinct settings many times.
     """
-    if math.isinf(epsilon):
-        return epsilon
+    if math.isinf(total_epsilon):
+        return total_epsilon
 
-    def fits(each: float) -> bool:
-        draws = [(count, multiple * float(each)) for count, multiple in parts]
-        return advanced_epsilon(draws, delta) <= epsilon
+    def is_within_total(epsilon: float) -> bool:
+        draws = [(count, multiple * float(epsilon)) for count, multiple in parts]
+        return advanced_composition_epsilon(draws, delta) <= total_epsilon
 
-    low, _ = bisected(fits, 0.0, epsilon, 80)
-    return max(float(low), epsilon / math.fsum(count * multiple for count, multiple in parts))
+    by_advanced, _ = bisect(is_within_total, 0.0, total_epsilon, 80)
+    by_basic = total_epsilon / math.fsum(count * multiple for count, multiple in parts)
+    return max(float(by_advanced), by_basic)
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -89,30 +195,31 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if rho == 0 or math.isinf(rho):
         return rho
 
-    below = -math.log(delta)
-    best, _ = bisected(lambda x: rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= below, *_ORDERS)
-    return max(float((1 + np.exp(best)) * rho + _offset(best, below)), 0.0)
+    log_inverse_delta = -math.log(delta)
+
+    def is_order_too_low(x: Any) -> Any:
+        return rho * np.exp(2 * x) + np.log1p(np.exp(x)) <= log_inverse_delta
+
+    best_x = _bisect_order(is_order_too_low)
+    return max(float((1 + np.exp(best_x)) * rho + _order_offset(best_x, log_inverse_delta)), 0.0)
 
 
-_ORDERS = -25.0, 25.0, 80
-"""Where log(alpha - 1) of the best order is sought, and in how many steps."""
+def _bisect_order(is_order_too_low: Callable[[Any], Any]) -> Any:
+    """X = log(alpha - 1) of the best Renyi order alpha."""
+    return bisect(is_order_too_low, -25.0, 25.0, 80)[0]
 
 
-def _offset(x: Any, below: Any) -> Any:
+def _order_offset(x: Any, log_inverse_delta: Any) -> Any:
     """c(alpha), where alpha rho + c(alpha) is the epsilon of rho by the order alpha = 1 + e^x.
 
-    Its slope over alpha is (log alpha - below) / (alpha - 1)^2. So the order is best for
-    rho = (below - log alpha) / (alpha - 1)^2, and falls with rho.
-
-    Args:
-        x: log(alpha - 1).
-        below: -log(delta).
+    Its slope over alpha is (log alpha - log(1 / delta)) / (alpha - 1)^2. So the order is best for
+    rho = (log(1 / delta) - log alpha) / (alpha - 1)^2, and falls with rho.
     """
     log_alpha = np.log1p(np.exp(x))
-    return x - log_alpha + (below - log_alpha) * np.exp(-x)
+    return x - log_alpha + (log_inverse_delta - log_alpha) * np.exp(-x)
 
 
-def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> np.ndarray:
+def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> np.ndarray:
     """f64[...]: the delta of mu-GDP at epsilon (Dong, Roth & Su, 2022), for mu above 0.
 
     It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), computed from the
@@ -134,7 +241,7 @@ _SMALL_MU = 0.01
 
 
 def _delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    """f64[...]: `gaussian_delta` for mu of at most 0.01, without a difference of close numbers.
+    """f64[...]: `gdp_delta` for mu of at most 0.01, without a difference of close numbers.
 
     Let R(x) = Phi(-x) / phi(x), a = epsilon / mu - mu / 2 and b = a + mu. As phi(a) =
     e^epsilon phi(b), the delta is phi(a) (R(a) - R(b)). R' = x R - 1, so it is phi(a) times the
@@ -142,18 +249,19 @@ def _delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> np.ndarray:
     """
     from scipy.special import erfcx
 
-    middle, reach = epsilon / mu, math.sqrt(0.6) * mu / 2
+    middle, node_distance = epsilon / mu, math.sqrt(0.6) * mu / 2
 
-    def slope(x: np.ndarray) -> np.ndarray:
+    def integrand(x: np.ndarray) -> np.ndarray:
         return 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
 
-    mean = (5 * slope(middle - reach) + 8 * slope(middle) + 5 * slope(middle + reach)) / 18
+    outer = 5 * integrand(middle - node_distance) + 8 * integrand(middle)
+    mean = (outer + 5 * integrand(middle + node_distance)) / 18
     density = np.exp(-((middle - mu / 2) ** 2) / 2) / math.sqrt(2 * math.pi)
     return density * mu * mean
 
 
 _GDP_SLACK = 1e-9
-"""What `gdp_mu` and `gdp_epsilon` leave of delta for rounding."""
+"""The share of delta that `gdp_mu` and `gdp_epsilon` leave for rounding."""
 
 
 def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
@@ -171,14 +279,13 @@ def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     within("epsilon", epsilon, "(0, inf]")
     within("delta", delta, "(0, 1)")
     epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
-    finite, target = np.where(np.isfinite(epsilon), epsilon, 1.0), delta * (1 - _GDP_SLACK)
+    finite_epsilon = np.where(np.isfinite(epsilon), epsilon, 1.0)
+    max_delta = delta * (1 - _GDP_SLACK)
 
-    high = np.ones(finite.shape)
-    while np.any(below := gaussian_delta(finite, high) < target):
-        high = np.where(below, 2 * high, high)
-    low, _ = bisected(
-        lambda mu: gaussian_delta(finite, mu) <= target, np.zeros(finite.shape), high, 80
-    )
+    low, high = np.zeros(finite_epsilon.shape), np.ones(finite_epsilon.shape)
+    while np.any(is_too_low := gdp_delta(finite_epsilon, high) < max_delta):
+        high = np.where(is_too_low, 2 * high, high)
+    low, _ = bisect(lambda mu: gdp_delta(finite_epsilon, mu) <= max_delta, low, high, 80)
     return np.where(np.isfinite(epsilon), low, epsilon)
 
 
@@ -194,11 +301,24 @@ def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     Raises:
         ValueError: naming the number that is out of its range.
     """
-    return best_order(epsilon, delta)[0]
+    return max_rho_and_order(epsilon, delta).rho
 
 
-def best_order(epsilon: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """(rho f64[...], alpha f64[...]): as `zcdp_rho`, and the Renyi order whose bound it is.
+@dataclass(frozen=True, kw_only=True)
+class RhoAndOrder:
+    """What `max_rho_and_order` returns.
+
+    Attributes:
+        rho: f64[...].
+        order: f64[...], the Renyi order alpha whose bound gives rho.
+    """
+
+    rho: np.ndarray
+    order: np.ndarray
+
+
+def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
+    """The largest rho, as `zcdp_rho`, and the Renyi order whose bound it is.
 
     Every order gives a bound that holds, rho = (epsilon - c(alpha)) / alpha, so the search need not
     be exact, and the last factor is for rounding alone.
@@ -206,17 +326,18 @@ def best_order(epsilon: ArrayLike, delta: ArrayLike) -> tuple[np.ndarray, np.nda
     epsilon, delta = np.broadcast_arrays(
         within("epsilon", epsilon, "(0, inf]"), within("delta", delta, "(0, 1)")
     )
-    finite, below = np.where(np.isfinite(epsilon), epsilon, 1.0), -np.log(delta)
+    finite_epsilon = np.where(np.isfinite(epsilon), epsilon, 1.0)
+    log_inverse_delta = -np.log(delta)
 
-    def dear(x: np.ndarray) -> np.ndarray:
+    def is_order_too_low(x: np.ndarray) -> np.ndarray:
         """Whether the rho that an order is best for costs more than epsilon."""
-        rho = (below - np.log1p(np.exp(x))) * np.exp(-2 * x)
-        return (1 + np.exp(x)) * rho + _offset(x, below) > finite
+        rho = (log_inverse_delta - np.log1p(np.exp(x))) * np.exp(-2 * x)
+        return (1 + np.exp(x)) * rho + _order_offset(x, log_inverse_delta) > finite_epsilon
 
-    best, _ = bisected(dear, *_ORDERS)
-    alpha, offset = 1 + np.exp(best), _offset(best, below)
-    rho = np.maximum((finite - offset) / alpha, 0.0) * (1 - 1e-11)
-    return np.where(np.isfinite(epsilon), rho, epsilon), alpha
+    best_x = _bisect_order(is_order_too_low)
+    alpha, offset = 1 + np.exp(best_x), _order_offset(best_x, log_inverse_delta)
+    rho = np.maximum((finite_epsilon - offset) / alpha, 0.0) * (1 - 1e-11)
+    return RhoAndOrder(rho=np.where(np.isfinite(epsilon), rho, epsilon), order=alpha)
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -235,14 +356,11 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     within("delta", delta, "(0, 1)")
     if mu == 0 or math.isinf(mu):
         return mu
-    target = delta * (1 - _GDP_SLACK / 2)
-    if gaussian_delta(0.0, mu) <= target:
+    max_delta = delta * (1 - _GDP_SLACK / 2)
+    if gdp_delta(0.0, mu) <= max_delta:
         return 0.0
-    low, high = 0.0, 1.0
-    while gaussian_delta(high, mu) > target:
-        low, high = high, 2 * high
-    _, high = bisected(lambda epsilon: gaussian_delta(epsilon, mu) > target, low, high, 60)
-    return float(high)
+    _, high = bisect_from_zero(lambda epsilon: gdp_delta(epsilon, mu) > max_delta, num_halvings=60)
+    return high
 
 
 # The best of a random number of runs.
@@ -276,7 +394,7 @@ class RunCount(NamedTuple):
         return eta * (1 - gamma) / (gamma * -math.expm1(eta * math.log(gamma)))
 
 
-def run_count(mean: float, eta: float = 0.0) -> RunCount:
+def run_count_law(mean: float, eta: float = 0.0) -> RunCount:
     """The law of K of a mean and a shape.
 
     Args:
@@ -290,25 +408,27 @@ def run_count(mean: float, eta: float = 0.0) -> RunCount:
     """
     mean, eta = float(within("mean", mean, "[1, inf)")), float(within("eta", eta, "[-0.9, 100]"))
     if mean == 1:
-        return RunCount(1.0, eta)
-    if RunCount(MIN_GAMMA, eta).mean < mean:
-        most = RunCount(MIN_GAMMA, eta).mean
+        return RunCount(gamma=1.0, eta=eta)
+    max_mean = RunCount(gamma=MIN_GAMMA, eta=eta).mean
+    if max_mean < mean:
         raise ValueError(
-            f"mean must be at most {most:g} for eta = {eta:g}, beyond which the number of runs has "
-            f"no practical bound, got {mean:g}"
+            f"mean must be at most {max_mean:g} for eta = {eta:g}, beyond which the number of runs "
+            f"has no practical bound, got {mean:g}"
         )
-    _, high = bisected(
-        lambda log: RunCount(math.exp(log), eta).mean >= mean, math.log(MIN_GAMMA), 0.0, 80
-    )
-    return RunCount(math.exp(high), eta)
+
+    def is_mean_reached(log_gamma: float) -> bool:
+        return RunCount(gamma=math.exp(log_gamma), eta=eta).mean >= mean
+
+    _, log_gamma = bisect(is_mean_reached, math.log(MIN_GAMMA), 0.0, 80)
+    return RunCount(gamma=math.exp(log_gamma), eta=eta)
 
 
-def best_pure_epsilon(epsilon: float, count: RunCount) -> float:
+def best_run_pure_epsilon(epsilon: float, run_count: RunCount) -> float:
     """(2 + eta) epsilon: the best of K runs of epsilon-DP (T1); epsilon itself if K = 1."""
-    return epsilon if count.gamma == 1 else (2 + count.eta) * epsilon
+    return epsilon if run_count.gamma == 1 else (2 + run_count.eta) * epsilon
 
 
-def best_zcdp_epsilon(rho: float, delta: float, count: RunCount) -> float:
+def best_run_zcdp_epsilon(rho: float, delta: float, run_count: RunCount) -> float:
     """The epsilon at delta of the best of K runs of rho-zCDP (T2).
 
     Papernot & Steinke (2022), Theorem 2, adds two terms to the Renyi divergence of order a of one
@@ -318,35 +438,37 @@ def best_zcdp_epsilon(rho: float, delta: float, count: RunCount) -> float:
     Args:
         rho: at least 0.
         delta: in (0, 1).
-        count: the law of K.
+        run_count: the law of K.
     """
     if rho == 0 or math.isinf(rho):
         return rho
-    log_inverse = -math.log(count.gamma)
+    log_inverse = -math.log(run_count.gamma)
     order = max(1.0, math.sqrt(log_inverse / rho))
-    constant = (1 + count.eta) * (rho * (order - 1) + log_inverse / order)
-    return zcdp_epsilon(rho, delta / count.mean) + constant
+    constant = (1 + run_count.eta) * (rho * (order - 1) + log_inverse / order)
+    return zcdp_epsilon(rho, delta / run_count.mean) + constant
 
 
-def best_gdp_epsilon(mu: float, delta: float, count: RunCount) -> float:
+def best_run_gdp_epsilon(mu: float, delta: float, run_count: RunCount) -> float:
     """The epsilon at delta of the best of K runs of mu-GDP (T3).
 
-    It is that of one run at delta / E[K], plus (1 + eta) times `log_ratio`.
+    It is that of one run at delta / E[K], plus (1 + eta) times `max_log_event_ratio`.
 
     Args:
         mu: at least 0.
         delta: in (0, 1).
-        count: the law of K.
+        run_count: the law of K.
     """
     if mu == 0 or math.isinf(mu):
         return mu
-    if count.gamma == 1:
+    if run_count.gamma == 1:
         return gdp_epsilon(mu, delta)
-    return gdp_epsilon(mu, delta / count.mean) + (1 + count.eta) * log_ratio(mu, count.gamma)
+    return gdp_epsilon(mu, delta / run_count.mean) + (1 + run_count.eta) * max_log_event_ratio(
+        mu, run_count.gamma
+    )
 
 
 @functools.lru_cache(maxsize=4096)
-def log_ratio(mu: float, gamma: float) -> float:
+def max_log_event_ratio(mu: float, gamma: float) -> float:
     """An upper bound on log((gamma + (1 - gamma) t) / (gamma + (1 - gamma) s)) over events.
 
     s and t are the probabilities of one event on two neighbours, under mu-GDP: t is at most
@@ -361,23 +483,24 @@ def log_ratio(mu: float, gamma: float) -> float:
 
     edges = np.concatenate([[-np.inf], np.linspace(-40.0 - mu, 40.0, 4001), [np.inf]])
     low, high = edges[:-1], edges[1:]
-    bound, attained = math.inf, 0.0
+    upper_bound, attained = math.inf, 0.0
     for _ in range(40):
         bounds = log_mass(high + mu) - log_mass(low)
         attained = max(attained, float(np.max(log_mass(low + mu) - log_mass(low))))
-        bound = float(np.max(bounds))
-        if bound - attained < 1e-6:
+        upper_bound = float(np.max(bounds))
+        if upper_bound - attained < 1e-6:
             break
-        kept = (bounds > attained) & np.isfinite(low) & np.isfinite(high)
-        outer = np.where(np.isfinite(low) & np.isfinite(high), -np.inf, bounds)
-        middle = (low[kept] + high[kept]) / 2
-        if not np.any(kept) or np.max(outer) > attained:
+        is_bounded = np.isfinite(low) & np.isfinite(high)
+        to_cut = (bounds > attained) & is_bounded
+        bounds_of_ends = np.where(is_bounded, -np.inf, bounds)
+        if not np.any(to_cut) or np.max(bounds_of_ends) > attained:
             break
-        low, high = np.concatenate([low[kept], middle]), np.concatenate([middle, high[kept]])
-    return bound + 1e-12
+        middle = (low[to_cut] + high[to_cut]) / 2
+        low, high = np.concatenate([low[to_cut], middle]), np.concatenate([middle, high[to_cut]])
+    return upper_bound + 1e-12
 
 
-class Choice(msgspec.Struct, frozen=True):
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """What is public about the best of several runs (`dpbt.tune`).
 
     A run learns a model and draws its score. All candidates are priced as the dearest one.
@@ -402,11 +525,11 @@ class Choice(msgspec.Struct, frozen=True):
     candidates: Count
     disjoint: bool
     gaussian: bool
-    epsilon: Cost
-    rho: Cost
-    mu: Cost
-    gap: Cost
-    tail: Cost
+    epsilon: NonNegative
+    rho: NonNegative
+    mu: NonNegative
+    gap: NonNegative
+    tail: NonNegative
     score: str
     exact: bool
     count: ClassVar[int] = 1
@@ -417,28 +540,34 @@ class Choice(msgspec.Struct, frozen=True):
         return RunCount(self.gamma, self.eta)
 
 
-def choice_of(
-    books: Sequence[Any], count: RunCount, score: str, candidates: int, *, disjoint: bool
+def choice_among_fits(
+    fit_ledgers: Sequence[Any],
+    run_count: RunCount,
+    score: str,
+    *,
+    candidates: int,
+    disjoint: bool,
 ) -> Choice:
     """The choice among candidates whose fits have these ledgers.
 
     Args:
-        books: one `accounting.Ledger` for each distinct candidate.
-        count: the law of the number of runs.
+        fit_ledgers: one `accounting.Ledger` for each distinct candidate.
+        run_count: the law of the number of runs.
         score: the name of the score.
         candidates: how many there are.
         disjoint: as in `Choice`.
     """
     return Choice(
-        *count,
-        candidates,
-        disjoint,
-        all(book.gaussian for book in books),
-        max(book.pure_epsilon for book in books),
-        max(book.rho for book in books),
-        max(book.mu for book in books),
-        max(book.sampler_epsilon for book in books) / 2,
-        max(book.sampler_delta for book in books),
-        score,
-        all(book.exact for book in books),
+        gamma=run_count.gamma,
+        eta=run_count.eta,
+        candidates=candidates,
+        disjoint=disjoint,
+        gaussian=all(ledger.gaussian for ledger in fit_ledgers),
+        epsilon=max(ledger.pure_epsilon for ledger in fit_ledgers),
+        rho=max(ledger.rho for ledger in fit_ledgers),
+        mu=max(ledger.mu for ledger in fit_ledgers),
+        gap=max(ledger.sampler_epsilon for ledger in fit_ledgers) / 2,
+        tail=max(ledger.sampler_delta for ledger in fit_ledgers),
+        score=score,
+        exact=all(ledger.exact for ledger in fit_ledgers),
     )

@@ -22,6 +22,7 @@ its entries. It finds accidents and is no signature: whoever edits a file can co
 """
 
 import contextlib
+import dataclasses
 import datetime
 import functools
 import hashlib
@@ -38,10 +39,9 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self
 
 import msgspec
-from msgspec import structs
 
 from dpbt.common import storage
 from dpbt.common.storage import Digits, decode
@@ -49,9 +49,9 @@ from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Rel
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import as_path, one_of, warn_of_delta, whole, within
 from dpbt.privacy import accounting, conversions, keys, pricing
-from dpbt.privacy.accounting import MEASURES, Ledger
-from dpbt.privacy.outside import lines_of
-from dpbt.privacy.sensitivity import moved_rows
+from dpbt.privacy.accounting import MEASURES, Ledger, Line
+from dpbt.privacy.outside import ledger_lines_of_event
+from dpbt.privacy.sensitivity import num_changed_rows
 
 PURE_TAIL = 1e-9
 """The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""
@@ -62,11 +62,12 @@ TAIL_SHARE = 1e-4
 BITS_SHARE = 2e-3
 """The share of epsilon that a budget of mu keeps for the finite bits of samplers."""
 
-_ABOVE = 1 + 2.0**-49
+_ROUNDING_UP = 1 + 2.0**-49
 """More than the roundings to float64 of a cost, at most 12 of 2^-53 each."""
 
 
-class Limits(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limits:
     """What all releases together may cost; exact numbers.
 
     Attributes:
@@ -82,7 +83,7 @@ class Limits(NamedTuple):
     order: float = 0.0
 
 
-class Charge(msgspec.Struct, frozen=True):
+class Charge(msgspec.Struct, frozen=True, kw_only=True):
     """What one release costs, as `Limits` has it, each number rounded up; a record of the file."""
 
     cost: storage.Number
@@ -90,8 +91,8 @@ class Charge(msgspec.Struct, frozen=True):
     tail: storage.Number
 
 
-class Terms(msgspec.Struct, frozen=True):
-    """What a filter is for, as `Filter` has it; fixed for good, and a record of its file."""
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """The arguments of a filter, as `Filter` has them; fixed for good, and a record of its file."""
 
     epsilon: storage.Number
     delta: storage.Fraction
@@ -107,8 +108,8 @@ class Terms(msgspec.Struct, frozen=True):
 
     @property
     def limits(self) -> Limits:
-        """What keeps all releases together (epsilon, delta)-DP; raises as `_limits`."""
-        return _limits(self.measure, self.epsilon, self.delta)
+        """What keeps all releases together (epsilon, delta)-DP; raises as `filter_limits`."""
+        return filter_limits(self.measure, epsilon=self.epsilon, delta=self.delta)
 
     def charge(self, ledger: Ledger) -> Charge:
         """What a release with this ledger costs.
@@ -118,41 +119,49 @@ class Terms(msgspec.Struct, frozen=True):
                 words, for a ledger that has no proved and finite cost in the measure.
         """
         for name in ("relation", "rows", "max_rows_per_user"):
-            own, value = getattr(self, name), getattr(ledger, name)
+            term, value = getattr(self, name), getattr(ledger, name)
             value = to_relation(value).value if name == "relation" else value
-            if value != own:
+            if value != term:
                 raise ValueError(
-                    f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
-                    f"filter have its {name}"
+                    f"the filter is for {name}={term}, and the recipe for {value}; all recipes of "
+                    f"a filter have its {name}"
                 )
         if ledger.choice is not None:
             raise ValueError("a filter adds up single releases, and no best of several runs")
         if ledger.unprotected:
             raise ValueError(f"the release is UNPROTECTED, so no filter pays: {ledger.unprotected}")
-        bad = [
-            line.site
-            for line in ledger.lines
-            if not (line.exact and math.isfinite(getattr(line, self.measure)))
-            or (self.measure == "mu" and not (line.gaussian or line.mu == 0))
-        ]
-        if bad:
+        unpayable = [line.site for line in ledger.lines if not self._is_payable(line)]
+        if unpayable:
             raise ValueError(
-                f"the draws {bad} have no proved and finite cost in {MEASURES[self.measure]}: no "
-                "filter pays for draws without noise, or with samplers that state no distance from "
-                "their laws (FLOAT); one of epsilon takes pure draws, one of mu Gaussian draws, "
-                "one of rho both"
+                f"the draws {unpayable} have no proved and finite cost in "
+                f"{MEASURES[self.measure]}: no filter pays for draws without noise, or with "
+                "samplers that state no distance from their laws (FLOAT); one of epsilon "
+                "takes pure draws, one of mu Gaussian draws, one of rho both"
             )
 
-        (epsilon, rho, mu), (gap, tail) = ledger.run(), ledger.bits()
-        cost = epsilon + 2 * gap if self.measure == "epsilon" else mu**2
-        if self.measure == "rho":  # at the one order: docs/composition.md, point 4
+        law_cost, sampler_cost = ledger.run_cost(), ledger.sampler_cost()
+        if self.measure == "epsilon":
+            cost = law_cost.epsilon + 2 * sampler_cost.gap
+        elif self.measure == "rho":  # at the one order: docs/composition.md, point 4
             order = self.limits.order
-            cost = rho + gap * (2 * order - 1) / (order * (order - 1))
-        return Charge(cost * _ABOVE, gap * _ABOVE, tail * _ABOVE)
+            cost = law_cost.rho + sampler_cost.gap * (2 * order - 1) / (order * (order - 1))
+        else:
+            cost = law_cost.mu**2
+        return Charge(
+            cost=cost * _ROUNDING_UP,
+            gap=sampler_cost.gap * _ROUNDING_UP,
+            tail=sampler_cost.tail * _ROUNDING_UP,
+        )
+
+    def _is_payable(self, line: Line) -> bool:
+        """Whether a line has a proved and finite cost in the measure."""
+        if not line.exact or not math.isfinite(getattr(line, self.measure)):
+            return False
+        return self.measure != "mu" or line.gaussian or line.mu == 0
 
 
 @functools.cache
-def _limits(measure: str, epsilon: float, delta: float) -> Limits:
+def filter_limits(measure: str, *, epsilon: float, delta: float) -> Limits:
     """The limits of a filter.
 
     Raises:
@@ -165,43 +174,44 @@ def _limits(measure: str, epsilon: float, delta: float) -> Limits:
             f"{'of 0' if measure == 'epsilon' else 'above 0'}, got {delta:g}"
         )
     if measure == "epsilon":
-        return Limits(Fraction(epsilon), math.inf, PURE_TAIL)
+        return Limits(cost=Fraction(epsilon), gap=math.inf, tail=PURE_TAIL)
     tail = delta * TAIL_SHARE
     if measure == "rho":
-        rho, order = map(float, conversions.best_order(epsilon, delta - tail))
+        largest = conversions.max_rho_and_order(epsilon, delta - tail)
+        rho, order = float(largest.rho), float(largest.order)
         if not rho > 0:
             raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
-        return Limits(Fraction(rho), math.inf, tail, order)
+        return Limits(cost=Fraction(rho), gap=math.inf, tail=tail, order=order)
     gap = epsilon * BITS_SHARE / 2
     mu = float(conversions.gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
-    return Limits(Fraction(mu) ** 2, gap, tail)
+    return Limits(cost=Fraction(mu) ** 2, gap=gap, tail=tail)
 
 
-def float_above(number: Fraction) -> float:
+def round_up_to_float(number: Fraction) -> float:
     """The least float that is not below the number."""
     nearest = float(number)
     return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
 
 
-def float_below(number: Fraction) -> float:
+def round_down_to_float(number: Fraction) -> float:
     """The largest float that is not above the number."""
-    return -float_above(-number)
+    return -round_up_to_float(-number)
 
 
-_CLOSE, _STEPS = 1e-6, 12
-"""How far below the cost that was asked for a recipe may cost, and how many are built for it."""
+_MAX_BUILDS = 12
+"""How many recipes `Filter.recipe` builds to find one that costs its fraction."""
 
-TABLES = (
+_SQL_TABLES = (
     "CREATE TABLE filter (terms TEXT NOT NULL, salt TEXT NOT NULL, seal TEXT NOT NULL)",
     "CREATE TABLE release (number INTEGER PRIMARY KEY, record TEXT NOT NULL)",
 )
 """The tables of the file. The salt is 256 random bits, under which keys are hashed."""
 
-_WAIT = 60
+_LOCK_SECONDS = 60
 """How many seconds to wait until no other process holds the file."""
 
 
-class Release(msgspec.Struct, frozen=True):
+class Release(msgspec.Struct, frozen=True, kw_only=True):
     """One release that a filter paid for; a record of its file.
 
     Attributes:
@@ -220,28 +230,28 @@ class Release(msgspec.Struct, frozen=True):
 
 
 @functools.lru_cache(maxsize=4096)
-def _release(text: str) -> Release:
-    """A release of a file; ValueError for anything else."""
+def _parse_release(text: str) -> Release:
+    """The release that a record of a file is of; ValueError for anything else."""
     release = decode(Release, text.encode(), "a release")
     accounting.from_json(release.ledger)
     return release
 
 
-def seal_of(texts: Sequence[str]) -> str:
+def file_seal(texts: Sequence[str]) -> str:
     """The seal of a file with these terms, salt and releases, in the third format."""
     return hashlib.sha256(repr(["3", *texts]).encode()).hexdigest()
 
 
-def _damaged(path: Path, error: Exception) -> ValueError:
-    """The refusal of a file that is no whole filter."""
+def _damaged_file_error(path: Path, error: Exception) -> ValueError:
+    """The error for a file that is no whole filter."""
     return ValueError(
         f"{path}: not a filter, or changed or damaged ({error}); bring back a copy that has every "
         "release, or open a filter of what the releases left of the budget"
     )
 
 
-def _removed(folder: str, process: int) -> None:
-    """Remove the folder of a filter without a path, in the process that made it alone."""
+def _remove_folder(folder: str, process: int) -> None:
+    """Remove the folder of a filter without a path, only in the process that made it."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -311,36 +321,43 @@ class Filter:
     ):
         epsilon = float(within("epsilon", epsilon, "(0, inf)"))
         delta = float(within("delta", delta, "[0, 1)"))
-        bound = whole("rows", rows, MAX_ROWS_IN_BLOCKS)
-        people = whole("max_rows_per_user", max_rows_per_user)
-        near: Any = to_relation(relation).value
-        chosen: Any = measure or ("rho" if delta else "epsilon")
-        terms = Terms(epsilon, delta, bound, near, people, chosen)
-        _ = terms.limits  # for a measure that does not go with the delta
-        warn_of_delta(delta, bound)
+        rows = whole("rows", rows, MAX_ROWS_IN_BLOCKS)
+        max_rows_per_user = whole("max_rows_per_user", max_rows_per_user)
+        relation_name: Any = to_relation(relation).value
+        measure_name: Any = measure or ("rho" if delta else "epsilon")
+        terms = Terms(
+            epsilon=epsilon,
+            delta=delta,
+            rows=rows,
+            relation=relation_name,
+            max_rows_per_user=max_rows_per_user,
+            measure=measure_name,
+        )
+        _ = terms.limits  # raises for a measure that does not go with the delta
+        warn_of_delta(delta, rows)
         if path is None:
             folder = tempfile.mkdtemp(prefix="dpbt-filter-")
-            weakref.finalize(self, _removed, folder, os.getpid())
+            weakref.finalize(self, _remove_folder, folder, os.getpid())
             path = Path(folder) / "filter.db"
-        self._keep(path, terms)
+        self._set_path(path)
+        self._create_file(terms)
+        self._releases()
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
         """The filter of a file, which it spends from; ValueError for a file that is no filter."""
         opened = cls.__new__(cls)
-        opened._keep(path)
+        opened._set_path(path)
+        opened._releases()
         return opened
 
-    def _keep(self, path: str | Path, terms: Terms | None = None) -> None:
-        """Keep the filter of a file, which is made for new terms."""
+    def _set_path(self, path: str | Path) -> None:
+        """Set the path of the file, of which nothing was read so far."""
         self._path, self._lock = as_path("path", path).absolute(), threading.RLock()
-        self._seen: list[str] = []  # the terms, the salt and the releases, as they were seen last
-        if terms is not None:
-            self._make(terms)
-        self._releases()
+        self._texts: list[str] = []  # the terms, the salt and the releases, as last read
 
-    def _make(self, terms: Terms) -> None:
-        """Write a new file, which only its owner can read; it is not left if that fails."""
+    def _create_file(self, terms: Terms) -> None:
+        """Write a new file, which only its owner can read; remove it if that fails."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -348,12 +365,12 @@ class Filter:
             raise ValueError(
                 f"{self._path}: the file exists, and a filter may spend from it"
             ) from None
-        known = [msgspec.json.encode(terms).decode(), secrets.token_hex(32)]
+        texts = [msgspec.json.encode(terms).decode(), secrets.token_hex(32)]
         try:
             with self._transaction(write=True) as database:
-                for table in TABLES:
+                for table in _SQL_TABLES:
                     database.execute(table)
-                row = (*known, seal_of(known))
+                row = (*texts, file_seal(texts))
                 database.execute("INSERT INTO filter VALUES (?, ?, ?)", row)
         except BaseException:
             self._path.unlink()
@@ -364,9 +381,10 @@ class Filter:
         """The database, to which nobody else writes meanwhile. An error undoes what was written."""
         self._path.stat()  # its error says that there is no such file
         uri = f"{self._path.as_uri()}?mode=rw"
-        options = {"uri": True, "timeout": _WAIT, "isolation_level": None}  # BEGIN is said here
+        # Without an isolation level the module begins no transaction of its own.
+        options = {"uri": True, "timeout": _LOCK_SECONDS, "isolation_level": None}
         with (
-            storage.database_errors(self._path, _damaged),
+            storage.database_errors(self._path, _damaged_file_error),
             self._lock,
             contextlib.closing(sqlite3.connect(uri, **options)) as database,
         ):
@@ -376,45 +394,46 @@ class Filter:
                 yield database
 
     def _releases(self) -> list[Release]:
-        """What was paid for so far, by other processes too; raises as `_read`."""
+        """What was paid for so far, by other processes too; raises as `_read_releases`."""
         with self._transaction() as database:
-            return self._read(database)
+            return self._read_releases(database)
 
-    def _read(self, database: sqlite3.Connection) -> list[Release]:
+    def _read_releases(self, database: sqlite3.Connection) -> list[Release]:
         """What was paid for so far; ValueError unless this filter wrote it, and nothing is lost."""
         try:
             [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
             records = database.execute("SELECT record FROM release ORDER BY number")
             texts = [str(terms), str(salt), *(str(record) for (record,) in records)]
-            if seal != seal_of(texts):
+            if seal != file_seal(texts):
                 raise ValueError("it lacks its own seal")
-            if self._seen != texts[: len(self._seen)]:
+            if self._texts != texts[: len(self._texts)]:
                 raise ValueError("another filter, or less was spent than was: is it an old copy?")
             self.terms = decode(Terms, texts[0].encode(), "the filter")
             _ = self.terms.limits
-            found = [_release(text) for text in texts[2:]]
+            releases = [_parse_release(text) for text in texts[2:]]
         except (ValueError, ArithmeticError) as error:
-            raise _damaged(self._path, error) from None
-        self._seen = texts
-        return found
+            raise _damaged_file_error(self._path, error) from None
+        self._texts = texts
+        return releases
 
     @property
     def budget(self) -> float:
         """What all releases together may cost: epsilon, rho or mu^2."""
-        return float_below(self.terms.limits.cost)
+        return round_down_to_float(self.terms.limits.cost)
 
     @property
     def spent(self) -> float:
         """What the releases so far cost, rounded up: epsilon, rho or mu^2."""
-        return float_above(self.terms.limits.cost - self._left())
+        return round_up_to_float(self.terms.limits.cost - self._exact_remaining())
 
     @property
     def remaining(self) -> float:
         """What is left of the budget, rounded down: epsilon, rho or mu^2."""
-        return float_below(self._left())
+        return round_down_to_float(self._exact_remaining())
 
-    def _left(self) -> Fraction:
-        spent = sum(Fraction(each.charge.cost) for each in self._releases())
+    def _exact_remaining(self) -> Fraction:
+        """What is left of the budget, as an exact number."""
+        spent = sum(Fraction(release.charge.cost) for release in self._releases())
         return self.terms.limits.cost - spent
 
     @property
@@ -424,21 +443,34 @@ class Filter:
         Its epsilon is at most that of the filter. It is what was spent, and no guarantee of its
         own: where choices followed from releases, the filter's epsilon is the claim.
         """
-        terms = self.terms
-        ledgers = [pricing.priced(accounting.from_json(each.ledger)) for each in self._releases()]
+        ledgers = [
+            pricing.priced(accounting.from_json(release.ledger)) for release in self._releases()
+        ]
         if ledgers:
-            return accounting.composed(ledgers, terms.delta)
-        relation, people = to_relation(terms.relation), terms.max_rows_per_user
-        return Ledger(relation, (), terms.delta, rows=terms.rows, max_rows_per_user=people)
+            return accounting.compose_ledgers(ledgers, self.terms.delta)
+        return self._ledger_of_lines(())
+
+    def _ledger_of_lines(self, lines: tuple[Line, ...]) -> Ledger:
+        """The ledger of some lines under the terms of the filter."""
+        return Ledger(
+            relation=to_relation(self.terms.relation),
+            lines=lines,
+            delta=self.terms.delta,
+            rows=self.terms.rows,
+            max_rows_per_user=self.terms.max_rows_per_user,
+        )
 
     def words(self) -> str:
-        """What is left, in words."""
+        """What is left of the budget, in words."""
         return f"{self.terms.unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
 
     def has_paid_for(self, key: Array, run: str | None = None) -> bool:
-        """Whether it paid for a release under a key: for any, or for the run that is named."""
-        of_key = [each for each in self._releases() if each.key_id == self._id(key)]
-        return any(run is None or each.run_id == self._id(run) for each in of_key)
+        """Whether it paid for a release under a key; with a run, whether it paid for that run."""
+        key_id, run_id = self._salted_hash(key), self._salted_hash(run)
+        return any(
+            release.key_id == key_id and (run is None or release.run_id == run_id)
+            for release in self._releases()
+        )
 
     def check(self, recipe: Recipe, key: Array | None = None) -> None:
         """Refuse, as `take`, a recipe that the filter does not pay for now. It costs nothing.
@@ -451,7 +483,7 @@ class Filter:
         charge = self.terms.charge(pricing.ledger(recipe))
         if key is None or not self.has_paid_for(key):
             with self._transaction(write=True) as database:
-                self._check_left(self._read(database), charge)
+                self._check_affordable(self._read_releases(database), charge)
 
     def take(self, recipe: Recipe, key: Array | None = None, run: str | None = None) -> Recipe:
         """Pay for one fit of a recipe, and return it. A second fit needs a second payment.
@@ -499,11 +531,14 @@ class Filter:
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise ValueError("the name of an outside release must be a line of text")
         day = datetime.date.today() if date is None else datetime.date.fromisoformat(date)
-        terms, relation = self.terms, to_relation(self.terms.relation)
-        moved = moved_rows(relation) * terms.max_rows_per_user
-        people, lines = terms.max_rows_per_user, lines_of(event, moved, terms.epsilon)
-        ledger = Ledger(relation, lines, terms.delta, rows=terms.rows, max_rows_per_user=people)
-        if terms.delta == 0 and ledger.bits()[1]:
+        terms = self.terms
+        changed_rows = num_changed_rows(to_relation(terms.relation)) * terms.max_rows_per_user
+        ledger = self._ledger_of_lines(
+            ledger_lines_of_event(
+                event, num_changed_rows=changed_rows, filter_epsilon=terms.epsilon
+            )
+        )
+        if terms.delta == 0 and ledger.sampler_cost().tail:
             raise ValueError("a filter without a delta pays for no event with one")
         self._pay(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())
 
@@ -517,43 +552,49 @@ class Filter:
         date: str = "",
     ) -> None:
         """Add a release to what was spent; nobody else pays meanwhile. Raises as `take`."""
-        content = accounting.to_json(ledger)
-        release = Release(name, charge, self._id(key), self._id(run), content, date)
+        release = Release(
+            name=name,
+            charge=charge,
+            key_id=self._salted_hash(key),
+            run_id=self._salted_hash(run),
+            ledger=accounting.to_json(ledger),
+            date=date,
+        )
         with self._lock:
             with self._transaction(write=True) as database:
-                spent = self._read(database)
-                self._check_left(spent, charge)
-                if key is not None and release.key_id in {each.key_id for each in spent}:
+                releases = self._read_releases(database)
+                self._check_affordable(releases, charge)
+                if key is not None and release.key_id in {paid.key_id for paid in releases}:
                     raise ValueError(
                         "the filter paid for a release under this key before, and two under one "
                         "key share their noise; give each fit a key of its own"
                     )
-                texts = [*self._seen, msgspec.json.encode(release).decode()]
+                texts = [*self._texts, msgspec.json.encode(release).decode()]
                 database.execute("INSERT INTO release (record) VALUES (?)", texts[-1:])
-                database.execute("UPDATE filter SET seal = ?", [seal_of(texts)])
-            self._seen = texts
+                database.execute("UPDATE filter SET seal = ?", [file_seal(texts)])
+            self._texts = texts
 
-    def _id(self, known: Array | str | None) -> str | None:
-        """The salted hash of a key, or of the name of a run, by which they are known again.
+    def _salted_hash(self, key_or_run: Array | str | None) -> str | None:
+        """The salted hash by which a key, or the name of a run, is known again.
 
         A search finds a research key, of at most 64 bits, as from what was released.
         """
-        if known is None:
+        if key_or_run is None:
             return None
-        words = known.encode() if isinstance(known, str) else keys.as_bytes(known)
-        return hmac.new(self._seen[1].encode(), words, hashlib.sha256).hexdigest()
+        content = key_or_run.encode() if isinstance(key_or_run, str) else keys.as_bytes(key_or_run)
+        return hmac.new(self._texts[1].encode(), content, hashlib.sha256).hexdigest()
 
-    def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
+    def payment_callback(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
         """What a fit in blocks calls before it draws: it pays, and once for a run that goes on.
 
         For all else a key that was paid for is refused, as its noise would be on other sums.
         """
 
-        def ready(run: str | None) -> None:
+        def pay_for_run(run: str | None) -> None:
             if run is None or not self.has_paid_for(key, run):
                 self.take(recipe, key, run)
 
-        return ready
+        return pay_for_run
 
     def recipe(
         self, make: Callable[..., Recipe], *, fraction: float = 1.0, **options: Any
@@ -573,35 +614,49 @@ class Filter:
             TypeError: for an option that comes from the filter.
             ValueError: for a fraction that `make` cannot meet, and as `make` and `take`.
         """
-        terms, share = self.terms, float(within("fraction", fraction, "(0, 1]"))
-        names = "delta", "rows", "relation", "max_rows_per_user"
-        own = {name: getattr(terms, name) for name in names}
-        target = float_below(self._left() * Fraction(share))
-        if target <= 0:
+        terms = self.terms
+        fraction = float(within("fraction", fraction, "(0, 1]"))
+        max_cost = round_down_to_float(self._exact_remaining() * Fraction(fraction))
+        if max_cost <= 0:
             raise ValueError(f"nothing is left in the filter: {self.words()}")
 
-        # A cost is about proportional to epsilon, and in rho or mu^2 to its square.
-        power = 1.0 if terms.measure == "epsilon" else 0.5
-        epsilon = terms.epsilon * (target / self.budget) ** power
-        for _ in range(_STEPS):
-            made = make(epsilon=epsilon, **own, **options)
-            cost = terms.charge(pricing.ledger(made)).cost
-            if target * (1 - _CLOSE) <= cost <= target:
-                return made
-            epsilon *= (target * (1 - _CLOSE / 4) / cost) ** power
-        raise ValueError("no recipe was found that costs as little as the fraction, and no less")
+        def build(epsilon: float) -> Recipe:
+            return make(
+                epsilon=epsilon,
+                delta=terms.delta,
+                rows=terms.rows,
+                relation=terms.relation,
+                max_rows_per_user=terms.max_rows_per_user,
+                **options,
+            )
 
-    def _check_left(self, spent: Sequence[Release], charge: Charge) -> None:
-        """Refuse a release that costs more than is left; ValueError, with what is left."""
-        charges = [*(each.charge for each in spent), charge]
-        cost, gap, tail = (
-            sum(map(Fraction, each)) for each in zip(*map(structs.astuple, charges), strict=True)
+        # A cost is about proportional to epsilon, and in rho or mu^2 to its square.
+        cost_power = 1 if terms.measure == "epsilon" else 2
+        search = conversions.build_within_cost(
+            build,
+            lambda recipe: terms.charge(pricing.ledger(recipe)).cost,
+            max_cost=max_cost,
+            first_epsilon=terms.epsilon * (max_cost / self.budget) ** (1 / cost_power),
+            cost_power=cost_power,
+            max_builds=_MAX_BUILDS,
         )
+        if not search.is_close or search.built is None:
+            raise ValueError(
+                "no recipe was found that costs as little as the fraction, and no less"
+            )
+        return search.built
+
+    def _check_affordable(self, releases: Sequence[Release], charge: Charge) -> None:
+        """Refuse a release that costs more than is left; ValueError, with what is left."""
+        charges = [*(release.charge for release in releases), charge]
+        cost = sum(Fraction(paid.cost) for paid in charges)
+        gap = sum(Fraction(paid.gap) for paid in charges)
+        tail = sum(Fraction(paid.tail) for paid in charges)
         unit, limits = self.terms.unit, self.terms.limits
         if cost > limits.cost:
-            left = float_below(limits.cost - cost + Fraction(charge.cost))
+            remaining = round_down_to_float(limits.cost - cost + Fraction(charge.cost))
             raise ValueError(
-                f"the recipe costs {unit} = {charge.cost:.6g}, and {unit} = {left:.6g} of "
+                f"the recipe costs {unit} = {charge.cost:.6g}, and {unit} = {remaining:.6g} of "
                 f"{self.budget:.6g} is left; what is added up is {MEASURES[self.terms.measure]}, "
                 "and recipe(make, fraction=1) takes what is left"
             )
@@ -612,22 +667,23 @@ class Filter:
             )
 
     def __str__(self) -> str:
-        releases, terms, left = self._releases(), self.terms, self.terms.limits.cost
+        releases, terms, remaining = self._releases(), self.terms, self.terms.limits.cost
         rows = [("release", "recipe", terms.unit, "of the budget")]
-        for number, each in enumerate(releases, 1):
-            cost, left = each.charge.cost, left - Fraction(each.charge.cost)
-            name = f"{each.name} (outside, {each.date})" if each.date else each.name
+        for number, release in enumerate(releases, 1):
+            cost, remaining = release.charge.cost, remaining - Fraction(release.charge.cost)
+            name = f"{release.name} (outside, {release.date})" if release.date else release.name
             rows.append((str(number), name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
-        rows.append(("(left)", "", f"{float(left):.6g}", f"{float(left) / self.budget:.2%}"))
+        left = float(remaining)
+        rows.append(("(left)", "", f"{left:.6g}", f"{left / self.budget:.2%}"))
         lines = [
             f"filter: epsilon = {terms.epsilon:g} and delta = {terms.delta:g} for all releases "
             f"together, under {terms.relation}",
             f"table: {'at most ' if terms.relation == 'add_remove' else ''}{terms.rows} rows",
             f"adds up: {MEASURES[terms.measure]}, of {self.budget:.6g} in all",
-            accounting.align(rows),
+            accounting.align_columns(rows),
         ]
-        limited = all(each.ledger.get("limited") for each in releases) and bool(releases)
-        lines += accounting.people_words(terms.max_rows_per_user, limited)
+        limited = bool(releases) and all(release.ledger.get("limited") for release in releases)
+        lines += accounting.rows_per_user_words(terms.max_rows_per_user, limited=limited)
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

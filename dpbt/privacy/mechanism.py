@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.common.types import Array, Numbers
+from dpbt.privacy.conversions import Cost, SamplerCost
 
 Value = Any
 """What a mechanism reads: an array, or `mechanisms.Scores`; private."""
@@ -30,42 +31,34 @@ class Sampler(NamedTuple):
             law's.
         tail: (shift) -> t, the mass of the other outcomes, which are far from one of two values
             that lie `shift` scales apart; 0 where there are none.
-        most: the largest scale for which this holds.
+        max_scale: the largest scale for which this holds.
     """
 
     gap: float
     tail: Callable[[float], float] = lambda shift: 0.0
-    most: float = math.inf
+    max_scale: float = math.inf
 
-    def bits(self, moved_by: Numbers, outputs: int) -> tuple[float, np.ndarray]:
-        """(gap, tail f64[...]): what finite bits cost one draw that a row moves.
+    def cost_of_draw(self, *, total_shift: Numbers, num_outputs: int) -> SamplerCost:
+        """What finite bits cost one draw that a row moves; the tail is f64[...].
 
         At most 4 outputs move by more than half of what all outputs move together.
 
         Args:
-            moved_by: f64[...], by how many scales the outputs move together, in L1 or L2 norm.
-            outputs: how many outputs a row moves.
+            total_shift: f64[...], by how many scales the outputs move together, in L1 or L2 norm.
+            num_outputs: how many outputs a row moves.
         """
-        few = min(outputs, 4)
-        distinct, inverse = np.unique(np.asarray(moved_by, np.float64), return_inverse=True)
+        num_far = min(num_outputs, 4)
+        num_near = num_outputs - num_far
+        shifts, inverse = np.unique(np.asarray(total_shift, np.float64), return_inverse=True)
         tails = np.array(
-            [few * self.tail(x) + (outputs - few) * self.tail(x / 2) for x in distinct.tolist()]
+            [
+                num_far * self.tail(shift) + num_near * self.tail(shift / 2)
+                for shift in shifts.tolist()
+            ]
         )
-        return self.gap * outputs, tails[inverse].reshape(np.shape(moved_by))
-
-
-class Cost(NamedTuple):
-    """What one draw costs, in three measures; infinite where there is no such guarantee.
-
-    Attributes:
-        epsilon: of pure differential privacy.
-        rho: of zero-concentrated differential privacy.
-        mu: of Gaussian differential privacy.
-    """
-
-    epsilon: Numbers
-    rho: Numbers
-    mu: Numbers
+        return SamplerCost(
+            gap=self.gap * num_outputs, tail=tails[inverse].reshape(np.shape(total_shift))
+        )
 
 
 class Allowance(NamedTuple):
@@ -79,13 +72,13 @@ class Allowance(NamedTuple):
     epsilon: np.ndarray
     rho: np.ndarray
 
-    def part(self, share: Numbers) -> Allowance:
-        """A share of the allowance. The shares of draws in sequence add up to 1."""
-        share = np.asarray(share, np.float64)
-        return Allowance(self.epsilon * share, self.rho * share)
+    def times(self, fraction: Numbers) -> Allowance:
+        """A fraction of the allowance. The fractions of draws in sequence add up to 1."""
+        fraction = np.asarray(fraction, np.float64)
+        return Allowance(epsilon=self.epsilon * fraction, rho=self.rho * fraction)
 
 
-def gdp_of_pure(epsilon: Numbers) -> Numbers:
+def gdp_mu_of_pure(epsilon: Numbers) -> Numbers:
     """The mu for which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
 
     The trade-off curve of epsilon-DP is two lines that meet at type I and type II errors of
@@ -93,15 +86,20 @@ def gdp_of_pure(epsilon: Numbers) -> Numbers:
     it lies below both lines. The ratio mu / epsilon falls with epsilon, from sqrt(pi / 2). That
     limit is used for tiny epsilon, where the difference from 1 / 2 would be lost.
     """
-    values, each = np.asarray(epsilon, np.float64), list[float]()
-    for value in values.ravel().tolist():
-        below = math.exp(-value) / (1 + math.exp(-value))
-        mu = -2 * NormalDist().inv_cdf(below) if below > 0 else math.inf
-        each.append(value * math.sqrt(math.pi / 2) if value < _TINY else mu)
-    return np.reshape(np.asarray(each, np.float64), values.shape)[()]
+    epsilons = np.asarray(epsilon, np.float64)
+    mus = [_gdp_mu_of_one_pure(value) for value in epsilons.ravel().tolist()]
+    return np.reshape(np.asarray(mus, np.float64), epsilons.shape)[()]
 
 
-_TINY = 1e-6
+_TINY_EPSILON = 1e-6
+
+
+def _gdp_mu_of_one_pure(epsilon: float) -> float:
+    """`gdp_mu_of_pure` of one number."""
+    if epsilon < _TINY_EPSILON:
+        return epsilon * math.sqrt(math.pi / 2)
+    corner = math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    return -2 * NormalDist().inv_cdf(corner) if corner > 0 else math.inf
 
 
 class Price(NamedTuple):
@@ -160,7 +158,7 @@ class Sensitivity(NamedTuple):
 
     def times(self, factor: Numbers) -> Sensitivity:
         """The sensitivity of the statistic in a unit that is `factor` times smaller."""
-        return Sensitivity(self.l1 * factor, self.l2 * factor)
+        return Sensitivity(l1=self.l1 * factor, l2=self.l2 * factor)
 
 
 class StepLoss(NamedTuple):
@@ -176,9 +174,9 @@ class StepLoss(NamedTuple):
     rho: Array
 
     @classmethod
-    def of_pure(cls, epsilon: Array) -> StepLoss:
-        """Of a pure epsilon: rho is epsilon^2 / 2 (Bun & Steinke, 2016, Proposition 1.4)."""
-        return cls(epsilon, epsilon**2 / 2)
+    def from_pure_epsilon(cls, epsilon: Array) -> StepLoss:
+        """The loss of a pure epsilon: rho is epsilon^2 / 2 (Bun & Steinke, 2016, Prop. 1.4)."""
+        return cls(pure=epsilon, rho=epsilon**2 / 2)
 
 
 class Mechanism(NamedTuple):
@@ -221,14 +219,14 @@ class Mechanism(NamedTuple):
             scale: the noise, at least 0; a private value without noise has an infinite cost.
         """
         sensitivity, scale = np.asarray(sensitivity, np.float64), np.asarray(scale, np.float64)
-        noisy = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
-        shift = np.where(sensitivity == 0, 0.0, np.where(scale > 0, noisy, np.inf))[()]
+        quotient = np.divide(sensitivity, np.where(scale > 0, scale, 1.0))
+        shift = np.where(sensitivity == 0, 0.0, np.where(scale > 0, quotient, np.inf))[()]
         rho = shift**2 / self.price.divisor
         if self.price.gaussian:
-            return Cost(np.where(shift > 0, np.inf, 0.0)[()], rho, shift)
-        return Cost(shift, rho, gdp_of_pure(shift))
+            return Cost(epsilon=np.where(shift > 0, np.inf, 0.0)[()], rho=rho, mu=shift)
+        return Cost(epsilon=shift, rho=rho, mu=gdp_mu_of_pure(shift))
 
-    def bound(self, sensitivity: Sensitivity) -> Numbers:
+    def sensitivity_in_norm(self, sensitivity: Sensitivity) -> Numbers:
         """The sensitivity in the norm that prices this mechanism.
 
         Raises:
@@ -241,7 +239,7 @@ class Mechanism(NamedTuple):
             )
         return getattr(sensitivity, self.price.norm)
 
-    def multiplier(self, allowance: Allowance) -> np.ndarray:
+    def noise_multiplier(self, allowance: Allowance) -> np.ndarray:
         """f32[...]: the least noise for a sensitivity of 1 that costs no more than the allowance.
 
         It is 0 for an infinite allowance. It is larger by `ROUNDING` than the quotient, so that its
@@ -250,11 +248,11 @@ class Mechanism(NamedTuple):
         Args:
             allowance: of one draw.
         """
-        pure = allowance.epsilon
+        pure_shift = allowance.epsilon
         if self.price.gaussian:
-            pure = np.where(np.isinf(pure), np.inf, 0.0)
-        shift = np.maximum(pure, np.sqrt(self.price.divisor * allowance.rho))
-        return quotient_up(ROUNDING, shift)
+            pure_shift = np.where(np.isinf(pure_shift), np.inf, 0.0)
+        shift = np.maximum(pure_shift, np.sqrt(self.price.divisor * allowance.rho))
+        return divide_rounding_up(ROUNDING, shift)
 
 
 ROUNDING = 1 + 2.0**-22
@@ -265,15 +263,15 @@ where the sensitivity follows from what was released.
 """
 
 
-def quotient_up(bound: Numbers, divisor: Numbers) -> np.ndarray:
-    """f32[...], never below bound / divisor; 0 for an infinite divisor."""
-    with np.errstate(over="ignore", divide="ignore"):  # infinite numbers are refused by name
-        value = np.asarray(bound, np.float64) / np.asarray(divisor, np.float64)
-        rounded = value.astype(np.float32)
-    further = np.nextafter(rounded, np.float32(np.inf))
-    return np.where(rounded < value, further, rounded).astype(np.float32)
+def divide_rounding_up(dividend: Numbers, divisor: Numbers) -> np.ndarray:
+    """f32[...]: the quotient rounded up, never below it; 0 for an infinite divisor."""
+    with np.errstate(over="ignore", divide="ignore"):  # callers refuse infinite numbers by name
+        quotient = np.asarray(dividend, np.float64) / np.asarray(divisor, np.float64)
+        nearest = quotient.astype(np.float32)
+    next_above = np.nextafter(nearest, np.float32(np.inf))
+    return np.where(nearest < quotient, next_above, nearest).astype(np.float32)
 
 
-def rounded_down(value: Numbers) -> np.ndarray:
-    """f32[...], never above the float64 value, which is at least 0."""
-    return np.asarray(-quotient_up(-np.asarray(value, np.float64), 1.0))
+def round_down_to_float32(value: Numbers) -> np.ndarray:
+    """f32[...]: a float64 number of at least 0 rounded down, never above it."""
+    return np.asarray(-divide_rounding_up(-np.asarray(value, np.float64), 1.0))

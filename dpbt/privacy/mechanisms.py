@@ -81,7 +81,7 @@ def _moves(value: Array, scale: Numbers, other_value: Array, other_scale: Number
 
 def _laplace_loss(*pair: Any) -> StepLoss:
     """Sum of |difference| / scale, the max-divergence of Laplace noise."""
-    return StepLoss.of_pure(jnp.sum(_moves(*pair)))
+    return StepLoss.from_pure_epsilon(jnp.sum(_moves(*pair)))
 
 
 def _gaussian_loss(*pair: Any) -> StepLoss:
@@ -125,7 +125,9 @@ discrete_laplace = Mechanism(
     _discrete_laplace_sample,
     _discrete_laplace_log_prob,
     _laplace_loss,
-    LAPLACE._replace(sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, most=MAX_DISCRETE_SCALE)),
+    LAPLACE._replace(
+        sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, max_scale=MAX_DISCRETE_SCALE)
+    ),
 )
 """Integer value plus two-sided geometric noise, p(k) proportional to exp(-|k| / scale).
 
@@ -189,7 +191,9 @@ rounded_gaussian = Mechanism(
     _rounded_gaussian_sample,
     _rounded_gaussian_log_prob,
     _gaussian_loss,
-    GAUSSIAN._replace(sampler=Sampler(gap=2.0**-29, tail=_gaussian_tail, most=MAX_DISCRETE_SCALE)),
+    GAUSSIAN._replace(
+        sampler=Sampler(gap=2.0**-29, tail=_gaussian_tail, max_scale=MAX_DISCRETE_SCALE)
+    ),
 )
 """round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
 
@@ -482,7 +486,7 @@ def _noisy_max_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> StepLoss:
     p, q = _noisy_max_pmf(scores, scale), _noisy_max_pmf(other_scores, other_scale)
-    return StepLoss.of_pure(_pmf_divergence(p, q))
+    return StepLoss.from_pure_epsilon(_pmf_divergence(p, q))
 
 
 noisy_max = Mechanism(

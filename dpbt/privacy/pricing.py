@@ -33,6 +33,7 @@ from dpbt.common.validate import whole, within
 from dpbt.privacy import accounting, boundary, keys, mechanisms
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.boundary import DrawSpec, group_of, stated
+from dpbt.privacy.conversions import SamplerCost
 from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
 
 
@@ -75,13 +76,13 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
         lines[part] = [line(specs[site], *numbers, times=times) for site in order]
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
     return Ledger(
-        recipe.relation,
-        tuple(itertools.chain.from_iterable(lines.values())),
-        float(recipe.delta),
-        recipe.learner.traits.unprotected,
-        None if key is None else keys.kind(key),
-        int(recipe.rows),
-        recipe.max_rows_per_user,
+        relation=recipe.relation,
+        lines=tuple(itertools.chain.from_iterable(lines.values())),
+        delta=float(recipe.delta),
+        unprotected=recipe.learner.traits.unprotected,
+        key=None if key is None else keys.kind(key),
+        rows=int(recipe.rows),
+        max_rows_per_user=recipe.max_rows_per_user,
         limited=recipe.limited,
     )
 
@@ -116,10 +117,10 @@ def line(
     else:
         scale = np.float64(np.float32(scale))  # as it is drawn
         scale = scale if stated(spec.scale) and stated(shift) else scale / ROUNDING
-    if price.sampler is not None and not scale <= price.sampler.most:
+    if price.sampler is not None and not scale <= price.sampler.max_scale:
         raise ValueError(
-            f"the draw {spec.site!r} must have a scale of at most {price.sampler.most:g}, beyond "
-            f"which nothing is proved of its sampler, got {scale:g}"
+            f"the draw {spec.site!r} must have a scale of at most {price.sampler.max_scale:g}, "
+            f"beyond which nothing is proved of its sampler, got {scale:g}"
         )
     words = spec.site, spec.mechanism, spec.releases, shift, scale, spec.theorem
     counts = {"pays": spec.count, "times": times, "moved": spec.moves, "unit": spec.unit}
@@ -179,15 +180,29 @@ def line_of(
             f"sensitivity of the draw {site!r} must be 0, because {mechanism.name} draws never "
             f"read the rows, got {of_all:g}"
         )
-    cost, gap, tail = mechanism.cost(of_all, scale), 0.0, 0.0
+    cost, bits = mechanism.cost(of_all, scale), SamplerCost(gap=0.0, tail=0.0)
     if price.sampler is not None and moved is not None:
         apart = of_all / scale if scale > 0 else 0.0  # no sampler runs without noise
-        gap, tail = price.sampler.bits(apart, outputs * people)
-    words = site, mechanism.name, releases, of_all, scale, theorem
-    counts = pays, times, None if moved is None else outputs * people, unit
-    costs = float(cost.epsilon), float(cost.rho), float(cost.mu), price.gaussian
-    bits = gap * times, float(tail) * times, price.sampler is not None
-    return Line(*words, *counts, *costs, *bits)
+        bits = price.sampler.cost_of_draw(total_shift=apart, num_outputs=outputs * people)
+    return Line(
+        site=site,
+        mechanism=mechanism.name,
+        releases=releases,
+        sensitivity=of_all,
+        scale=scale,
+        theorem=theorem,
+        pays=pays,
+        times=times,
+        moved=None if moved is None else outputs * people,
+        unit=unit,
+        epsilon=float(cost.epsilon),
+        rho=float(cost.rho),
+        mu=float(cost.mu),
+        gaussian=price.gaussian,
+        gap=bits.gap * times,
+        tail=float(bits.tail) * times,
+        exact=price.sampler is not None,
+    )
 
 
 def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
@@ -209,7 +224,7 @@ def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
             of dpbt, whose price a ledger does not hold.
     """
     if book.parts:
-        return accounting.composed(
+        return accounting.compose_ledgers(
             [priced(part, max_rows_per_user) for part in book.parts], book.delta
         )
     if book.choice is not None and len(book.lines) < 2:
@@ -264,7 +279,7 @@ def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
             price, multiplier = spec.mechanism.price, np.float64(1)
             if not price.reads_rows:
                 continue
-            most = math.inf if price.sampler is None else price.sampler.most
+            most = math.inf if price.sampler is None else price.sampler.max_scale
             own = spec.scale if spec.own_scale else spec.most if math.isfinite(most) else 1.0
             if not stated(own):
                 evaluated = _evaluated(flat, part)[spec.site]

@@ -60,7 +60,7 @@ from dpbt.privacy.mechanism import Numbers, Sensitivity
 # Losses and histograms, where a row moves its own weight alone.
 
 
-def perspective_bound(loss: ProperLoss, rows: Numbers) -> Array:
+def max_score_change(loss: ProperLoss, rows: Numbers) -> Array:
     """f(1, m): the most that adding one row of weight at most 1 moves the score of a split.
 
     Proof. f is concave and homogeneous of degree one, and it does not decrease in either argument.
@@ -87,11 +87,11 @@ def perspective_bound(loss: ProperLoss, rows: Numbers) -> Array:
         f(1, m), of the type of `rows`: 2 sqrt(m) for Matsushita, below 4 for square, 2 for 0/1 and
         2 + 2 alpha (sqrt(m) - 1) for M-alpha.
     """
-    rows = _floats(rows)
+    rows = _as_floats(rows)
     return loss.perspective(jnp.ones_like(rows), rows)
 
 
-def _floats(rows: Numbers) -> Array:
+def _as_floats(rows: Numbers) -> Array:
     """The numbers in float64 if they have it, and else in float32."""
     rows = jnp.asarray(rows)
     return rows if rows.dtype == jnp.float64 else rows.astype(jnp.float32)
@@ -101,7 +101,7 @@ BOUND_MARGIN = np.float32(1 + 2.0**-20)
 """Covers the rounding of a bound that is evaluated in float32, in at most 16 roundings."""
 
 
-def rounding_allowance(rows: Numbers) -> Array:
+def score_rounding_allowance(rows: Numbers) -> Array:
     """2^-40 m: the most that float64 adds to the spread of score changes between neighbours.
 
     Scores are functions of exact integers, computed in float64 and held in 48 bits
@@ -113,41 +113,41 @@ def rounding_allowance(rows: Numbers) -> Array:
 
     At 2^24 rows it is 2^-16, where f(1, m) is at least 2.
     """
-    return _floats(rows) * 2.0**-40
+    return _as_floats(rows) * 2.0**-40
 
 
-def tight_split(loss: ProperLoss, rows: Numbers) -> Array:
+def tight_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
     """The tight calibration's sensitivity of a split: f(1, m) (1 + 2^-20) + 2^-40 m.
 
     The factor is for f(1, m) itself, which is evaluated in at most 8 roundings of 2^-24, and for
     the two roundings of this sum. Greedy trees evaluate both in float64, and round once
     (`greedy_tree.temperature_of`). The last term is what float64 scores may add.
     """
-    bound = perspective_bound(loss, rows)
-    return bound * BOUND_MARGIN.astype(bound.dtype) + rounding_allowance(rows)
+    bound = max_score_change(loss, rows)
+    return bound * BOUND_MARGIN.astype(bound.dtype) + score_rounding_allowance(rows)
 
 
-def published_split(loss: ProperLoss, rows: Numbers) -> Array:
+def published_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
     """max{3, 1 + f(1, m)}: Nock & Henecka (2020), Theorem 3.
 
     This is the paper's bound on the change of one leaf's f between neighbours that differ by one
     example: a row that comes, goes, or changes class or weight. Equation (15) uses it in the
     exponent eps / (2 sensitivity).
     """
-    return jnp.maximum(3.0, 1.0 + perspective_bound(loss, rows))
+    return jnp.maximum(3.0, 1.0 + max_score_change(loss, rows))
 
 
-def split_moves(relation: Relation) -> int:
+def num_one_signed_moves(relation: Relation) -> int:
     """How many one-signed moves of size f(1, m) separate the scores of two neighbours.
 
     Adding or removing a row is one move. Replacing a row is a removal and an addition, so the
     exponential mechanism runs at eps / 2. The two may hit different nodes of a level. So under
     replace-one a whole level costs two halves, and under add/remove one whole.
     """
-    return moved_rows(relation)
+    return num_changed_rows(relation)
 
 
-def class_weights(relation: Relation) -> Sensitivity:
+def class_weights_sensitivity(relation: Relation) -> Sensitivity:
     """Sensitivity of the two class weights of all nodes of a level, in units of the weight bound.
 
     A row adds its weight, at most 1, to one class of one node. Under add/remove that is 1 in L1 and
@@ -155,20 +155,20 @@ def class_weights(relation: Relation) -> Sensitivity:
     entries move by at most 1 each, or one entry moves by the difference of two weights, at most 1.
     So it is sqrt(2) in L2 norm.
     """
-    return histograms(relation)
+    return histograms_sensitivity(relation)
 
 
-def histograms(relation: Relation, count: int = 1) -> Sensitivity:
+def histograms_sensitivity(relation: Relation, num_histograms: int = 1) -> Sensitivity:
     """Sensitivity of the counts of some histograms together, in rows.
 
-    A row is in one bin of each. So under add/remove `count` counts move by at most 1, and under
-    replace-one twice as many.
+    A row is in one bin of each. So under add/remove one count of each histogram moves by at most 1,
+    and under replace-one two counts of each do.
     """
-    moved = count * moved_rows(relation)
-    return Sensitivity(moved, math.sqrt(moved))
+    num_changed_counts = num_histograms * num_changed_rows(relation)
+    return Sensitivity(l1=num_changed_counts, l2=math.sqrt(num_changed_counts))
 
 
-def moved_rows(relation: Relation) -> int:
+def num_changed_rows(relation: Relation) -> int:
     """How many rows of a table differ between neighbours, and with them entries of a statistic.
 
     Raises:
@@ -181,7 +181,7 @@ def moved_rows(relation: Relation) -> int:
     raise ValueError(f"no bound is known under {relation!r}")
 
 
-ERROR_WEIGHT = Sensitivity(1, 1)
+ERROR_WEIGHT = Sensitivity(l1=1, l2=1)
 """Sensitivity of the sum over nodes of min(w1, w0), in units of the weight bound.
 
 It holds under both relations. min(w1, w0) does not decrease in either argument and is 1-Lipschitz
@@ -192,8 +192,8 @@ and takes something in [0, 1], which moves the sum by at most 1 again.
 
 # Smooth boosting, where a row moves the weights of all.
 
-INDICATOR = 1
-"""The most that the weight of the rows with some public property moves, in units of u.
+PROPERTY_WEIGHT = 1
+"""The most that the total weight of the rows with some public property moves, in units of u.
 
 In grid units it is GRID.
 
@@ -204,7 +204,7 @@ An error is such a weight, so a 1-rule's normalised error moves by at most u / (
 published Observation 8.1 has 2 / (kappa m).
 """
 
-RULE_RANGE = 2 * INDICATOR
+RULE_ERRORS_RANGE = 2 * PROPERTY_WEIGHT
 """The range, over all 1-rules, of the change of their errors, in units of u.
 
 Proof. Each error moves by something in [-1, 1]. [] Attained: a rule and its negation err on
@@ -213,16 +213,16 @@ complementary rows, so the one loses what the other gains. The exponential mecha
 4 eta / (kappa n) (Asadi et al. (2022), Theorem 8.2).
 """
 
-CLASS_WEIGHTS_L1 = 2 * INDICATOR
+CLASS_WEIGHTS_L1 = 2 * PROPERTY_WEIGHT
 """The L1 distance, in units of u, between the class weights of all leaves of a public tree.
 
 Proof. Every row is in one leaf and one class. In all, mass of at most u leaves and mass of at most
 u enters. [] All leaves move, not only those of the changed row. So their labels do *not* compose in
 parallel, although Asadi et al. (2022), section 9, says so. The sum over leaves of what each label
-costs is bounded all the same: see `LABEL_RANGE`.
+costs is bounded all the same: see `LABELS_RANGE`.
 """
 
-LABEL_RANGE = CLASS_WEIGHTS_L1
+LABELS_RANGE = CLASS_WEIGHTS_L1
 """The sum over leaves of |change of w1 - w0|, in units of u. It is the cost of all labels together.
 
 Proof. In a leaf, |change of w1 - w0| <= |change of w1| + |change of w0|, and the sum of these is
@@ -233,7 +233,7 @@ density of the difference of two Laplace variables has a log that is 1 / scale-L
 Attained by a replaced row at the cap that changes class in a leaf of one class.
 """
 
-CENTER_L2 = 2 * INDICATOR
+CENTER_L2 = 2 * PROPERTY_WEIGHT
 """The L2 distance, in units of u, between sums of mu(j) y_j x_j, with x_j in the unit ball.
 
 Proof. Mass of at most u is taken away and at most u is put back, each times a vector of norm at
@@ -245,11 +245,11 @@ rho = (2 / (kappa m sigma))^2 / 2 = 2 / (kappa m sigma)^2. That is a quarter of 
 """
 
 
-def improvement_range(loss: ProperLoss, mass: Numbers) -> Array:
+def improvement_change_range(loss: ProperLoss, mass: Numbers) -> Array:
     """2 f(1, M): the range over leaves and splits of the change of a top-down improvement.
 
     It is in units of u. M is the total weight in units of u, and f the perspective of the criterion
-    (`perspective_bound`).
+    (`max_score_change`).
 
     Proof. The improvement of (leaf, split) is G(T) - G(T(leaf, split)), where G is the sum of f
     over the leaves. G(T) is common to all candidates, so only G(T(leaf, split)) counts. It is a sum
@@ -273,21 +273,21 @@ def improvement_range(loss: ProperLoss, mass: Numbers) -> Array:
     split sets apart. The improvement of the old split falls by f(1, M - 1), and that of the new one
     rises by as much.
     """
-    return 2 * perspective_bound(loss, jnp.asarray(mass, jnp.float32))
+    return 2 * max_score_change(loss, jnp.asarray(mass, jnp.float32))
 
 
-def improvement_rounding(mass: Numbers) -> Array:
+def improvement_rounding_allowance(mass: Numbers) -> Array:
     """2^-39 M: the most that float64 adds to the spread of the changes of improvements.
 
     It is in units of u. A perspective is off by at most 2^-43 of the weight in its leaf
-    (`rounding_allowance`). A leaf and its two children make 2^-42 M, and subtractions
+    (`score_rounding_allowance`). A leaf and its two children make 2^-42 M, and subtractions
     and the 48 bits of a score less than 2^-45 M. The spread compares two candidates on two tables.
     So it is off by at most 4 (2^-42 + 2^-45) M < 2^-39 M.
     """
     return jnp.asarray(mass, jnp.float32) * 2.0**-39
 
 
-def sum_step(rows: Numbers, spread: Numbers = 0.0) -> np.ndarray:
+def weighted_sum_step(rows: Numbers, noise_deviation: Numbers = 0.0) -> np.ndarray:
     """The public step that weighted sums of rows are rounded down to, in 2^-14 grid units.
 
     It is the smallest power of two, at least 1, for which every sum fits 2^29 steps and the noise
@@ -296,46 +296,40 @@ def sum_step(rows: Numbers, spread: Numbers = 0.0) -> np.ndarray:
 
     Args:
         rows: m, scalar or array.
-        spread: the standard deviation of the noise, in units of 2^-14 grid units.
+        noise_deviation: the standard deviation of the noise, in units of 2^-14 grid units.
     """
-    largest = np.asarray(rows, np.float64) * GRID * 2.0**14
-    least = np.maximum(largest / 2.0**29, np.asarray(spread, np.float64) / 2.0**26)
-    return 2.0 ** np.ceil(np.log2(np.maximum(least, 1.0)))
+    max_sum = np.asarray(rows, np.float64) * GRID * 2.0**14
+    noise_deviation = np.asarray(noise_deviation, np.float64)
+    min_step = np.maximum(max_sum / 2.0**29, noise_deviation / 2.0**26)
+    return 2.0 ** np.ceil(np.log2(np.maximum(min_step, 1.0)))
 
 
-def center_step(step: Numbers, features: int) -> Numbers:
+def center_sensitivity(step: Numbers, num_features: int) -> Numbers:
     """`CENTER_L2` for sums on a grid of steps h: (2 + sqrt(d) h / (2^14 GRID)) (1 + 2^-20).
 
     Proof. Sums of weights times rows, in units of 2^-14, are exact integers, and so is their
-    quotient by h, rounded down (`sum_step`). Rounding down moves each of d coordinates by less than
-    one step more than the sums move. That is less than sqrt(d) steps in L2 norm. The scale of the
-    noise is computed in float32 in at most 6 roundings of 2^-24, which add less than 2^-20. []
+    quotient by h, rounded down (`weighted_sum_step`). Rounding down moves each of d coordinates by
+    less than one step more than the sums move. That is less than sqrt(d) steps in L2 norm. The
+    scale of the noise is computed in float32 in at most 6 roundings of 2^-24, which add less than
+    2^-20. []
 
     Args:
-        step: h, from `sum_step`; scalar or array.
-        features: d, a public bound on the number of features.
+        step: h, from `weighted_sum_step`; scalar or array.
+        num_features: d, a public bound on the number of features.
     """
-    rounding = math.sqrt(features) * step / (2.0**14 * GRID)
-    return (CENTER_L2 + rounding) * (1 + 2.0**-20)
-
-
-def total_mass(rows: Numbers, density: Numbers, cap: Numbers) -> Array:
-    """f32[...]: M / u = m kappa / u, plus half a grid unit; public.
-
-    It is no less than the total weight in units of the cap u.
-    """
-    return jnp.asarray(rows, jnp.float32) * (density / cap) + 0.5 / GRID
+    from_rounding = math.sqrt(num_features) * step / (2.0**14 * GRID)
+    return (CENTER_L2 + from_rounding) * (1 + 2.0**-20)
 
 
 # Weights as private programs read them: integers on a grid, within their bounds.
 
 
-def counted_weights(weight: Array, table: Prepared, response: Response = BINARY) -> Array:
-    """The weights as integers on the grid, whatever a weight update gives; 0 for absent rows.
+def weights_on_grid(weight: Array, table: Prepared, response: Response = BINARY) -> Array:
+    """f32, shaped as the weights: integers on the grid, whatever a weight update returns.
 
-    It maps each row's own weight, and changes no weight that a weight update of the library gives
-    to a present row of a table without weights of its own. The weight of a row in its table
-    multiplies the weight update's.
+    Absent rows get 0. The function maps each row's own weight, and changes no weight that a weight
+    update of the library gives to a present row of a table without weights of its own. The weight
+    of a row in its table multiplies the weight update's.
 
     Args:
         weight: f32[N], or f32[K, N] with several classes, as `Weighted` has it.
@@ -345,18 +339,33 @@ def counted_weights(weight: Array, table: Prepared, response: Response = BINARY)
             are in 0..GRID.
     """
     present = jnp.broadcast_to(table.present, weight.shape)
-    counts = weight > 0 if response == BINARY else ~jnp.isnan(weight)  # a NaN is not above 0
-    number, own = jnp.where(counts & present, weight, 0), getattr(table, "weight", None)
-    if own is not None:
-        own = jnp.broadcast_to(jnp.clip(jnp.where(jnp.isnan(own), 0, own), 0, 1), weight.shape)
-        number = jnp.where(own > 0, number, 0) * own  # infinity times 0 would be a NaN
+    is_number = weight > 0 if response == BINARY else ~jnp.isnan(weight)  # a NaN is not above 0
+    number = jnp.where(is_number & present, weight, 0)
+    row_weight = getattr(table, "weight", None)
+    if row_weight is not None:
+        row_weight = jnp.clip(jnp.where(jnp.isnan(row_weight), 0, row_weight), 0, 1)
+        row_weight = jnp.broadcast_to(row_weight, weight.shape)
+        number = jnp.where(row_weight > 0, number, 0) * row_weight  # infinity times 0 is a NaN
     if response == BINARY:
         return jnp.round(jnp.minimum(number, GRID))
     return jnp.trunc(jnp.clip(number, -GRID, GRID))
 
 
-def whole_rows(counts: Array) -> Array:
-    """Counts in 1 / GRID of a row, rounded to whole rows; integers, or f64 of a table in blocks.
+def max_total_weight_in_caps(rows: Numbers, density: Numbers, cap: Numbers) -> Array:
+    """f32[...]: M / u = kappa m / u, plus half a grid unit; public.
+
+    It is no less than the total weight under `weighting.lazy_bregman`, in units of the cap.
+
+    Args:
+        rows: m, the public bound on the number of rows.
+        density: kappa.
+        cap: u.
+    """
+    return jnp.asarray(rows, jnp.float32) * (density / cap) + 0.5 / GRID
+
+
+def round_to_whole_rows(counts: Array) -> Array:
+    """Counts in 1 / GRID of a row, rounded to whole rows, of the type of `counts`.
 
     Counts that differ by at most one row differ by at most one once they are rounded.
     """

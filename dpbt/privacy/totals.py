@@ -21,51 +21,58 @@ from dpbt.privacy.mechanisms import SATURATION
 Totals = dict[str, Any]
 """Site -> int64[...], or a pytree of such arrays: private sums over rows."""
 
-Drawn = dict[str, np.ndarray]
+WideRelease = dict[str, np.ndarray]
 """Site -> int32[...] or int64[...]: what was drawn from the sums."""
 
-MOST = 2**52
-"""Releases of large tables are clamped to +-MOST, which float64 and int64 hold exactly."""
+MAX_LARGE_OUTPUT = 2**52
+"""Releases of large tables are clamped to this size, which float64 and int64 hold exactly."""
 
 
-def add(first: Totals | None, second: Mapping[str, Any]) -> Totals:
-    """The sums over two sets of rows, in int64."""
-    wide = jax.tree.map(lambda part: np.asarray(part).astype(np.int64), dict(second))
-    return wide if first is None else jax.tree.map(np.add, first, wide)
+def add_sums(first: Totals | None, second: Mapping[str, Any]) -> Totals:
+    """The sums over two sets of rows, in int64; of the second alone if the first is None."""
+    second_int64 = jax.tree.map(lambda part: np.asarray(part).astype(np.int64), dict(second))
+    return second_int64 if first is None else jax.tree.map(np.add, first, second_int64)
 
 
-def draw(key: Array, totals: Totals, asked: Mapping[str, DrawSpec], *, small: bool) -> Drawn:
+def draw_from_sums(
+    key: Array, totals: Totals, specs: Mapping[str, DrawSpec], *, small: bool
+) -> WideRelease:
     """The release of a program from the sums over all rows.
 
     Args:
         key: the key of the program's noise, as `boundary.sample` takes it.
         totals: the sum of each site that is drawn.
-        asked: what the draw of each site asks for.
+        specs: what the draw of each site asks for.
         small: whether the table has at most `types.MAX_ROWS` rows, so that its releases are int32.
 
     Returns:
-        int32, clamped to +-SATURATION as in memory, or int64 of a large table, clamped to +-`MOST`.
-        The output of a selection is int32.
+        int32, clamped to +-SATURATION as in memory, or int64 of a large table, clamped to
+        +-`MAX_LARGE_OUTPUT`. The output of a selection is int32.
     """
-    release: Drawn = {}
+    release: WideRelease = {}
     for site, total in totals.items():
-        spec = asked[site]
-        assert spec.after is not None  # as `pricing.stages` says
-        own, scale = site_key(key, site), jnp.asarray(spec.scale, jnp.float32)
+        spec = specs[site]
+        assert spec.after is not None  # `pricing.stages` refuses a draw without it
+        scale = jnp.asarray(spec.scale, jnp.float32)
         with variates.double_precision():
-            wholes = jax.tree.map(lambda part: np.asarray(part, np.float64), total)
-            output = _sampler(spec.mechanism, spec.after)(own, wholes, spec.told, scale)
-        release[site] = np.asarray(output)
-        if not spec.mechanism.selects:
-            most = SATURATION if small else MOST
-            noisy = np.clip(release[site], -most, most)
-            release[site] = noisy.astype(np.int32 if small else np.int64)
+            total_f64 = jax.tree.map(lambda part: np.asarray(part, np.float64), total)
+            sample = _compiled_sampler(spec.mechanism, spec.after)
+            output = np.asarray(sample(site_key(key, site), total_f64, spec.told, scale))
+        if spec.mechanism.selects:
+            release[site] = output
+        elif small:
+            release[site] = np.clip(output, -SATURATION, SATURATION).astype(np.int32)
+        else:
+            clamped = np.clip(output, -MAX_LARGE_OUTPUT, MAX_LARGE_OUTPUT)
+            release[site] = clamped.astype(np.int64)
     return release
 
 
 @functools.cache
-def _sampler(mechanism: Mechanism, after: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled_sampler(mechanism: Mechanism, after: Callable[..., Any]) -> Callable[..., Any]:
     """(key, sum f64, told, scale) -> the output, in f64 or an index; compiled once for each shape.
+
+    `told` is what `after` reads besides the sum.
 
     For use within `variates.double_precision`.
     """
@@ -81,7 +88,7 @@ def _sampler(mechanism: Mechanism, after: Callable[..., Any]) -> Callable[..., A
     return jax.jit(sample)
 
 
-def read(release: Mapping[str, np.ndarray]) -> dict[str, Array]:
+def narrow_release(release: Mapping[str, np.ndarray]) -> dict[str, Array]:
     """The release as post-processing reads it: int64 as the nearest float32, others as they are."""
     return {
         site: jnp.asarray(array.astype(np.float32) if array.dtype == np.int64 else array)

@@ -262,8 +262,8 @@ def _noise(
     for ask, group, times in made:
         counts = [other.count for other, of_group, _ in made if of_group == group]
         payments = len(counts) * times * float(ask.count)
-        part = allowance.part(np.asarray(fractions[group], np.float64) / payments)
-        noise[group if len(set(counts)) == 1 else ask.site] = ask.mechanism.multiplier(part)
+        part = allowance.times(np.asarray(fractions[group], np.float64) / payments)
+        noise[group if len(set(counts)) == 1 else ask.site] = ask.mechanism.noise_multiplier(part)
     return noise
 
 
@@ -291,8 +291,10 @@ def after_samplers(
         assert ask.moves is not None
         multiplier = np.asarray(noise[boundary.group_of(ask.site, noise)], np.float64)
         moved_by = people * ROUNDING / np.where(multiplier > 0, multiplier, np.inf)
-        of_draw = ask.mechanism.price.sampler.bits(moved_by, ask.moves * people)
-        gap, tail = gap + of_draw[0] * times, tail + of_draw[1] * times
+        of_draw = ask.mechanism.price.sampler.cost_of_draw(
+            total_shift=moved_by, num_outputs=ask.moves * people
+        )
+        gap, tail = gap + of_draw.gap * times, tail + of_draw.tail * times
 
     # Refuse a request that they would cost too much of; without privacy there is nothing to pay.
     epsilon, private = request.epsilon, np.isfinite(request.epsilon)

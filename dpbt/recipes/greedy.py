@@ -14,7 +14,7 @@ from dpbt.common import types
 from dpbt.common.validate import floats, shown, whole, within
 from dpbt.learners import greedy_tree, trees
 from dpbt.privacy import mechanisms
-from dpbt.privacy.mechanism import rounded_down
+from dpbt.privacy.mechanism import round_down_to_float32
 from dpbt.recipes import building, published
 from dpbt.recipes.building import Request, is_single
 from dpbt.weighting import MirrorNumbers, mirror
@@ -208,5 +208,5 @@ def _settings(
     widest = np.abs(np.asarray(member.link(np.asarray(1 - zeta, np.float32)), np.float64))
     clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(member.smoothness, np.float64) * clip**2)
-    levels = tuple(rounded_down(by_depth))
+    levels = tuple(round_down_to_float32(by_depth))
     return trees.Settings(levels, link_alpha, clip, zeta, step, np.minimum(least, clip), smoothing)

@@ -20,12 +20,12 @@ from dpbt.learners.trees import Config, Prepared, Settings
 from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw
-from dpbt.privacy.mechanism import ROUNDING, Numbers, rounded_down
+from dpbt.privacy.mechanism import ROUNDING, Numbers, round_down_to_float32
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 
 PRICE = trees.SplitPrice(
-    sensitivity.published_split, 2, True, "Nock & Henecka (2020), Thm 3, eq. (15), (17)"
+    sensitivity.published_split_sensitivity, 2, True, "Nock & Henecka (2020), Thm 3, eq. (15), (17)"
 )
 """Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
 
@@ -62,14 +62,14 @@ def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) ->
     scale, whichever is smaller. But it is coarse enough that the noise has a scale of at most 2^31
     steps, and no value lies beyond 2^29 steps.
     """
-    step, clip = rounded_down(settings.step), rounded_down(settings.clip)
+    step, clip = round_down_to_float32(settings.step), round_down_to_float32(settings.clip)
     multiplier = np.asarray(noise["leaf"], np.float64)
     epsilon = np.where(multiplier > 0, ROUNDING / np.where(multiplier > 0, multiplier, 1), 2.0**12)
     widest = 2 * (np.float32(step) * np.float32(clip) ** 2).astype(np.float64)
     scale = widest / epsilon
     finest = np.minimum(widest, scale) * 2.0**-12
     leaf_step = np.maximum(np.maximum(finest, scale * 2.0**-31), widest * 2.0**-29)
-    least = np.minimum(rounded_down(settings.step_clip), clip)
+    least = np.minimum(round_down_to_float32(settings.step_clip), clip)
     numbers = settings._replace(step=step, clip=clip, step_clip=least)
     return Params(dict(noise), numbers, 2.0 ** np.floor(np.log2(leaf_step)))
 

@@ -18,7 +18,7 @@ from dpbt.common.types import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLear
 from dpbt.common.validate import flag, floats, shown, whole, within
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import conversions, mechanisms
-from dpbt.privacy.mechanism import Allowance, rounded_down
+from dpbt.privacy.mechanism import Allowance, round_down_to_float32
 from dpbt.recipes import building
 from dpbt.recipes.building import Request, checked_request, either_accountant
 from dpbt.weighting import LazyNumbers, lazy_bregman
@@ -162,7 +162,7 @@ def _vote(
         ValueError: for a density or a learning rate outside its range.
     """
     kappa = within("density", density, "(0, 1)")
-    numbers = LazyNumbers(rounded_down(kappa), within("learning_rate", rate, "(0, inf)"))
+    numbers = LazyNumbers(round_down_to_float32(kappa), within("learning_rate", rate, "(0, inf)"))
     mass = kappa * request.rows
     if np.any(mass < 1):
         raise ValueError(f"density times rows must be at least 1, got {shown(mass)}")
@@ -176,8 +176,8 @@ def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
         request: the checked arguments.
         split_fraction: the share of a round's budget for one split.
     """
-    both, noise = either_accountant(request), mechanisms.exponential.multiplier
-    of_split = both.part(split_fraction / request.rounds)
+    both, noise = either_accountant(request), mechanisms.exponential.noise_multiplier
+    of_split = both.times(split_fraction / request.rounds)
 
     # Pay for one split by rho alone and by epsilon alone.
     zero = np.zeros_like(of_split.epsilon)
@@ -198,7 +198,7 @@ def composed(request: Request, draws: int, labels: bool = False) -> Allowance:
 
     def total(epsilon: float, delta: float, rounds: int) -> float:
         parts = (int(rounds) * draws, 1.0), *[(int(rounds), float(draws))] * labels
-        of_draw = conversions.advanced_each(float(epsilon), float(delta), parts)
+        of_draw = conversions.max_epsilon_per_draw(float(epsilon), float(delta), parts)
         return of_draw * draws * (1 + labels) * int(rounds)
 
     totals = np.vectorize(total, otypes=[float])

@@ -237,8 +237,8 @@ _summed = jax.jit(_sums_of_slice, donate_argnums=1, static_argnames=("part", "wa
 class Passes:
     """The rows of a table in blocks, and their scores; all of it is private.
 
-    Only `sums` leave, and `privacy.totals.draw` adds the noise. Use it as a context. A pass that
-    finds a changed block raises a ValueError, and nothing is drawn from its sums.
+    Only `sums` leave, and `privacy.totals.draw_from_sums` adds the noise. Use it as a context. A
+    pass that finds a changed block raises a ValueError, and nothing is drawn from its sums.
     """
 
     def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, place: int = 0):
@@ -319,7 +319,7 @@ class Passes:
         sums: Totals | None = None
         caps = []
         for more, cap in self._each(work):
-            sums = totals.add(sums, more)
+            sums = totals.add_sums(sums, more)
             caps.append(cap)
         assert sums is not None
         return processes.summed(sums), caps[0]  # every slice says the same
@@ -487,7 +487,7 @@ class _Run:
         recipe, rounds = self._recipe, int(self._recipe.rounds)
         before = Context(recipe.public(), jnp.float32(0))
         prologue = self._once("prologue", before, report)
-        public, start, state = _opened(recipe, totals.read(prologue))
+        public, start, state = _opened(recipe, totals.narrow_release(prologue))
         bound = jnp.max(jnp.abs(start))
         if not recipe.independent:
             self._passes.start(start)
@@ -508,7 +508,9 @@ class _Run:
             releases, cap = known or self._released("rounds", contexts)
             for context, release in zip(contexts, releases, strict=True):
                 told = context.public._replace(cap=cap)
-                hypothesis, more, state = _learned(recipe, totals.read(release), told, state)
+                hypothesis, more, state = _learned(
+                    recipe, totals.narrow_release(release), told, state
+                )
                 bound = bound + more
                 released.append(release)
                 learned.append(hypothesis)
@@ -554,16 +556,18 @@ class _Run:
         public = first.public._replace(round=numbers, structure=structures)
         pending = self._pending(part, first)
         for stage in pricing.stages(recipe, part):
-            sites = _on_host([totals.read(release) for release in released])
+            sites = _on_host([totals.narrow_release(release) for release in released])
             batch = Batch(Context(public, first.bound), sites, pending)
             sums, cap = self._passes.sums(part, batch, jnp.stack(noise), stage)
             pending = None  # the scores have it now
             for place, (release, context) in enumerate(zip(released, contexts, strict=True)):
                 for site in stage:
-                    known = {**zeros, **totals.read(release)}
+                    known = {**zeros, **totals.narrow_release(release)}
                     asked = _specs(part, recipe, self._dummy, context, known)
                     own = jax.tree.map(lambda array, place=place: array[place], sums[site])
-                    release |= totals.draw(noise[place], {site: own}, asked, small=self._small)
+                    release |= totals.draw_from_sums(
+                        noise[place], {site: own}, asked, small=self._small
+                    )
         for release, context in zip(released, contexts, strict=True):
             if self._kept is not None:
                 name = str(int(context.public.round)) if part == "rounds" else part
@@ -621,7 +625,9 @@ class _Run:
         def padded(array: np.ndarray) -> np.ndarray:
             return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
 
-        slope, intercept = _line_of(recipe, totals.read(prologue), totals.read(epilogue))
+        slope, intercept = _line_of(
+            recipe, totals.narrow_release(prologue), totals.narrow_release(epilogue)
+        )
         hypotheses = jax.tree.map(lambda array: jnp.asarray(padded(array)), _on_host(learned))
         rounds = jax.tree.map(padded, _on_host(released))
         # Releases of 64 bits stay with NumPy.
@@ -629,7 +635,7 @@ class _Run:
             lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
             (prologue, rounds, epilogue),
         )
-        public = _opened(recipe, totals.read(prologue))[0]
+        public = _opened(recipe, totals.narrow_release(prologue))[0]
         hypotheses = _finished(recipe, public, hypotheses, slope)
         return step.learned_of(transcript, hypotheses, intercept, recipe)
 

@@ -161,7 +161,7 @@ def fit(
         step.check_run(step.dummy_row(table) if isinstance(table, BlockTable) else table, recipe)
         keys.check(key)
         filter.check(recipe, None if checkpoint is None else key)
-        pay = filter.paying(recipe.on(table), key)
+        pay = filter.payment_callback(recipe.on(table), key)
     more: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
     model = learn(key, table, recipe, public_key, pay=pay, memory=memory, **more)
     keys.warn_of_research(key)

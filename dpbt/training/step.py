@@ -20,7 +20,7 @@ from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.sensitivity import counted_weights
+from dpbt.privacy.sensitivity import weights_on_grid
 
 # What a fit refuses before anything runs. Public arguments are refused by name. Of private ones
 # only the number of rows is refused, and it is not shown.
@@ -359,7 +359,7 @@ def weigh(
     update = types.uniform if part == "prologue" else recipe.weight_update
     public = context.public._replace(round=np.int32(0), structure=None)
     weighted = update.weigh(scores, context.bound, rows, public)
-    return counted_weights(weighted.weight, rows, update.response), weighted.cap
+    return weights_on_grid(weighted.weight, rows, update.response), weighted.cap
 
 
 def view(

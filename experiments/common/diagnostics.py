@@ -30,7 +30,7 @@ from dpbt.data.domains import Domain, predicates
 from dpbt.data.splits import as_array
 from dpbt.learners import trees
 from dpbt.privacy import keys
-from dpbt.privacy.accounting import align
+from dpbt.privacy.accounting import align_columns
 from dpbt.release.model import Model, decision_function, model_of
 from dpbt.training.boosting import run
 from dpbt.training.step import check_transcript, prepared_table
@@ -159,7 +159,7 @@ def votes(model: Model, domain: Domain | None = None) -> list[Vote]:
 def votes_table(lines: list[Vote]) -> str:
     """Votes as aligned text."""
     bins = [(f"{vote.votes:+d}", vote.words) for vote in lines]
-    return align([("votes", "for a row with (against it without)"), *bins])
+    return align_columns([("votes", "for a row with (against it without)"), *bins])
 
 
 def _heaps(model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -3,12 +3,12 @@
 import string
 from collections.abc import Iterable, Mapping, Sequence
 
-from dpbt.privacy.accounting import align
+from dpbt.privacy.accounting import align_columns
 
 
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A head and rows with as many bins each, in aligned columns."""
-    return align([tuple(head), *rows])
+    return align_columns([tuple(head), *rows])
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -274,7 +274,7 @@ def test_no_noise_has_an_infinite_epsilon_by_every_accountant(make, delta):
 
 
 def test_a_mechanism_without_pure_price_has_none_by_every_accountant():
-    book = Ledger(ADD_REMOVE, (line(mechanisms.rounded_gaussian),))
+    book = Ledger(relation=ADD_REMOVE, lines=(line(mechanisms.rounded_gaussian),))
     assert book.epsilon == book.epsilon_at(1e-6, "pure") == math.inf
     assert book.epsilon_at(1e-6, "advanced") == math.inf
     assert book.epsilon_at(1e-6, "gdp") < book.epsilon_at(1e-6, "zcdp") < math.inf

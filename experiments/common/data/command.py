@@ -5,7 +5,7 @@ import json
 import sys
 
 from dpbt.data.domains import Boolean, Column, Nominal, Numeric, predicates
-from dpbt.privacy.accounting import align
+from dpbt.privacy.accounting import align_columns
 from experiments.common import tables
 from experiments.common.data.entry import Entry
 from experiments.common.data.fetch import fetch, sha256
@@ -112,8 +112,8 @@ def _show(found: Entry, options: argparse.Namespace) -> None:
     ]
     columns = [(name, _words(column)) for name, column in found.domain(10).items()]
     print(f"{found.name}\n")
-    print(align([(name, text) for name, text in pairs.items() if text]))
-    print(f"\nfiles:\n{align(files)}\n\npublic domain:\n{align(columns)}")
+    print(align_columns([(name, text) for name, text in pairs.items() if text]))
+    print(f"\nfiles:\n{align_columns(files)}\n\npublic domain:\n{align_columns(columns)}")
 
 
 def _words(column: Column) -> str:

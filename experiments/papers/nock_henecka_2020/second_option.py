@@ -27,7 +27,7 @@ from dpbt.learners.trees import (
     grow,
 )
 from dpbt.privacy import boundary, mechanisms
-from dpbt.privacy.mechanism import Allowance, quotient_up
+from dpbt.privacy.mechanism import Allowance, divide_rounding_up
 from dpbt.recipes import custom
 from dpbt.recipes.published import ALPHA_LEAK, PRICE, private_objective
 from dpbt.weighting import MirrorNumbers, mirror
@@ -215,7 +215,7 @@ def recipe(
     of_level = share * epsilon / rounds / depth
     selection = mechanisms.exponential
     noisy_splits = {
-        f"split_{level}": selection.multiplier(
+        f"split_{level}": selection.noise_multiplier(
             Allowance(np.where(noise.splits, of_level / 2.0**level, np.inf), np.zeros(()))
         )
         for level in range(depth)
@@ -243,7 +243,7 @@ def recipe(
         ),
         inner=inner,
         observed=np.asarray(observed, np.float64),
-        leaf_scale=quotient_up(leaf_scale, 1.0),
+        leaf_scale=divide_rounding_up(leaf_scale, 1.0),
         leaf_step=leaf_step,
         beta_step=2.0 ** np.ceil(np.log2(step * clip * FINEST)),
     )

@@ -23,7 +23,12 @@ import numpy as np
 from jax.core import Tracer
 from jax.scipy.special import xlogy
 
-from dpbt.common.arithmetic import log_probability, matsushita_probability, square_probability
+from dpbt.common.arithmetic import (
+    LN2,
+    log_probability,
+    matsushita_probability,
+    square_probability,
+)
 from dpbt.common.types import Array, LossFamily, Numbers, ProperLoss
 from dpbt.common.validate import shown, within
 
@@ -102,22 +107,20 @@ square = ProperLoss(
 )
 """The square loss, whose Bayes risk is Gini's criterion 4u(1-u)."""
 
-_LN2 = math.log(2.0)
-
 
 def _log_perspective(w1: Numbers, w0: Numbers) -> Array:
     # Sums of positive terms: differences of w log w would lose the digits that one row moves.
-    return (w1 * jnp.log1p(_ratio(w0, w1)) + w0 * jnp.log1p(_ratio(w1, w0))) / _LN2
+    return (w1 * jnp.log1p(_ratio(w0, w1)) + w0 * jnp.log1p(_ratio(w1, w0))) / LN2
 
 
 log = ProperLoss(
     name="log",
-    bayes_risk=lambda u: -(xlogy(u, u) + xlogy(1 - u, 1 - u)) / _LN2,
+    bayes_risk=lambda u: -(xlogy(u, u) + xlogy(1 - u, 1 - u)) / LN2,
     link=lambda u: jnp.log2(u / (1 - u)),
     inverse_link=log_probability,
-    surrogate=lambda z: jnp.logaddexp(-z * _LN2, 0) / _LN2,
+    surrogate=lambda z: jnp.logaddexp(-z * LN2, 0) / LN2,
     perspective=_log_perspective,
-    smoothness=_LN2 / 4,
+    smoothness=LN2 / 4,
 )
 """The log loss in bits, whose Bayes risk is the binary entropy (information gain)."""
 

@@ -14,7 +14,9 @@ import numpy as np
 Array = Any
 """An array of NumPy or of JAX."""
 
-_LN2 = np.float32(math.log(2))
+LN2 = math.log(2)
+"""The natural logarithm of 2: nats in a bit."""
+
 _LARGEST = np.finfo(np.float32).max
 
 
@@ -91,7 +93,7 @@ def softmax(scores: Array) -> Array:
     """
     xp, finite = namespace(scores), rounded(scores)
     largest = _folded(xp.maximum, finite)
-    powers = rounded(xp.exp(rounded((finite - largest[None]) * _LN2)))
+    powers = rounded(xp.exp(rounded((finite - largest[None]) * np.float32(LN2))))
     # XLA makes this product of a division, in the programs where it sees the broadcast.
     return xp.clip(powers * rounded(1 / added(powers))[None], 0, 1)
 

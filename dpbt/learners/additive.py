@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import types
-from dpbt.common.arithmetic import added, fold, rounded
+from dpbt.common.arithmetic import LN2, added, fold, rounded
 from dpbt.common.types import GRID, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners import oblivious_tree as trees
@@ -233,7 +233,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     # In bits, or in the unit of the number.
     scale, share = trees.score_unit(response, public), 1.0
     if not response.is_number:
-        scale = np.float32(1 / math.log(2.0))
+        scale = np.float32(1 / LN2)
     if response.axes:
         share = (response.classes - 1) / response.classes
         signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
@@ -358,7 +358,7 @@ def _curves(once: splits.Config, found: ObliviousTree, params: Any, public: Publ
     unit, classes = trees.score_unit(once.response, public), once.response.classes
     if not once.response.is_number:
         share = (classes - 1) / classes if once.response.axes else 1.0
-        unit = np.float32(share / math.log(2.0))
+        unit = np.float32(share / LN2)
     noise = rounded(params.step * moves) * unit
     return Shapes(curves[None, ..., : once.known.shape[1] + 1], noise[None])
 

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import types
-from dpbt.common.arithmetic import added, rounded, softmax
+from dpbt.common.arithmetic import LN2, added, rounded, softmax
 from dpbt.common.types import BINARY, GRID, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners.hypotheses import ObliviousTree
@@ -316,8 +316,6 @@ _SLOPE, _SLOPE_SPREAD, _SHIFT_SPREAD = 0.5, 0.7, 0.3
 _SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32)
 _SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
 
-_LN2 = math.log(2.0)
-
 
 def parts(rows: types.Prepared, scores: Array) -> Array:
     """i32[10, 2]: the present rows of each class with scores (in bits) in each interval.
@@ -325,7 +323,7 @@ def parts(rows: types.Prepared, scores: Array) -> Array:
     With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
     the class says whether the row is of it. A row counts by its weight, in 1 / GRID of a row.
     """
-    nats, target = scores * np.float32(_LN2), rows.target
+    nats, target = scores * np.float32(LN2), rows.target
     if scores.ndim == 2:
         nats, target = _of_largest(scores, target)
     interval = jnp.searchsorted(jnp.asarray(EDGES), nats, side="right", method="compare_all")
@@ -362,7 +360,7 @@ def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
         deviation: f32[], the standard deviation of the noise, in rows.
         start: f32[], or f32[K] with several classes, where scores started, in bits.
     """
-    begin, shifts = rounded(start * np.float32(_LN2)), _SHIFTS
+    begin, shifts = rounded(start * np.float32(LN2)), _SHIFTS
     if start.ndim:
         begin, shifts = jnp.float32(-math.log(start.shape[0] - 1)), np.zeros(1, np.float32)
     shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
@@ -393,7 +391,7 @@ def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
     prior = prior + rounded((shift / _SHIFT_SPREAD) ** 2)
     likely = rounded(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
     slope = jnp.exp(jnp.sum(rounded(likely * log_slope)))
-    moved = rounded(jnp.sum(rounded(likely * shift)) / np.float32(_LN2))
+    moved = rounded(jnp.sum(rounded(likely * shift)) / np.float32(LN2))
     return slope, slope * start if start.ndim else start + moved
 
 
@@ -607,7 +605,7 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
         step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
     moved = jnp.clip(step * signal / denominator, -params.limit, params.limit)
     if not response.is_number:
-        moved = moved / math.log(2.0)
+        moved = moved / LN2
     scale = score_unit(response, public) if response.is_number else np.float32(share)
     leaf = rounded((moved * scale).astype(jnp.float32))
     if any(config.monotone):

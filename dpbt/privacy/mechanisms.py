@@ -22,13 +22,14 @@ in float32 is such a one: its reachable values depend on the private value (Miro
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
+from dpbt.common.arithmetic import LN2
 from dpbt.common.public import without_values
 from dpbt.common.types import UNSPLIT, Array
 from dpbt.privacy import variates
@@ -67,37 +68,47 @@ def _gaussian_tail(shift: float) -> float:
     return math.exp(-(max(9.3 - shift, 0.0) ** 2) / 2)
 
 
-def _at_value(output: Array, value: Array) -> Array:
+def _noise_free_log_prob(output: Array, value: Array) -> Array:
     """The log density of the noise-free limit: 0 at the value, -inf elsewhere."""
     return jnp.where(output == value, 0.0, -jnp.inf)
 
 
-def _moves(value: Array, scale: Numbers, other_value: Array, other_scale: Numbers) -> Array:
+def _moves_in_scales(
+    value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
+) -> Array:
     """f32[...]: by how many scales each entry moves; infinite without noise or if scales differ."""
-    moved = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
-    each = jnp.where(scale > 0, moved / positive(scale), jnp.inf)
-    return jnp.where(scale == other_scale, jnp.where(moved > 0, each, 0), jnp.inf)
+    distance = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
+    in_scales = jnp.where(scale > 0, distance / positive(scale), jnp.inf)
+    return jnp.where(scale == other_scale, jnp.where(distance > 0, in_scales, 0), jnp.inf)
 
 
-def _laplace_loss(*pair: Any) -> StepLoss:
+def _laplace_privacy_loss(
+    value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
+) -> StepLoss:
     """Sum of |difference| / scale, the max-divergence of Laplace noise."""
-    return StepLoss.from_pure_epsilon(jnp.sum(_moves(*pair)))
+    moves = _moves_in_scales(value, scale, other_value, other_scale)
+    return StepLoss.from_pure_epsilon(jnp.sum(moves))
 
 
-def _gaussian_loss(*pair: Any) -> StepLoss:
-    moves = _moves(*pair)
-    return StepLoss(jnp.where(jnp.all(moves == 0), 0.0, jnp.inf), jnp.sum(moves**2 / 2))
+def _gaussian_privacy_loss(
+    value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
+) -> StepLoss:
+    """The sum of (difference / scale)^2 / 2 in rho; no pure epsilon unless nothing moves."""
+    moves = _moves_in_scales(value, scale, other_value, other_scale)
+    pure = jnp.where(jnp.all(moves == 0), 0.0, jnp.inf)
+    return StepLoss(pure=pure, rho=jnp.sum(moves**2 / 2))
 
 
-def _released(total: Array, value: Array) -> Array:
-    """Of a sum with noise, f64 of a value in f64; else i32 clamped to +-SATURATION."""
+def _as_released_type(noisy_value: Array, value: Array) -> Array:
+    """The noisy value, in f64 if the value is f64, and else as i32 clamped to +-SATURATION."""
     if value.dtype == jnp.float64:
-        return total
+        return noisy_value
     if not jnp.issubdtype(value.dtype, jnp.integer):
         raise ValueError(
             f"integer noise takes whole numbers, an integer type or float64, got {value.dtype}"
         )
-    return jnp.clip(total, -np.float64(SATURATION), np.float64(SATURATION)).astype(jnp.int32)
+    limit = np.float64(SATURATION)
+    return jnp.clip(noisy_value, -limit, limit).astype(jnp.int32)
 
 
 def _discrete_laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
@@ -107,24 +118,24 @@ def _discrete_laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
         size = variates.geometric(bits, positive(scale))
         noise = jnp.where(variates.sign_bit(bits), -size, size)
         noisy = variates.double(value) + jnp.where(scale > 0, noise, np.float64(0))
-        return _released(noisy, value)
+        return _as_released_type(noisy, value)
 
 
 def _discrete_laplace_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
-    safe = positive(scale)
+    positive_scale = positive(scale)
     above = (output - value).astype(jnp.uint32)  # modulo 2**32, where the true distance fits
-    distance = jnp.where(output >= value, above, -above).astype(jnp.float32) / safe
-    inside = jnp.log(jnp.tanh(0.5 / safe)) - distance
-    tail = -jnp.log1p(jnp.exp(-1 / safe)) - distance
-    density = jnp.where(jnp.abs(output) == SATURATION, tail, inside)
-    return jnp.where(scale > 0, density, _at_value(output, value))
+    distance = jnp.where(output >= value, above, -above).astype(jnp.float32) / positive_scale
+    of_one_integer = jnp.log(jnp.tanh(0.5 / positive_scale)) - distance
+    of_tail = -jnp.log1p(jnp.exp(-1 / positive_scale)) - distance
+    log_prob = jnp.where(jnp.abs(output) == SATURATION, of_tail, of_one_integer)
+    return jnp.where(scale > 0, log_prob, _noise_free_log_prob(output, value))
 
 
 discrete_laplace = Mechanism(
     "discrete laplace",
     _discrete_laplace_sample,
     _discrete_laplace_log_prob,
-    _laplace_loss,
+    _laplace_privacy_loss,
     LAPLACE._replace(
         sampler=Sampler(gap=2.0**-28, tail=_laplace_tail, max_scale=MAX_DISCRETE_SCALE)
     ),
@@ -158,14 +169,14 @@ def _rounded_gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
     shape = jnp.shape(value)
     bits = words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
     with variates.double_precision():
-        exactly = variates.double(value)
+        value_f64 = variates.double(value)
         scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape)
         step = variates.double(rounding_step(scale))
-        whole = jnp.floor(exactly / step)
-        rest = exactly / step - whole
+        whole = jnp.floor(value_f64 / step)
+        rest = value_f64 / step - whole
         noise = variates.double(scale) / step * variates.normals(bits, shape)
-        noisy = jnp.where(scale > 0, step * (whole + jnp.round(rest + noise)), exactly)
-        return _released(noisy, value)
+        noisy = jnp.where(scale > 0, step * (whole + jnp.round(rest + noise)), value_f64)
+        return _as_released_type(noisy, value)
 
 
 def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -176,21 +187,20 @@ def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> A
         distance = jnp.abs(distance - variates.double(value))
         near = log_ndtr((step / 2 - distance) / width)
         far = log_ndtr((-step / 2 - distance) / width)
-        bin = near + jnp.log(-jnp.expm1(jnp.minimum(far - near, -np.float64(1e-300))))
+        of_bin = near + jnp.log(-jnp.expm1(jnp.minimum(far - near, -np.float64(1e-300))))
 
-        saturated = np.float64(SATURATION)
-        ends = jnp.abs(variates.double(output)) == saturated
-        density = jnp.where(ends, near, bin)
+        is_saturated = jnp.abs(variates.double(output)) == np.float64(SATURATION)
+        log_prob = jnp.where(is_saturated, near, of_bin)
         on_grid = jnp.floor(variates.double(output) / step) * step == variates.double(output)
-        density = jnp.where(on_grid, density, -np.float64(np.inf)).astype(jnp.float32)
-    return jnp.where(scale > 0, density, _at_value(output, value))
+        log_prob = jnp.where(on_grid, log_prob, -np.float64(np.inf)).astype(jnp.float32)
+    return jnp.where(scale > 0, log_prob, _noise_free_log_prob(output, value))
 
 
 rounded_gaussian = Mechanism(
     "rounded gaussian",
     _rounded_gaussian_sample,
     _rounded_gaussian_log_prob,
-    _gaussian_loss,
+    _gaussian_privacy_loss,
     GAUSSIAN._replace(
         sampler=Sampler(gap=2.0**-29, tail=_gaussian_tail, max_scale=MAX_DISCRETE_SCALE)
     ),
@@ -267,7 +277,7 @@ def behind_best(values: Array, allowed: Array | None = None) -> Scores:
         return Scores(rounded.astype(jnp.float32), rest.astype(jnp.float32))
 
 
-def _behind(pair: Array | Scores, scale: Numbers) -> tuple[Array, Array]:
+def _scores_behind_best(pair: Array | Scores, scale: Numbers) -> tuple[Array, Array]:
     """(f64[..., K], bool[..., 1]): (score - best score) / scale, and whether there is no noise.
 
     It is at least -FLOOR; -inf for forbidden candidates; 0 at scale inf. Differences are taken
@@ -289,7 +299,7 @@ def _behind(pair: Array | Scores, scale: Numbers) -> tuple[Array, Array]:
     return jnp.where(jnp.isneginf(scores), np.float64(-np.inf), floored), single == 0
 
 
-def _groups(candidates: int) -> tuple[int, int]:
+def _group_shape(candidates: int) -> tuple[int, int]:
     """(groups, size): about sqrt(K) consecutive groups of about sqrt(K) candidates."""
     size = math.isqrt(candidates - 1) + 1
     return -(-candidates // size), size
@@ -301,13 +311,13 @@ def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     They are for the groups and for the candidates of the winning group. Use it within
     `variates.double_precision`.
     """
-    groups, size = _groups(shape[-1])
+    groups, size = _group_shape(shape[-1])
     bits = words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], groups + size))
     noise = variates.exponential(bits)
     return noise[..., :groups], noise[..., groups:]
 
 
-def _first_best(values: Array) -> Array:
+def _first_argmax(values: Array) -> Array:
     """i32[...]: the lowest index of the largest entry along the last axis, by two reductions."""
     best = jnp.max(values, axis=-1, keepdims=True)
     count = values.shape[-1]
@@ -324,8 +334,8 @@ def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> A
     """
     with variates.double_precision():
         # Logits, cut into consecutive groups.
-        logits, quiet = _behind(scores, scale)
-        groups, size = _groups(logits.shape[-1])
+        logits, quiet = _scores_behind_best(scores, scale)
+        groups, size = _group_shape(logits.shape[-1])
         pads = [(0, 0)] * (logits.ndim - 1) + [(0, groups * size - logits.shape[-1])]
         filled = jnp.pad(logits, pads, constant_values=-np.inf)
         filled = filled.reshape(*logits.shape[:-1], groups, size)
@@ -334,46 +344,48 @@ def _exponential_sample(key: Array, scores: Array | Scores, scale: Numbers) -> A
         # logit is 0 only up to rounding, since compilers may compute a score twice.)
         best, mass = jnp.max(filled, axis=-1), jnp.sum(jnp.exp(filled), axis=-1)
         across, within = selection_noise(key, logits.shape)
-        group = _first_best(jnp.where(quiet, best, -across / mass))
+        group = _first_argmax(jnp.where(quiet, best, -across / mass))
 
         # The candidate within it.
         members = jnp.take_along_axis(filled, group[..., None, None], axis=-2)[..., 0, :]
-        member = _first_best(jnp.where(quiet, members, -within / jnp.exp(members)))
+        member = _first_argmax(jnp.where(quiet, members, -within / jnp.exp(members)))
 
         # No candidate is left if all are forbidden.
-        none = jnp.all(jnp.isneginf(best), axis=-1)
-    return jnp.where(none, UNSPLIT, group * size + member)
+        is_none_allowed = jnp.all(jnp.isneginf(best), axis=-1)
+    return jnp.where(is_none_allowed, UNSPLIT, group * size + member)
 
 
-def _limits(scores: Array | Scores, scale: Numbers) -> tuple[Array, Array, Array]:
+def _logits_and_limits(scores: Array | Scores, scale: Numbers) -> tuple[Array, Array, Array]:
     """What densities read of scores, in float32.
 
     Returns:
-        f32[..., K], `_behind`; bool[..., 1], whether there is no noise; f32[..., K], the log
-        probabilities without it.
+        f32[..., K], `_scores_behind_best`; bool[..., 1], whether there is no noise; f32[..., K],
+        the log probabilities without it.
     """
     with variates.double_precision():
-        logits, quiet = _behind(scores, scale)
-        winner = jax.nn.one_hot(_first_best(logits), logits.shape[-1], dtype=bool)
+        logits, quiet = _scores_behind_best(scores, scale)
+        winner = jax.nn.one_hot(_first_argmax(logits), logits.shape[-1], dtype=bool)
         return logits.astype(jnp.float32), quiet, jnp.where(winner, 0.0, -jnp.inf)
 
 
-def _exponential_pmf(scores: Array | Scores, scale: Numbers) -> Array:
+def _exponential_log_pmf(scores: Array | Scores, scale: Numbers) -> Array:
     """Log probability of every candidate; all -inf where no candidate is allowed."""
-    logits, quiet, hard = _limits(scores, scale)
+    logits, quiet, hard = _logits_and_limits(scores, scale)
     none = jnp.all(jnp.isneginf(logits), axis=-1, keepdims=True)
     soft = jax.nn.log_softmax(jnp.where(none, 0, logits), axis=-1)
     return jnp.where(none, -jnp.inf, jnp.where(quiet, hard, soft))
 
 
-def _log_prob_of(pmf: Callable[..., Array]) -> Callable[..., Array]:
-    """The log probability of an outcome, from those of all candidates."""
+def _log_prob_from_pmf(log_pmf: Callable[..., Array]) -> Callable[..., Array]:
+    """(output, scores, scale) -> the log probability of the output, by those of all candidates."""
 
     def log_prob(output: Array, scores: Array | Scores, scale: Numbers) -> Array:
-        each = pmf(scores, scale)
-        found = jnp.take_along_axis(each, jnp.maximum(output, 0)[..., None], axis=-1)[..., 0]
-        none = jnp.where(jnp.all(jnp.isneginf(each), axis=-1), 0.0, -jnp.inf)
-        return jnp.where(output == UNSPLIT, none, found)
+        log_probs = log_pmf(scores, scale)
+        index = jnp.maximum(output, 0)[..., None]
+        of_output = jnp.take_along_axis(log_probs, index, axis=-1)[..., 0]
+        is_none_allowed = jnp.all(jnp.isneginf(log_probs), axis=-1)
+        of_unsplit = jnp.where(is_none_allowed, 0.0, -jnp.inf)
+        return jnp.where(output == UNSPLIT, of_unsplit, of_output)
 
     return log_prob
 
@@ -389,23 +401,24 @@ def _pmf_divergence(p: Array, q: Array) -> Array:
     return jnp.maximum(jnp.sum(jnp.max(ratio, axis=-1)), jnp.sum(jnp.max(-ratio, axis=-1)))
 
 
-def _exponential_loss(
+def _exponential_privacy_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> StepLoss:
     """Bounded range: rho is (range of the log ratio)^2 / 8 a draw (Cesar & Rogers, 2021)."""
-    p, q = _exponential_pmf(scores, scale), _exponential_pmf(other_scores, other_scale)
+    p, q = _exponential_log_pmf(scores, scale), _exponential_log_pmf(other_scores, other_scale)
     none, other_none = (jnp.all(jnp.isneginf(each), axis=-1) for each in (p, q))
     largest = jnp.where(jnp.any(none != other_none), jnp.inf, _pmf_divergence(p, q))
     ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), jnp.nan, p - q)
     spread = jnp.nanmax(ratio, axis=-1) - jnp.nanmin(ratio, axis=-1)
-    return StepLoss(largest, jnp.sum(jnp.where(none & other_none, 0.0, spread**2 / 8)))
+    rho = jnp.sum(jnp.where(none & other_none, 0.0, spread**2 / 8))
+    return StepLoss(pure=largest, rho=rho)
 
 
 exponential = Mechanism(
     "exponential",
     _exponential_sample,
-    _log_prob_of(_exponential_pmf),
-    _exponential_loss,
+    _log_prob_from_pmf(_exponential_log_pmf),
+    _exponential_privacy_loss,
     BOUNDED_RANGE._replace(sampler=Sampler(gap=2.0**-28)),
 )
 """Candidate k of [..., K] with probability proportional to exp(score / scale).
@@ -436,64 +449,66 @@ e^-32 / 2^20, so it is at most 2^-50.
 def _noisy_max_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """The argmax of scores in units of the scale, plus Laplace noise of scale 1 on each."""
     with variates.double_precision():
-        behind, quiet = _behind(scores, scale)
+        behind, quiet = _scores_behind_best(scores, scale)
         bits = words(key, variates.EXPONENTIAL_WORDS, behind.shape)
         size = variates.exponential(bits)
         noise = jnp.where(variates.sign_bit(bits), -size, size)
-        return _first_best(behind + jnp.where(quiet, np.float64(0), noise))
+        return _first_argmax(behind + jnp.where(quiet, np.float64(0), noise))
 
 
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(8)
-_REACH = np.linspace(-40.0, 40.0, 161)
+_QUADRATURE_NODES, _QUADRATURE_WEIGHTS = np.polynomial.legendre.leggauss(8)
+_PANEL_EDGES = np.linspace(-40.0, 40.0, 161)
 
 
-def _noisy_max_pmf(scores: Array | Scores, scale: Numbers) -> Array:
+def _noisy_max_log_pmf(scores: Array | Scores, scale: Numbers) -> Array:
     """Log probability of every candidate, for one scale."""
-    behind, quiet, hard = _limits(scores, scale)
-    rows = jax.vmap(_winning_mass)(behind.reshape(-1, behind.shape[-1]))
+    behind, quiet, hard = _logits_and_limits(scores, scale)
+    rows = jax.vmap(_log_chances_of_winning)(behind.reshape(-1, behind.shape[-1]))
     return jnp.where(quiet, hard, rows.reshape(behind.shape))
 
 
-def _winning_mass(s: Array) -> Array:
+def _log_chances_of_winning(s: Array) -> Array:
     """f32[K]: log probabilities by Gauss quadrature between the kinks of the densities.
 
-    s is `_behind`. In units of the scale, P(k wins) is the integral of the density lap(x - s_k)
-    times the product over j != k of the distribution functions Lap(x - s_j). The integrand is
-    smooth between scores, so panels break at every score. Scores are clipped to 40 scales around
-    the best one, because less than exp(-40) is left beyond.
+    s is `_scores_behind_best`. In units of the scale, P(k wins) is the integral of the density
+    lap(x - s_k) times the product over j != k of the distribution functions Lap(x - s_j). The
+    integrand is smooth between scores, so panels break at every score. Scores are clipped to 40
+    scales around the best one, because less than exp(-40) is left beyond.
     """
     # The quadrature nodes of all panels.
-    edges = jnp.sort(jnp.concatenate([jnp.asarray(_REACH, jnp.float32), jnp.clip(s, -40, 40)]))
+    edges = jnp.sort(
+        jnp.concatenate([jnp.asarray(_PANEL_EDGES, jnp.float32), jnp.clip(s, -40, 40)])
+    )
     half = (edges[1:] - edges[:-1]) / 2
     middle = (edges[1:] + edges[:-1]) / 2
-    x = middle[:, None] + half[:, None] * jnp.asarray(_NODES, jnp.float32)[None, :]
+    x = middle[:, None] + half[:, None] * jnp.asarray(_QUADRATURE_NODES, jnp.float32)[None, :]
 
     # The log of the integrand at every node.
     gap = x[..., None] - s[None, None, :]
-    log_two = np.float32(np.log(2))
+    log_two = np.float32(LN2)
     above = jnp.log1p(-0.5 * jnp.exp(-jnp.maximum(gap, 0)))
     log_cdf = jnp.where(gap < 0, gap - log_two, above)
     log_pdf = -jnp.abs(gap) - log_two
     log_all = jnp.sum(log_cdf, axis=-1, keepdims=True) - log_cdf + log_pdf
 
     # The weighted sum over nodes, in logs.
-    weight = half[:, None] * jnp.asarray(_NODE_WEIGHTS, jnp.float32)[None, :]
+    weight = half[:, None] * jnp.asarray(_QUADRATURE_WEIGHTS, jnp.float32)[None, :]
     log_weight = jnp.where(weight > 0, jnp.log(jnp.where(weight > 0, weight, 1)), -jnp.inf)
     return jax.nn.logsumexp(log_all + log_weight[..., None], axis=(0, 1))
 
 
-def _noisy_max_loss(
+def _noisy_max_privacy_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> StepLoss:
-    p, q = _noisy_max_pmf(scores, scale), _noisy_max_pmf(other_scores, other_scale)
+    p, q = _noisy_max_log_pmf(scores, scale), _noisy_max_log_pmf(other_scores, other_scale)
     return StepLoss.from_pure_epsilon(_pmf_divergence(p, q))
 
 
 noisy_max = Mechanism(
     "noisy max",
     _noisy_max_sample,
-    _log_prob_of(_noisy_max_pmf),
-    _noisy_max_loss,
+    _log_prob_from_pmf(_noisy_max_log_pmf),
+    _noisy_max_privacy_loss,
     PURE._replace(sampler=Sampler(gap=2.0**-28)),
 )
 """Index of the largest of [..., K] finite scores after independent Laplace(scale) noise on each.
@@ -529,31 +544,31 @@ def _uniform_sample(key: Array, value: Array, scale: Numbers) -> Array:
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 
-_PLACES = 2**14
+_PLACES_AT_ONCE = 2**14
 """How many places of a block are drawn at once, so that their keys take little memory."""
 
 
-def _root_of(key: Array, high: Array) -> Array:
+def _key_of_places(key: Array, high: Array) -> Array:
     """The key of 2^32 places that begin at 2^32 high; the first are those of `key` itself.
 
     The others hang on a child by split, and the first places on children by fold_in. Of a release
     key these never meet (`keys`).
     """
-    other = jax.random.fold_in(jax.random.split(key)[1], high)
-    return jnp.where(high == 0, key, other)
+    key_beyond = jax.random.fold_in(jax.random.split(key)[1], high)
+    return jnp.where(high == 0, key, key_beyond)
 
 
 def _assignment_at(key: Array, value: Array, scale: Numbers, place: Array) -> Array:
     """The parts of some places of a table; each place has its own key, whatever places follow."""
     high, first = place
-    here, beyond = (_root_of(key, high + np.uint32(k)) for k in (0, 1))
+    here, beyond = (_key_of_places(key, high + np.uint32(k)) for k in (0, 1))
 
     def bits_of(low: Array) -> Array:
-        own = jnp.where(low < first, beyond, here)  # where the low word began anew
-        return jax.random.bits(jax.random.fold_in(own, low), (2,), jnp.uint32)
+        root = jnp.where(low < first, beyond, here)  # where the low word began anew
+        return jax.random.bits(jax.random.fold_in(root, low), (2,), jnp.uint32)
 
     lows = first + jnp.arange(value.size, dtype=jnp.uint32)
-    bits = jax.lax.map(bits_of, lows, batch_size=min(_PLACES, value.size))
+    bits = jax.lax.map(bits_of, lows, batch_size=min(_PLACES_AT_ONCE, value.size))
     return _remainder(bits[:, 0], bits[:, 1], scale).astype(value.dtype).reshape(value.shape)
 
 
@@ -566,18 +581,18 @@ def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
     return jnp.where(inside, -jnp.log(jnp.asarray(scale, jnp.float32)), -jnp.inf)
 
 
-def _uniform_loss(
+def _uniform_privacy_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> StepLoss:
-    told_apart = jnp.where(scale == other_scale, 0.0, jnp.inf)
-    return StepLoss(told_apart, told_apart)
+    loss = jnp.where(scale == other_scale, 0.0, jnp.inf)
+    return StepLoss(pure=loss, rho=loss)
 
 
 uniform = Mechanism(
     "uniform",
     _uniform_sample,
     _uniform_log_prob,
-    _uniform_loss,
+    _uniform_privacy_loss,
     FREE._replace(sampler=Sampler(gap=0.0)),
     public=True,
 )
@@ -602,7 +617,14 @@ one, if each part knows its first place. There are 2^64 places.
 """
 
 BY_NAME = {
-    each.name: each
-    for each in (discrete_laplace, rounded_gaussian, exponential, noisy_max, uniform, assignment)
+    mechanism.name: mechanism
+    for mechanism in (
+        discrete_laplace,
+        rounded_gaussian,
+        exponential,
+        noisy_max,
+        uniform,
+        assignment,
+    )
 }
 """Every mechanism of the library, by its name in ledgers."""

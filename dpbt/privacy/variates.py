@@ -35,7 +35,7 @@ NORMAL_WORDS = 6
 REACH = 44.0
 """Up to this value a lattice of 2^-127 moves less than 2^-63; the mass beyond is e^-44 < 2^-63."""
 
-_HALF_WORD = np.float64(2.0**-32)
+_WORD_UNIT = np.float64(2.0**-32)
 
 
 double_precision = functools.partial(jax.enable_x64, True)
@@ -51,19 +51,20 @@ def positive(scale: Numbers) -> Array:
 
 
 def log1p(x: Array, or_log: Array | bool = False) -> Array:
-    """log(1 + x) of f64 x > -1, or where it is said log(-x); for use within `double_precision`.
+    """log(1 + x) of f64 x > -1, or log(-x) where `or_log` holds; for use within `double_precision`.
 
     The former is x log(u) / (u - 1) with u = 1 + x, whose rounding cancels (Kahan). On CPUs
     `jnp.log1p` has a relative error of up to 2^-45. A logarithm takes longest, so there is one for
     both.
     """
     shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
-    log, moved = jnp.log(jnp.where(or_log, -x, shifted)), shifted - 1
-    near = jnp.where(moved == 0, x, x * log / jnp.where(moved == 0, 1.0, moved))
-    return jnp.where(or_log, log, near)
+    log, rounded_x = jnp.log(jnp.where(or_log, -x, shifted)), shifted - 1
+    ratio = x * log / jnp.where(rounded_x == 0, 1.0, rounded_x)
+    log1p_of_x = jnp.where(rounded_x == 0, x, ratio)
+    return jnp.where(or_log, log, log1p_of_x)
 
 
-def small_expm1(x: Array) -> Array:
+def small_negative_expm1(x: Array) -> Array:
     """1 - exp(-x) of f64 x in 0..2^-12, by products and sums alone, whatever the compiler.
 
     What is left out is below 2^-54 of it. For use within `double_precision`.
@@ -71,8 +72,11 @@ def small_expm1(x: Array) -> Array:
     return x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4)))
 
 
-def small_log1p(x: Array) -> Array:
-    """-log(1 - x) of f64 x in 0..2^-12, as `small_expm1`; what is left out is below 2^-62 of it."""
+def small_negative_log1p(x: Array) -> Array:
+    """-log(1 - x) of f64 x in 0..2^-12, as `small_negative_expm1`.
+
+    What is left out is below 2^-62 of it.
+    """
     return x * (1 + x * (1 / 2 + x * (1 / 3 + x * (1 / 4 + x / 5))))
 
 
@@ -81,10 +85,10 @@ def unit_interval(*bits: Array) -> Array:
 
     For use within `double_precision`. The result is rounded to 53 bits, however small it is.
     """
-    below = jnp.float64(0.5)
+    fraction = jnp.float64(0.5)
     for word in reversed(bits):
-        below = (double(word) + below) * _HALF_WORD
-    return below
+        fraction = (double(word) + fraction) * _WORD_UNIT
+    return fraction
 
 
 def exponential(bits: Array) -> Array:
@@ -129,11 +133,11 @@ def power_of_two(scale: Array, digits: int) -> Array:
         digits: in 0..31.
     """
     exponent = (jax.lax.bitcast_convert_type(scale, jnp.uint32) >> np.uint32(23)) & np.uint32(255)
-    raised = jnp.maximum(exponent, np.uint32(127 + digits)) - np.uint32(digits)
-    return jax.lax.bitcast_convert_type(raised << np.uint32(23), jnp.float32)
+    lowered = jnp.maximum(exponent, np.uint32(127 + digits)) - np.uint32(digits)
+    return jax.lax.bitcast_convert_type(lowered << np.uint32(23), jnp.float32)
 
 
-_DIGITS = 12
+_TWO_DIGIT_BITS = 12
 """A geometric variable of scale 2^13 or more is drawn in two digits."""
 
 
@@ -145,19 +149,19 @@ def geometric(bits: Array, scale: Numbers) -> Array:
     probability tanh(1 / (2 scale)). Otherwise it is 1 plus a geometric variable, whose two digits
     to the base `step` are independent.
     """
-    step = double(power_of_two(scale, _DIGITS))
+    step = double(power_of_two(scale, _TWO_DIGIT_BITS))
     scale = double(scale)
 
     # One digit.
     shift = -log1p(np.float64(0.5) * jnp.expm1(-1 / scale))
-    waited = exponential(bits[:4])
-    direct = jnp.floor(scale * (waited + shift))
+    variable = exponential(bits[:4])
+    one_digit = jnp.floor(scale * (variable + shift))
 
     # Two digits.
-    high = jnp.floor(scale / step * waited)
-    part = jnp.minimum(step / scale, np.float64(2.0**-_DIGITS))
-    below = small_expm1(part) * unit_interval(bits[4], bits[5])
-    low = jnp.minimum(jnp.floor(scale * small_log1p(below)), step - 1)
-    zero = unit_interval(bits[6], bits[7]) < jnp.tanh(np.float64(0.5) / scale)
-    digits = jnp.where(zero, np.float64(0), 1 + step * high + low)
-    return jnp.where(step > 1, digits, direct)
+    high = jnp.floor(scale / step * variable)
+    rate = jnp.minimum(step / scale, np.float64(2.0**-_TWO_DIGIT_BITS))
+    level = small_negative_expm1(rate) * unit_interval(bits[4], bits[5])
+    low = jnp.minimum(jnp.floor(scale * small_negative_log1p(level)), step - 1)
+    is_zero = unit_interval(bits[6], bits[7]) < jnp.tanh(np.float64(0.5) / scale)
+    two_digits = jnp.where(is_zero, np.float64(0), 1 + step * high + low)
+    return jnp.where(step > 1, two_digits, one_digit)

@@ -5,13 +5,13 @@ read by `dpbt.domains.encode`. JAX is never imported here.
 """
 
 import json
-import math
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpbt.common.arithmetic import LN2
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
@@ -84,7 +84,7 @@ def _answers(graph: Graph, model: Model, score: Value, share: Value | None) -> O
     match model.about.target:
         case Nominal(values=values):
             graph.add("ArgMax", score, axis=1, keepdims=0, name="class")
-            graph.add("Softmax", score * np.float32(math.log(2)), axis=1, name="probability")
+            graph.add("Softmax", score * np.float32(LN2), axis=1, name="probability")
             several = "FLOAT", (len(values),)
             return {"score": several, "class": ("INT64", ()), "probability": several}
         case Numeric(low=low, high=high):
@@ -100,7 +100,7 @@ def _answers(graph: Graph, model: Model, score: Value, share: Value | None) -> O
     if model.about.probability is not None:
         match model.about.probability:
             case "log":
-                share = graph.add("Sigmoid", score * np.float32(math.log(2)))
+                share = graph.add("Sigmoid", score * np.float32(LN2))
             case "square":
                 inside = (score + np.float32(4)) / np.float32(8)
                 share = graph.add("Clip", inside, np.float32(0), np.float32(1))

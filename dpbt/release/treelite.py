@@ -5,7 +5,6 @@ are not listed have bins of their own. Trees of raw cells could not tell words a
 imported here.
 """
 
-import math
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbt.common.arithmetic import LN2
 from dpbt.common.public import MAX_BINS, UNSPLIT
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
@@ -58,12 +58,12 @@ def export(model: Model, path: str | Path) -> None:
     task, classes, shares = "kBinaryClf", 1, about.kind is TREE_GROUPS
     several = isinstance(target, Nominal)
     if isinstance(target, Nominal):
-        scale, after, task, classes = math.log(2), "softmax", "kMultiClf", len(target.values)
+        scale, after, task, classes = LN2, "softmax", "kMultiClf", len(target.values)
     elif isinstance(target, Numeric):
         (scale, offset, _), task = target.of_score, "kRegressor"
         after = "exponential" if target.response.objective == "poisson" else after
     elif about.probability == "log":
-        after, alpha = "sigmoid", math.log(2)
+        after, alpha = "sigmoid", LN2
     base = np.zeros(1) if shares else offset + scale * np.asarray(model.intercept, np.float64)
 
     features, count = model.features, len(trees)

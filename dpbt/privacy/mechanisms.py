@@ -406,7 +406,7 @@ def _exponential_privacy_loss(
 ) -> StepLoss:
     """Bounded range: rho is (range of the log ratio)^2 / 8 a draw (Cesar & Rogers, 2021)."""
     p, q = _exponential_log_pmf(scores, scale), _exponential_log_pmf(other_scores, other_scale)
-    none, other_none = (jnp.all(jnp.isneginf(each), axis=-1) for each in (p, q))
+    none, other_none = (jnp.all(jnp.isneginf(log_probs), axis=-1) for log_probs in (p, q))
     largest = jnp.where(jnp.any(none != other_none), jnp.inf, _pmf_divergence(p, q))
     ratio = jnp.where(jnp.isneginf(p) & jnp.isneginf(q), jnp.nan, p - q)
     spread = jnp.nanmax(ratio, axis=-1) - jnp.nanmin(ratio, axis=-1)

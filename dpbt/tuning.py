@@ -32,7 +32,7 @@ from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
-from dpbt.recipes.building import for_people, setting, zeros_or_shares
+from dpbt.recipes.building import allowance_of_one_row, setting, zero_or_share
 from dpbt.release import file
 from dpbt.release.model import Model
 from dpbt.training import boosting, step
@@ -316,7 +316,7 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
     of_fit = Allowance(epsilon=np.asarray(choice.epsilon), rho=zero)
     if first.delta > 0:
         of_fit = Allowance(epsilon=zero, rho=np.asarray(choice.rho))
-    of_score = for_people(of_fit.times(score_over_fit), first.max_rows_per_user)
+    of_score = allowance_of_one_row(of_fit.times(score_over_fit), first.max_rows_per_user)
     params = Noise({SITE: noise.noise_multiplier(of_score)})
     programs = tuple(
         score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
@@ -381,7 +381,7 @@ def candidates(
         ValueError: for a value outside these ranges, and as `build` and `plan_choice`.
     """
     epsilon = float(within("epsilon", epsilon, "(0, inf]"))
-    delta = float(zeros_or_shares("delta", delta))
+    delta = float(zero_or_share("delta", delta))
     relation = types.relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")

@@ -29,8 +29,8 @@ from dpbt.common.arithmetic import (
     matsushita_probability,
     square_probability,
 )
-from dpbt.common.types import Array, LossFamily, Numbers, ProperLoss
 from dpbt.common.validate import shown, within
+from dpbt.types import Array, LossFamily, Numbers, ProperLoss
 
 
 def m_alpha(alpha: Numbers) -> ProperLoss:

@@ -17,8 +17,8 @@ from msgspec import structs
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Numeric
+from dpbt.owners import filter as filters
 from dpbt.privacy import accounting, boundary, conversions, pricing
-from dpbt.privacy import filter as filters
 from tests import noise
 from tests.filters import book, line
 

@@ -155,10 +155,10 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     """By plain loops on a recorded run; some neighbour attains each bound."""
     table, recipe = table_of(), recipe_of(10.0)
     boosted = BOOST(jax.random.key(2), table, recipe)
-    kind = KIND._replace(relation=relation, noise=noise)
+    config = dataclasses.replace(CONFIG, relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
     histogram, sums = oblivious_tree.histogram_sensitivity, oblivious_tree.sum_sensitivity
-    bounds = histogram(kind), sums(kind), noise.bound(sensitivity.histograms(relation))
+    bounds = histogram(config), sums(config), noise.bound(sensitivity.histograms(relation))
     here = replayed(boosted, table, recipe)[:3]
     moved = []
     for other in neighbours(table, relation, np.random.default_rng(0)):
@@ -202,9 +202,16 @@ def test_a_step_may_be_a_schedule_of_the_round():
 # The public splits.
 
 
-STATIC = recipes.oblivious.attributes_of(DOMAIN), 4, (1, 2, 3), True, True, 0.1, ADD_REMOVE
-NOISE = mechanisms.rounded_gaussian
-KIND = oblivious_tree.Config(*STATIC, NOISE)
+CONFIG = oblivious_tree.ObliviousConfig(
+    attributes=recipes.oblivious.attributes_of(DOMAIN),
+    depth=4,
+    attributes_per_tree=(1, 2, 3),
+    marginals=True,
+    scores=True,
+    smoothing=0.1,
+    relation=ADD_REMOVE,
+    noise=mechanisms.rounded_gaussian,
+)
 
 
 @functools.cache
@@ -215,9 +222,13 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
     for own, attribute in zip(mass, attributes, strict=True):
         own[: attribute.n_bins] = rng.dirichlet(np.full(attribute.n_bins, 0.2))
 
-    kind = oblivious_tree.Config(attributes, depth, attributes_per_tree, *STATIC[3:], NOISE)
-    own = jnp.asarray(mass[:, : kind.known.shape[1]])
-    draw = jax.jit(jax.vmap(functools.partial(oblivious_splits.draw, kind), (None, 0, None)))
+    config = dataclasses.replace(
+        CONFIG, attributes=attributes, depth=depth, attributes_per_tree=attributes_per_tree
+    )
+    own = jnp.asarray(mass[:, : config.known.shape[1]])
+    draw = jax.jit(
+        jax.vmap(functools.partial(oblivious_splits.tree_structure, config), (None, 0, None))
+    )
     drawn = draw(jnp.uint32(seed), jnp.arange(trees, dtype=jnp.int32), own)
     return *jax.tree.map(np.asarray, drawn), mass
 
@@ -303,8 +314,10 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     asked, *_ = asked_of(attributes, 6, depth)
     bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
-    rows = oblivious_splits.Rows(jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2)))
-    route = jax.jit(functools.partial(oblivious_splits.leaves_of, attributes))
+    rows = oblivious_splits.ObliviousRows(
+        jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2))
+    )
+    route = jax.jit(functools.partial(oblivious_splits.assign_leaves, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
         tree = hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
         np.testing.assert_array_equal(route(tree, rows), looked_up(tree, bins))
@@ -315,15 +328,15 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
 
 def test_static_parts_and_seeds_have_noise_of_their_own():
     """Two releases under one key must not share noise where their statistics may differ."""
-    first = KIND.attributes[:3], 5, (1, 2), False, False, 0.10000001, REPLACE_ONE
+    first = CONFIG.attributes[:3], 5, (1, 2), False, False, 0.10000001, REPLACE_ONE
     parts = [*first, mechanisms.discrete_laplace, NUMBER, (1, 0, 0)]
-    assert len(parts) + len(["target_bins", "structures"]) == len(KIND._fields)
-    changes = [{name: part} for name, part in zip(KIND._fields, parts, strict=False)]
-    changes.append({"attributes": tuple(a._replace(ordered=False) for a in KIND.attributes)})
+    assert len(parts) + len(["target_bins", "structures"]) == len(CONFIG._fields)
+    changes = [{name: part} for name, part in zip(CONFIG._fields, parts, strict=False)]
+    changes.append({"attributes": tuple(a._replace(ordered=False) for a in CONFIG.attributes)})
     changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
-    kinds = [KIND, *(KIND._replace(**change) for change in changes)]
-    learners = [oblivious_tree.oblivious_tree(kind) for kind in kinds]
-    assert len({learner.traits.tag for learner in learners}) == len(kinds)
+    configs = [CONFIG, *(dataclasses.replace(CONFIG, **change) for change in changes)]
+    learners = [oblivious_tree.oblivious_tree(config) for config in configs]
+    assert len({learner.traits.tag for learner in learners}) == len(configs)
 
     key, own_key = jax.random.key(0), jax.jit(step.own_key)
     keys = {

@@ -22,14 +22,17 @@ SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.predicates(domain)
 def of_sides(sums):
     """From sums over rows to what is drawn: the class weights of both sides of the split."""
     products, totals = sums
-    return trees.child_totals(products, totals, SPLIT)
+    return trees.class_weights_of_children(products, totals, SPLIT)
 
 
 def program(draw, table, weights, params, public):
     """The private side: it sees rows, and everything it gives away goes through `draw`."""
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
-    sums = trees.node_products(table, by_class, root, 1, None), trees.node_totals(by_class)
+    sums = (
+        trees.split_weights_of_nodes(table, by_class, root, 1, None),
+        trees.root_class_weights(by_class),
+    )
     sides = boundary.Total(sums, of_sides)
     proof = "a row is on one side, so it changes one class weight"
     draw("leaf", mechanisms.discrete_laplace, sides, sensitivity=GRID, moves=1, theorem=proof)

@@ -15,7 +15,8 @@ from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners import additive as learner
-from dpbt.learners.oblivious_splits import Config
+from dpbt.learners.oblivious_splits import ObliviousConfig
+from dpbt.learners.oblivious_tree import config_of
 from dpbt.recipes.building import checked_request
 from dpbt.recipes.oblivious import Once, assembled, oblivious_boost, rules
 
@@ -54,10 +55,10 @@ def additive(
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
     rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
     of bins of all columns as one vector, whose sensitivity is that of
-    `learners.additive.sensitivity`. Else, and under a pure guarantee, where such a vector costs as
-    much as its columns one by one, a round releases one column, as a tree of `oblivious_boost` that
-    asks one attribute. Histograms before the first round and scores by class after the last are
-    drawn as `auto` draws them.
+    `learners.additive.bin_sum_sensitivity`. Else, and under a pure guarantee, where such a vector
+    costs as much as its columns one by one, a round releases one column, as a tree of
+    `oblivious_boost` that asks one attribute. Histograms before the first round and scores by class
+    after the last are drawn as `auto` draws them.
 
     The curves are the model: `dpbt.explain` and `dpbt.plot.shape` show all of it, with the
     deviation of the noise that privacy added. Where columns act on their own it is more accurate
@@ -143,20 +144,22 @@ def additive(
             step=per_round,
             limit=np.minimum(4 * per_round, 0.6),
         )
-        by_column = learner.by_column(found.learner.program.args[0])  # type: ignore[attr-defined]
+        by_column = learner.additive_by_column(config_of(found.learner))
         words = {"name": "additive", "setting": "one column a round"}
         return dataclasses.replace(found, learner=by_column, **words)
 
     # The numbers of the rounds; the noise of a row is that of one bin of each column.
     asked = _numbered(pairs, domain, monotone)
-    per_round = total / (learner.growth(count, _MOMENTUM) * math.sqrt(len(domain) + len(asked)))
-    numbers = learner.Params({}, per_round, rate, _MOMENTUM, count)
+    per_round = total / (
+        learner.noise_growth(count, _MOMENTUM) * math.sqrt(len(domain) + len(asked))
+    )
+    numbers = learner.AdditiveParams({}, per_round, rate, _MOMENTUM, count)
     groups = _RESOLUTIONS if resolutions is None else resolutions
     sizes = within("resolutions", groups, f"[1, {types.MAX_BINS}]", whole=True)
     joined = tuple(map(int, sizes.flat))
 
-    def learned(config: Config) -> types.WeakLearner:
-        made = learner.Config(config, joined, count, asked)
+    def learned(config: ObliviousConfig) -> types.WeakLearner:
+        made = learner.AdditiveConfig(base=config, resolutions=joined, capacity=count, pairs=asked)
         if (most := made.known.shape[1]) > types.MAX_BINS:
             raise ValueError(f"pairs have at most {types.MAX_BINS} cells each, and one has {most}")
         return learner.additive(made)

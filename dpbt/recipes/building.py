@@ -19,7 +19,7 @@ from dpbt.common import types, validate
 from dpbt.common.types import MAX_ROWS, Params, Recipe, WeakLearner
 from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import floats, one_of, shown, whole, wholes, within
-from dpbt.losses import as_family, check_loss
+from dpbt.losses import as_loss_family, check_loss
 from dpbt.privacy import boundary, conversions, pricing
 from dpbt.privacy.mechanism import ROUNDING, Allowance
 from dpbt.weighting import uniform
@@ -419,7 +419,7 @@ def custom(
     budget = np.inf if epsilon is None else epsilon
     common = budget, delta, rows, rounds, "tight", under, max_rows_per_user
     request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
-    family = None if loss is None else as_family(loss, "loss")
+    family = None if loss is None else as_loss_family(loss, "loss")
     if family is not None:
         check_loss(family)
         if not hasattr(weighting, "link_alpha"):

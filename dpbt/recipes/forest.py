@@ -65,7 +65,7 @@ def random_forest(
         negative: what negative noisy counts mean, at no cost in privacy: "zero", or "uniform",
             which is theta uniform at random, as Algorithm 2 prints it. The default of the tight
             calibration is "zero", that of the published one is "uniform". The paper's own numbers
-            are those of "zero". See `random_tree.shares`.
+            are those of "zero". See `random_tree.positive_shares`.
         variant: "random_forest", or one of Nock & Henecka (2020), section 17.2, which split the
             published budget of a tree among its 2^h leaves. Leaves are disjoint, so the tight
             calibration gives every leaf epsilon / k.
@@ -102,12 +102,18 @@ def random_forest(
     # Negative counts are by default those of the calibration.
     if negative is None:
         negative = "zero" if request.tight else "uniform"
-    one_of("negative", negative, random_tree.NEGATIVE)
+    one_of("negative", negative, random_tree.NEGATIVE_WEIGHT_RULES)
     counts = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     labels = variant == "rf_e"
     noise, per_leaf = mechanisms.exponential if labels else counts, variant != "random_forest"
-    static = depth, request.relation, noise, parts, per_leaf and not request.tight, negative
-    config = random_tree.Config(*static)
+    config = random_tree.RandomTreeConfig(
+        depth=depth,
+        relation=request.relation,
+        noise=noise,
+        parts=parts,
+        per_leaf=per_leaf and not request.tight,
+        negative=negative,
+    )
     setting = "disjoint rows" if parts > 1 else "all rows"
     allow = building.either_accountant if labels else building.one_accountant
     own = random_tree.random_tree(config), uniform, ()

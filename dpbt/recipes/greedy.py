@@ -134,13 +134,15 @@ def bdpe(
     # Put the parts together, and share the budget.
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     under = request.relation if request.tight else types.ADD_REMOVE  # one program for both
-    config = trees.Config(depth, scored, link, objective, under, noise)
+    config = trees.GreedyTreeConfig(
+        depth=depth, criterion=scored, link=link, objective=objective, relation=under, noise=noise
+    )
     tree = greedy_tree if request.tight else published
     learner = tree.greedy_tree(config)
     update, numbers = mirror(link, bounded=request.tight), MirrorNumbers(settings.link_alpha)
     counted = request.tight and objective and depth > 1
-    fractions = trees.fractions(structure, errors if counted else None)
-    params = functools.partial(tree.params, settings)
+    fractions = trees.tree_budget_fractions(structure, errors if counted else None)
+    params = functools.partial(tree.greedy_tree_params, settings)
     more: dict[str, Any] = {"fractions": fractions, "params": params, "setting": setting}
     return building.build(request, learner, update, numbers, name="bdpe", **more)
 
@@ -157,7 +159,7 @@ def _families(
         ValueError: for losses that do not fit `alpha`, or cannot score splits or be boosted.
     """
     # The criterion and its alpha.
-    family = losses.as_family(criterion, "criterion")
+    family = losses.as_loss_family(criterion, "criterion")
     single, name = is_single(family), family(0.5).name
     if alpha is None:
         alpha = 1.0 if single else "objective"
@@ -167,12 +169,12 @@ def _families(
         raise ValueError(f'alpha must be "objective" with a family, or a number, got {given}')
 
     # The link: by default the criterion's, or Matsushita's where that one has kinks.
-    link = family if loss is None else losses.as_family(loss, "loss")
+    link = family if loss is None else losses.as_loss_family(loss, "loss")
     losses.check_loss(link)
     if not np.isfinite(float(link(np.float32(1)).smoothness)):
         if loss is not None:
             raise ValueError(f"loss must have a smooth surrogate, {link(0.5).name} has kinks")
-        link = losses.fixed(losses.matsushita)
+        link = losses.constant_family(losses.matsushita)
 
     # The link may have an alpha where the criterion has none.
     if single and is_single(link) and (callable(alpha) or np.any(floats("alpha", alpha) != 1)):
@@ -183,7 +185,7 @@ def _families(
 
 def _settings(
     request: Request, link: types.LossFamily, alpha: Alpha, depth: int, *numbers: ArrayLike
-) -> trees.Settings:
+) -> trees.TreeSettings:
     """The numbers that have nothing to do with privacy, checked: clip, zeta, pi, ...
 
     Raises:
@@ -209,4 +211,6 @@ def _settings(
     clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(member.smoothness, np.float64) * clip**2)
     levels = tuple(rounded_down(by_depth))
-    return trees.Settings(levels, link_alpha, clip, zeta, step, np.minimum(least, clip), smoothing)
+    return trees.TreeSettings(
+        levels, link_alpha, clip, zeta, step, np.minimum(least, clip), smoothing
+    )

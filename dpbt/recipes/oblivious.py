@@ -16,8 +16,8 @@ from dpbt.common.validate import floats, shown, whole, within
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
-from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
-from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
+from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, ObliviousConfig
+from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, ObliviousParams, oblivious_tree
 from dpbt.privacy import conversions, mechanisms
 from dpbt.recipes.building import Request, build, checked_request, zeros_or_shares
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
@@ -149,7 +149,7 @@ def oblivious_boost(
     once = Once(marginals_fraction, target_fraction, target_bins, scores_fraction, clip)
     known = number or bool(np.any(floats("marginals_fraction", marginals_fraction) > 0))
     moves = tuple(steps) if callable(step) else steps[0]
-    numbers = Params({}, moves, limit, curvature * known, seed)  # of known rows of a leaf
+    numbers = ObliviousParams({}, moves, limit, curvature * known, seed)  # of known rows of a leaf
 
     parts = "sums", oblivious_tree, numbers
     described = "oblivious_boost", f"{trees[0]} splits a tree"
@@ -181,7 +181,7 @@ def assembled(
     monotone: Mapping[str, int] | None,
     once: Once,
     trees: tuple[int, tuple[int, ...], float, int],
-    parts: tuple[str, Callable[[Config], types.WeakLearner], types.Params],
+    parts: tuple[str, Callable[[ObliviousConfig], types.WeakLearner], types.Params],
     described: tuple[str, str],
 ) -> types.Recipe:
     """The recipe of a learner over the bins of a domain, with clipped weights.
@@ -192,7 +192,8 @@ def assembled(
         target: as `oblivious_boost`.
         monotone: as `oblivious_boost`.
         once: what is drawn once.
-        trees: depth, attributes_per_tree, smoothing and structures of `oblivious_splits.Config`.
+        trees: depth, attributes_per_tree, smoothing and structures of
+            `oblivious_splits.ObliviousConfig`.
         parts: the site of the rounds, the learner of a config, and its numbers without noise.
         described: name and setting.
 
@@ -221,9 +222,20 @@ def assembled(
     bins = within("target_bins", once.target_bins, f"[2, {types.MAX_BINS}]", whole=True)
     noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
     depth, counts, smooth, structures = trees
-    drawn = bool(np.any(marginals > 0)), bool(np.any(scores > 0)), smooth
-    more = request.relation, noise, response, directions, int(bins)
-    config = Config(attributes_of(domain), depth, counts, *drawn, *more, structures)
+    config = ObliviousConfig(
+        attributes=attributes_of(domain),
+        depth=depth,
+        attributes_per_tree=counts,
+        marginals=bool(np.any(marginals > 0)),
+        scores=bool(np.any(scores > 0)),
+        smoothing=smooth,
+        relation=request.relation,
+        noise=noise,
+        response=response,
+        monotone=directions,
+        target_bins=int(bins),
+        structures=structures,
+    )
 
     # The weights.
     usual = _clip_of(response) if number else 0.3

@@ -132,7 +132,7 @@ def lazybb_trees(
     splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
     if splits > 2**depth - 1:
         raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
-    family = losses.as_family(criterion, "criterion")
+    family = losses.as_loss_family(criterion, "criterion")
     if not building.is_single(family):
         raise ValueError(f"criterion must be a single loss here, got the family {shown(criterion)}")
     loss = family(1.0)
@@ -144,10 +144,16 @@ def lazybb_trees(
     by_splits = functools.partial(_by_splits, split_fraction=(1 - labels) / splits)
     published = functools.partial(composed, draws=splits, labels=True)
 
-    config = lazybb.Config(splits, depth, loss, request.relation, calibration)
+    config = lazybb.TopDownConfig(
+        splits=splits,
+        depth=depth,
+        criterion=loss,
+        relation=request.relation,
+        calibration=calibration,
+    )
     words = {"name": "lazybb_trees", "setting": f"{splits}, {loss.name}"}
     more = {
-        "fractions": lazybb.fractions(labels),
+        "fractions": lazybb.top_down_budget_fractions(labels),
         "allow": by_splits if request.tight else published,
     }
     return _vote(request, lazybb.top_down_tree(config), density, learning_rate, **words, **more)
@@ -272,8 +278,12 @@ def halfspace_boost(
     common = given, delta, rows, rounds, calibration, relation, max_rows_per_user
     request = checked_request(*common)
     flag("normalized", normalized)
-    more = bool(normalized), whole("features", features)
-    config = halfspace.Config(request.relation, calibration, *more)
+    config = halfspace.HalfspaceConfig(
+        relation=request.relation,
+        calibration=calibration,
+        normalized=bool(normalized),
+        features=whole("features", features),
+    )
     rate = within("learning_rate", learning_rate, "(0, inf)") / 2  # on margins
     words = {"name": "halfspace_boost", "setting": "normalized" if normalized else "gaussian"}
 
@@ -281,5 +291,5 @@ def halfspace_boost(
     more = {}
     if noise_scale is not None:
         sigma = within("noise_scale", noise_scale, "(0, inf)").astype(np.float32)
-        more["given"] = functools.partial(halfspace.for_noise, config, sigma)
+        more["given"] = functools.partial(halfspace.halfspace_params_of_sigma, config, sigma)
     return _vote(request, halfspace.halfspace(config), density, rate, **words, **more)

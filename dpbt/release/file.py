@@ -17,14 +17,14 @@ import numpy as np
 from msgspec import Meta
 
 from dpbt.common import arithmetic
-from dpbt.common.arithmetic import Array, namespace
+from dpbt.common.arithmetic import Array, array_namespace
 from dpbt.common.public import MAX_BINS, Splits, same_splits
 from dpbt.common.storage import opened, sealed, write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target, response_of
-from dpbt.learners.hypotheses import KINDS, Kind, Of, Rows, check_within
+from dpbt.learners.hypotheses import KINDS, EncodedRows, Kind, Of, check_indices
 from dpbt.privacy import accounting
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def _own_kind(hypotheses: "HypothesisClass") -> Kind:
     """The kind of hypotheses of the user's own, which no file and no words know."""
     from dpbt.common.types import Table
 
-    def read(rows: Rows) -> Any:
-        absent = namespace(rows.bins).zeros(rows.bins.shape[:1], bool)
+    def read(rows: EncodedRows) -> Any:
+        absent = array_namespace(rows.bins).zeros(rows.bins.shape[:1], bool)
         return hypotheses.prepare(Table(rows.bins, absent, absent, rows.splits))
 
     return Kind("", hypotheses.predict, read)
@@ -396,5 +396,5 @@ def _asked(file: _File) -> Splits | None:
     if [array.shape for array in asked[:5]] != shapes:
         raise ValueError("splits must have arrays of the same length")
     for numbers in (asked.feature, asked.attribute):
-        check_within("a split", numbers, 0, file.features)
+        check_indices("a split", numbers, 0, file.features)
     return asked

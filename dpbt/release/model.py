@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import structs
 
 import dpbt
-from dpbt.common.arithmetic import Array, namespace
+from dpbt.common.arithmetic import Array, array_namespace
 from dpbt.common.public import HoldsFunctions, Splits, same_splits
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
@@ -280,7 +280,7 @@ def decision_function(model: Model, rows: Any) -> Array:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
     """
     found = scoring.of_rows(model_of(model), rows, scoring.scores)
-    return namespace(found).moveaxis(found, -1, 0)
+    return array_namespace(found).moveaxis(found, -1, 0)
 
 
 def shares(model: Model, rows: Any) -> Array:
@@ -352,7 +352,7 @@ def predict_proba(model: Model, rows: Any) -> Array:
     known = model_of(model).about
     if known.probability == "shares":
         stated = shares(model, rows)
-        return namespace(stated).nanmean(stated, axis=0)
+        return array_namespace(stated).nanmean(stated, axis=0)
     return probability_of(known, decision_function(model, rows))
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.common.arithmetic import Array, fold, namespace
+from dpbt.common.arithmetic import Array, array_namespace, fold
 from dpbt.common.public import Splits, of_bits, same_splits
 from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
 from dpbt.data.kinds import Nominal, Target, in_units
-from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
+from dpbt.learners.hypotheses import EncodedRows, Hypotheses, Kind
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
@@ -22,11 +22,11 @@ BLOCK_ROWS = 2**16
 VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
 
-What = Callable[[Kind, Hypotheses, Array, Rows], Array]
+What = Callable[[Kind, Hypotheses, Array, EncodedRows], Array]
 """(kind, hypotheses, intercept, rows) -> [..., N]: `scores` or `shares`."""
 
 
-def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> Array:
+def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
     """f32[N], or f32[K, N] with several classes: the scores of rows."""
     laid_out = kind.read(rows)
 
@@ -34,11 +34,11 @@ def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> 
         return total + kind.predict(hypothesis, laid_out)
 
     shape = (*intercept.shape, rows.bins.shape[0])
-    start = namespace(intercept).zeros(shape, np.float32)
+    start = array_namespace(intercept).zeros(shape, np.float32)
     return intercept[..., None] + fold(add, start, hypotheses)
 
 
-def shares(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> Array:
+def shares(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
     """f32[k, N]: the shares that hypotheses state."""
     assert kind.shares is not None
     return kind.shares(hypotheses, kind.read(rows))
@@ -59,9 +59,9 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
 
     bins, asked = _bins(model, rows), model.splits
     arrays = model.about.kind, model.hypotheses, model.intercept
-    if namespace(*arrays[1:], bins) is np:
+    if array_namespace(*arrays[1:], bins) is np:
         starts = range(0, max(len(bins), 1), BLOCK_ROWS)
-        parts = [Rows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
+        parts = [EncodedRows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
         return np.concatenate([what(*arrays, part) for part in parts], axis=-1)
 
     # With JAX, by a program for one of few numbers of rows.
@@ -74,7 +74,7 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
     if not isinstance(bins, Tracer):
         padding = max(tables.row_bucket(count) - count, 0)
         bins = np.pad(np.asarray(bins), [(0, padding), (0, 0)])
-    found = compiled(what)(*arrays, Rows(bins, asked))
+    found = compiled(what)(*arrays, EncodedRows(bins, asked))
     if isinstance(found, Tracer):
         return found[..., :count]
     return jax.device_put(np.asarray(found)[..., :count])
@@ -139,7 +139,7 @@ def answer(target: Target | None, scores: Array) -> Array:
     if target is None:
         return scores > 0
     if isinstance(target, Nominal):
-        return namespace(scores).argmax(scores, axis=1).astype(np.int32)
+        return array_namespace(scores).argmax(scores, axis=1).astype(np.int32)
     return in_units(target, scores)
 
 
@@ -163,7 +163,7 @@ def vote(stated: Array, voting: str, key: Any = None) -> Array:
     Raises:
         ValueError: for another rule, or a probabilistic vote without a key.
     """
-    xp = namespace(stated)
+    xp = array_namespace(stated)
     if voting == "majority":
         return 2 * xp.sum(stated > 0.5, axis=0) > xp.sum(~xp.isnan(stated), axis=0)
     mean = xp.nanmean(stated, axis=0)

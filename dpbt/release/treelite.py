@@ -17,7 +17,7 @@ from dpbt.common.public import MAX_BINS, UNSPLIT
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
-from dpbt.learners.hypotheses import OBLIVIOUS, TREE_GROUPS, TREES, depth
+from dpbt.learners.hypotheses import OBLIVIOUS, TREE_GROUPS, TREES, tree_depth
 from dpbt.release.model import Model, frozen, model_of
 
 _BINS = np.arange(MAX_BINS)
@@ -125,7 +125,7 @@ def _add(
 ) -> None:
     """Add one tree of columns of so many bins. A node of which all bins go left is left out."""
     inner = len(feature)
-    assert depth(leaf.shape[-1]) == depth(inner + 1)
+    assert tree_depth(leaf.shape[-1]) == tree_depth(inner + 1)
 
     def below(node: int) -> int:
         while node < inner and right.ndim == 2 and not right[node].any():

@@ -47,7 +47,7 @@ class LazyNumbers(NamedTuple):
     learning_rate: AnyArray
 
 
-def quantize_weights(weight: Array, cap: Array) -> Weighted:
+def on_grid(weight: Array, cap: Array) -> Weighted:
     """Weights in [0, cap] as grid integers 1..GRID. None is 0, so no row is lost to rounding.
 
     It is a fixed map of each row's own weight, so what holds for weights in [0, cap] holds for
@@ -104,7 +104,7 @@ def _mirror_update(family: types.LossFamily, tag: str, bounded: bool) -> WeightU
         if public.weighting.clip is not None:
             cap = jnp.minimum(cap, public.weighting.clip)
             weight = jnp.minimum(weight, cap)
-        return quantize_weights(weight, cap)
+        return on_grid(weight, cap)
 
     return WeightUpdate(tag.format(family_name(family)), False, weigh, MirrorNumbers, loss=family)
 

@@ -59,9 +59,7 @@ def test_sums_by_bin_are_the_products(nodes):
         hypotheses.node_dtype(nodes)
     )
     expected = reference_products(splits, levels, node, nodes)
-    found = jax.jit(trees.split_weights_of_nodes, static_argnums=3)(
-        table, levels, node, nodes, None
-    )
+    found = jax.jit(trees.node_products, static_argnums=3)(table, levels, node, nodes, None)
     np.testing.assert_array_equal(found, expected)
     totals = reference_products(np.ones((rows, 1), np.int64), levels, node, nodes)[..., 0]
     np.testing.assert_array_equal(trees.class_weights_of_nodes(levels, node, nodes), totals)
@@ -97,7 +95,7 @@ def test_products_of_right_siblings_are_enough():
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
     splits = np.asarray(table.asked.T, np.int64)
     above = jnp.asarray(reference_products(splits, levels, parent, nodes // 2), jnp.int32)
-    products = trees.split_weights_of_nodes(table, levels, node, nodes, above)
+    products = trees.node_products(table, levels, node, nodes, above)
     np.testing.assert_array_equal(products, reference_products(splits, levels, node, nodes))
 
 
@@ -115,7 +113,7 @@ def test_products_by_floats_are_exact(rows):
 def test_products_stay_exact_up_to_the_most_rows():
     columns, left = jnp.ones((2, MAX_ROWS), jnp.int8), jnp.full((2, MAX_ROWS), GRID, jnp.int8)
     np.testing.assert_array_equal(jax.jit(trees.integer_product)(left, columns), GRID * MAX_ROWS)
-    np.testing.assert_array_equal(jax.jit(trees.root_class_weights)(left), GRID * MAX_ROWS)
+    np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
 
 
 def test_values_that_no_split_knows_satisfy_nothing():

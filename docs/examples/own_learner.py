@@ -22,7 +22,7 @@ SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.predicates(domain)
 def of_sides(sums):
     """From sums over rows to what is drawn: the class weights of both sides of the split."""
     products, totals = sums
-    return trees.class_weights_of_children(products, totals, SPLIT)
+    return trees.child_totals(products, totals, SPLIT)
 
 
 def program(draw, table, weights, params, public):
@@ -30,8 +30,8 @@ def program(draw, table, weights, params, public):
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
     sums = (
-        trees.split_weights_of_nodes(table, by_class, root, 1, None),
-        trees.root_class_weights(by_class),
+        trees.node_products(table, by_class, root, 1, None),
+        trees.node_totals(by_class),
     )
     sides = boundary.Total(sums, of_sides)
     proof = "a row is on one side, so it changes one class weight"

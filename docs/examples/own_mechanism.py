@@ -46,9 +46,9 @@ def program(draw, table, weights, params, public):
     """Which class is heavier in each leaf. A row is in one leaf, so it flips at most one bit."""
     nodes = jnp.zeros(table.target.shape, jnp.int32)
     by_class = trees.weights_by_class(table, weights)
-    products = trees.split_weights_of_nodes(table, by_class, nodes, 1, None)
+    products = trees.node_products(table, by_class, nodes, 1, None)
     split = jnp.full(1, SPLIT, jnp.int32)
-    sides = trees.class_weights_of_children(products, trees.root_class_weights(by_class), split)
+    sides = trees.child_totals(products, trees.node_totals(by_class), split)
     heavier = (sides[:, 1] > sides[:, 0]).astype(jnp.int32)
     proof = "a row is in one leaf"
     draw("bit", randomised_response, heavier, sensitivity=1, moves=1, theorem=proof)

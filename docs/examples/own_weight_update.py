@@ -25,7 +25,7 @@ def weigh(score, bound, table, public):
     """min(1, exp(-rate y H)): a row's own score and label, and public numbers alone."""
     margin = jnp.where(table.target, score, -score)
     weight = jnp.exp(-jnp.maximum(public.weighting.rate * margin, 0))
-    return weighting.quantize_weights(weight, jnp.float32(1))  # 1 is the public cap of every weight
+    return weighting.on_grid(weight, jnp.float32(1))  # 1 is the public cap of every weight
 
 
 stopped = WeightUpdate("exponential up to 1", coupled=False, weigh=weigh, numbers=Rate)

@@ -41,7 +41,7 @@ def error_weights_of_rules(table: TreeRows, weights: Array) -> Array:
     # The class weights of all rows, and of those on the right side of each split.
     by_class = trees.weights_by_class(table, weights)
     right = _split_weights_of_mask(table, by_class, table.present)
-    negative, positive = trees.root_class_weights(by_class)[0]
+    negative, positive = trees.node_totals(by_class)[0]
 
     # A literal errs on the positive rows without it and on the negative rows with it.
     agreement = right[1] - right[0]
@@ -177,9 +177,9 @@ class _GrowingTree(NamedTuple):
 
 
 def _split_weights_of_mask(table: TreeRows, by_class: Array, mask: Array) -> Array:
-    """i32[2, S]: `trees.split_weights_of_nodes` of the rows of a mask bool[N]."""
+    """i32[2, S]: `trees.node_products` of the rows of a mask bool[N]."""
     root = jnp.zeros(table.target.shape[0], jnp.int32)
-    return trees.split_weights_of_nodes(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
+    return trees.node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
 
 
 def _leaf_and_split_scores(
@@ -245,7 +245,7 @@ def _draw_splits_and_labels(
     root, heap = _split_weights_of_mask(table, by_class, table.present), nodes + leaves
     growth = _GrowingTree(
         node=jnp.zeros(table.target.shape[0], jnp.int32),
-        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.root_class_weights(by_class)[0]),
+        totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0]),
         products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
         is_leaf=jnp.zeros(heap, bool).at[0].set(True),
     )

@@ -74,7 +74,7 @@ class TreeRows(NamedTuple):
 
 
 def prepare_tree_rows(table: types.Table) -> TreeRows:
-    """The rows and their splits, as `split_weights_of_nodes` and `move_to_children` read them."""
+    """The rows and their splits, as `node_products` and `move_to_children` read them."""
     asked, (rows, features) = table.splits, table.bins.shape
     assert asked is not None  # as `check_tree_table` says
     if rows >= MANY_CELLS and len(asked.feature) >= SPLITS_OF_A_FEATURE * features:
@@ -161,7 +161,7 @@ def float_product(left: Array, columns: Array) -> Array:
 
 
 def split_weights_by_product(columns: Array, by_class: Array, node: Array, wanted: Array) -> Array:
-    """i32[W, 2, S]: `split_weights_of_nodes` of W wanted nodes, by a product of small integers."""
+    """i32[W, 2, S]: `node_products` of W wanted nodes, by a product of small integers."""
     here = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
     return integer_product(jnp.where(here, by_class[None], jnp.int8(0)), columns)
 
@@ -173,7 +173,7 @@ def _node_class_and_weight(by_class: Array, node: Array) -> tuple[Array, Array]:
 
 
 def split_weights_by_bins(bins: BinsAndSplits, by_class: Array, node: Array, nodes: int) -> Array:
-    """i32[nodes, 2, S]: `split_weights_of_nodes` of a level, from the weights in each bin."""
+    """i32[nodes, 2, S]: `node_products` of a level, from the weights in each bin."""
     segment, weight = _node_class_and_weight(by_class, node)
 
     def of_feature(bin: Array) -> Array:
@@ -191,7 +191,7 @@ def split_weights_by_bins(bins: BinsAndSplits, by_class: Array, node: Array, nod
     return right.T.reshape(nodes, 2, -1)
 
 
-def split_weights_of_nodes(
+def node_products(
     table: TreeRows, by_class: Array, node: Array, nodes: int, parent: Array | None
 ) -> Array:
     """The weight of the rows of each node and class that satisfy each split.
@@ -215,7 +215,7 @@ def split_weights_of_nodes(
     return jnp.stack([parent - right, right], axis=1).reshape(nodes, 2, -1)
 
 
-def root_class_weights(by_class: Array) -> Array:
+def node_totals(by_class: Array) -> Array:
     """i32[1, 2]: the root's weight by class, in units of the grid; exact up to `MAX_ROWS` rows."""
     return jnp.sum(by_class, axis=-1, dtype=jnp.int32)[None]
 
@@ -246,11 +246,11 @@ def class_weights_of_nodes(by_class: Array, node: Array, nodes: int) -> Array:
     return sums.reshape(nodes, 2)
 
 
-def class_weights_of_children(products: Array, totals: Array, split: Array) -> Array:
+def child_totals(products: Array, totals: Array, split: Array) -> Array:
     """i32 or f64[2 nodes, 2]: the children's class weights.
 
     Args:
-        products: i32[nodes, 2, S], or the same in float64, from `split_weights_of_nodes`.
+        products: i32[nodes, 2, S], or the same in float64, from `node_products`.
         totals: i32[nodes, 2], or the same in float64, the class weights of the nodes.
         split: i32[nodes].
     """
@@ -387,7 +387,7 @@ def split_scores(loss: types.ProperLoss, products: Array, totals: Array) -> Arra
 
     Args:
         loss: the criterion.
-        products: i32[nodes, 2, S] from `split_weights_of_nodes`, or the same in float64.
+        products: i32[nodes, 2, S] from `node_products`, or the same in float64.
         totals: i32[nodes, 2], the class weights of the nodes, or the same in float64.
     """
     left = totals[:, :, None] - products
@@ -500,12 +500,12 @@ def draw_tree_splits(
     family, noise_of = config.criterion, params.noise
     by_class = materialize(public.round, functools.partial(weights_by_class, table, weights))
     node = jnp.zeros(table.target.shape[0], node_dtype(2**config.depth))
-    totals, products = root_class_weights(by_class), None
+    totals, products = node_totals(by_class), None
     by_rows = isinstance(table.asked, BinsAndSplits)
     for level in range(config.depth):
         # The weights on the right side of every split, and the criterion of this level.
         nodes = 2**level
-        products = split_weights_of_nodes(table, by_class, node, nodes, products)
+        products = node_products(table, by_class, node, nodes, products)
         alpha = params.settings.alpha[level] if alpha_of is None else alpha_of(level, totals)
         alpha = jnp.asarray(alpha, jnp.float32)
         largest = params.settings.alpha[level] if alpha_of is None else jnp.float32(1)
@@ -536,7 +536,7 @@ def draw_tree_splits(
         if by_rows:
             totals = class_weights_of_nodes(by_class, node, 2 * nodes)
         else:
-            totals = class_weights_of_children(products, totals, split)
+            totals = child_totals(products, totals, split)
     return totals
 
 

@@ -25,10 +25,8 @@ def sides(table, weights):
     """The class weights of the two sides of split 0."""
     levels = trees.weights_by_class(table, weights)
     everywhere = jnp.zeros(table.target.shape, jnp.int32)
-    products = trees.split_weights_of_nodes(table, levels, everywhere, 1, None)
-    return trees.class_weights_of_children(
-        products, trees.root_class_weights(levels), jnp.zeros(1, jnp.int32)
-    )
+    products = trees.node_products(table, levels, everywhere, 1, None)
+    return trees.child_totals(products, trees.node_totals(levels), jnp.zeros(1, jnp.int32))
 
 
 def line(mechanism=mechanisms.discrete_laplace, **changes):

@@ -95,10 +95,7 @@ def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Pu
 
     node = jnp.zeros(most, jnp.int32)
     for level in range(DEPTH):
-        sums = [
-            trees.split_weights_of_nodes(part, rows, node, 2**level, None)
-            for rows in (by_class, ones)
-        ]
+        sums = [trees.node_products(part, rows, node, 2**level, None) for rows in (by_class, ones)]
         totals = [trees.class_weights_of_nodes(rows, node, 2**level) for rows in (by_class, ones)]
         split = draw(
             f"split_{level}",

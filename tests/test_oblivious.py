@@ -328,10 +328,21 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
 
 def test_static_parts_and_seeds_have_noise_of_their_own():
     """Two releases under one key must not share noise where their statistics may differ."""
-    first = CONFIG.attributes[:3], 5, (1, 2), False, False, 0.10000001, REPLACE_ONE
-    parts = [*first, mechanisms.discrete_laplace, NUMBER, (1, 0, 0)]
-    assert len(parts) + len(["target_bins", "structures"]) == len(CONFIG._fields)
-    changes = [{name: part} for name, part in zip(CONFIG._fields, parts, strict=False)]
+    other_choices = {
+        "attributes": CONFIG.attributes[:3],
+        "depth": 5,
+        "attributes_per_tree": (1, 2),
+        "marginals": False,
+        "scores": False,
+        "smoothing": 0.10000001,
+        "relation": REPLACE_ONE,
+        "noise": mechanisms.discrete_laplace,
+        "response": NUMBER,
+        "monotone": (1, 0, 0),
+    }
+    fields = {field.name for field in dataclasses.fields(CONFIG)}
+    assert {*other_choices, "target_bins", "structures"} == fields
+    changes = [{name: choice} for name, choice in other_choices.items()]
     changes.append({"attributes": tuple(a._replace(ordered=False) for a in CONFIG.attributes)})
     changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
     configs = [CONFIG, *(dataclasses.replace(CONFIG, **change) for change in changes)]

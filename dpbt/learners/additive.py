@@ -23,9 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
+from dpbt import types
 from dpbt.common.arithmetic import fold, round_separately, sum_in_order
-from dpbt.common.types import GRID, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits, oblivious_tree
 from dpbt.learners.hypotheses import SHAPES, ObliviousTree, Of
 from dpbt.learners.oblivious_splits import ObliviousConfig, ObliviousRows
@@ -33,6 +32,7 @@ from dpbt.learners.shapes import ShapeFunctions, pair_cells
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
+from dpbt.types import GRID, AnyArray, Array, Public, Release
 
 MAX_PAIR_GROUPS = 8
 """The most groups that the bins of a column in order are joined to in a pair."""

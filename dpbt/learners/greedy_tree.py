@@ -10,8 +10,7 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from dpbt.common import types
-from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree, View
+from dpbt import types
 from dpbt.learners import trees
 from dpbt.learners.trees import (
     AlphaOfLevel,
@@ -25,6 +24,7 @@ from dpbt.losses import check_criterion
 from dpbt.privacy import accounting, boundary, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Numbers
+from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View
 
 
 def greedy_tree_params(

@@ -17,7 +17,6 @@ from dpbt.common.arithmetic import (
     round_separately,
     sum_in_order,
 )
-from dpbt.common.public import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
 from dpbt.learners.shapes import (
@@ -30,6 +29,7 @@ from dpbt.learners.shapes import (
     model_heading,
     predict_shapes,
 )
+from dpbt.public_types import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 
 Domain = Mapping[str, Column]
 """The public columns by name."""

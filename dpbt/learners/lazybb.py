@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
-from dpbt.common.types import GRID, Array, Noise, ProperLoss, Public, Tree
+from dpbt import types
 from dpbt.learners import trees
 from dpbt.learners.hypotheses import satisfies_splits
 from dpbt.learners.trees import TreeRows
@@ -24,6 +23,7 @@ from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Numbers
 from dpbt.privacy.mechanisms import Scores
+from dpbt.types import GRID, Array, Noise, ProperLoss, Public, Tree
 
 # 1-rules.
 

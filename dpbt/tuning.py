@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from msgspec import structs
 
-from dpbt.common import types
+from dpbt.common import programs, types
 from dpbt.common.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 from dpbt.common.validate import within
 from dpbt.common.watching import working
@@ -556,7 +556,7 @@ def one_run(
     return learned, boundary.sample(program, score_key, None, view)[SITE]
 
 
-_run = jax.jit(one_run, static_argnames="program")
+_run = programs.kept(static_argnames=("program",))(one_run)
 
 
 # The rows that are held out: a rule on the row alone, under a public seed.

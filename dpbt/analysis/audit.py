@@ -18,7 +18,7 @@ import numpy as np
 
 from dpbt.analysis.hooks import Hooks, grey
 from dpbt.analysis.sampled import black, one_run, worst_pairs
-from dpbt.common import types
+from dpbt.common import programs, types
 from dpbt.common.public import same_splits, without_values
 from dpbt.common.types import AnyArray, Array, Recipe, Relation, Table, Transcript
 from dpbt.common.validate import whole
@@ -325,7 +325,7 @@ def _recorded(
     return _releases(jax.random.split(key, transcripts), table, recipe)
 
 
-@jax.jit
+@programs.kept()
 def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     """The transcripts of runs under R keys."""
     return jax.lax.map(lambda key: _release(key, table, recipe), keys)
@@ -336,7 +336,7 @@ def _release(key: Array, table: Table, recipe: Recipe) -> Transcript:
     return boost(noise_key, table, recipe, public_key).transcript
 
 
-@jax.jit
+@programs.kept()
 def _compared(
     transcripts: Transcript,
     table: Table,
@@ -499,7 +499,7 @@ def search(
     return float(best_score[winner]), of_splits(*(array[winner] for array in best))
 
 
-@jax.jit
+@programs.kept()
 def _worst_steps(
     key: Array,
     splits: Any,

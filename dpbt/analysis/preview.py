@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import programs
 from dpbt.common.types import Array, Recipe, Table
 from dpbt.common.validate import shown, whole, within
 from dpbt.data import domains, kinds
@@ -105,7 +106,7 @@ def preview(
     return Preview(lines, words, "R^2" if kinds.response_of(target).is_number else "accuracy")
 
 
-@jax.jit
+@programs.kept()
 def _scores(key: Array, table: Table, recipe: Recipe) -> Array:
     """f32[N] or f32[N, K]; recipes that differ in numbers alone share a program."""
     return jnp.moveaxis(boost(key, table, recipe).scores, 0, -1)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
+from dpbt.common import programs
 from dpbt.common.types import (
     Array,
     Params,
@@ -285,7 +286,7 @@ def _evaluated(flat: Recipe, part: str) -> Mapping[str, DrawSpec]:
     return jax.vmap(lambda one: drawn(*static, one.params, one.public(), np.float32(0)))(flat)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@programs.kept(static_argnames=("learner", "part", "weight_update"))
 def drawn(
     learner: WeakLearner,
     part: str,

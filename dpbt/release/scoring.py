@@ -5,7 +5,7 @@ All functions take arrays of NumPy or of JAX, and need no JAX for those of NumPy
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
 from dpbt.data.kinds import Nominal, Target, in_units
 from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
+
+if TYPE_CHECKING:
+    from dpbt.common.programs import Programs
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
@@ -81,15 +84,17 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
 
 
 @functools.cache
-def compiled(what: What) -> Callable:
+def compiled(what: What) -> "Programs[Array]":
     """A function of rows as a program of JAX."""
     import jax
     import jax.numpy as jnp
 
-    def run(kind: Kind, *arrays: Any) -> Array:
-        return what(kind, *jax.tree.map(jnp.asarray, arrays))
+    from dpbt.common import programs
 
-    return jax.jit(run, static_argnums=0)
+    def run(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> Array:
+        return what(kind, *jax.tree.map(jnp.asarray, (hypotheses, intercept, rows)))
+
+    return programs.kept(static_argnames=("kind",))(run)
 
 
 def _bins(model: Any, rows: Any) -> Array:

@@ -31,6 +31,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import programs
 from dpbt.common.public import Splits, without_values
 from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
 from dpbt.common.validate import as_path, whole, within
@@ -231,7 +232,9 @@ def _sums_of_slice(
 
 
 # The new scores take the place of the old ones.
-_summed = jax.jit(_sums_of_slice, donate_argnums=1, static_argnames=("part", "wanted"))
+_summed = programs.kept(donate_argnames=("scores",), static_argnames=("part", "wanted"))(
+    _sums_of_slice
+)
 
 
 class Passes:
@@ -461,10 +464,11 @@ def check(
 
 
 # The steps, each of which is compiled once for a recipe.
-_specs = jax.jit(step.specs, static_argnums=0)
-_public_draws = jax.jit(step.public_draws, static_argnums=0)
-_begun, _opened, _learned = jax.jit(step.begun), jax.jit(step.opened), jax.jit(step.learned)
-_line_of, _finished = jax.jit(step.line_of), jax.jit(step.finished)
+_specs = programs.kept(static_argnames=("part",))(step.specs)
+_public_draws = programs.kept(static_argnames=("part",))(step.public_draws)
+_begun, _opened = programs.kept()(step.begun), programs.kept()(step.opened)
+_learned, _line_of = programs.kept()(step.learned), programs.kept()(step.line_of)
+_finished = programs.kept()(step.finished)
 
 
 @dataclasses.dataclass

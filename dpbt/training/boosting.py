@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dpbt.common import programs
 from dpbt.common.public import without_values
 from dpbt.common.types import Array, Hypotheses, Prepared, Recipe, Release, Table, Transcript, View
 from dpbt.privacy import boundary, pricing
@@ -259,7 +260,7 @@ def _judged(
     return run(recipe, [step.prepared_table(table, recipe) for table in tables], answer, transcript)
 
 
-@jax.jit
+@programs.kept()
 def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -> Hypotheses:
     """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
 

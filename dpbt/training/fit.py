@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from dpbt.common import programs
 from dpbt.common.public import without_values
 from dpbt.common.types import Array, Hypotheses, Recipe, Table, Transcript
 from dpbt.common.validate import is_traced, within
@@ -77,6 +78,9 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     other. The same rows under another domain, with other weights or with exchanged classes are
     another table.
 
+    Outside of `jax.jit` and kin it runs as one compiled program, of which the last used are kept.
+    Like any function of JAX it then returns before the work is done; `jax.block_until_ready` waits.
+
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
             under it (`step.own_key`).
@@ -88,9 +92,19 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     Raises:
         ValueError: for public structure without a public key, and as `step.prepared_table`.
     """
+    if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
+        return _boosted(key, table, recipe, public_key)
+    step.check_run(table, recipe)
+    return _boosted_alone(key, table, recipe, public_key)
+
+
+def _boosted(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
     ran = sampled(key, step.prepared_table(table, recipe), recipe, public_key)
     assert ran.scores is not None
     return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
+
+
+_boosted_alone = programs.kept()(_boosted)
 
 
 MEMORY = 4 * 2**30
@@ -117,6 +131,9 @@ def fit(
     nothing. Nor does the order of the rows, unless a forest is `disjoint`, where the place of a row
     decides which tree has it. Greedy trees are worked out in double precision, and two programs
     may round the last bit of a leaf in different ways, though rarely (docs/scaling.md).
+
+    It returns when the work is done. The programs of the last `programs.KEPT` kinds of recipes and
+    tables are kept, and those that were not used for the longest time are given back.
 
     Args:
         key: one typed key, a secret: whoever has it can subtract the noise. `keys.fresh_key()`
@@ -196,6 +213,7 @@ def learn(
 
         in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint, "progress": progress}
         learned = blocks.learn(key, table, recipe, public_key, **in_blocks)
+        learned = jax.block_until_ready(learned)
         return Model.of(learned, recipe, step.dummy_row(table), keys.kind(key))
     if checkpoint is not None:
         raise ValueError("checkpoint is for tables in blocks, which dpbt.convert writes")
@@ -230,6 +248,9 @@ def learn(
     run = _compiled_sooner if sooner else _compiled
     with _watched(None if short or batch else progress, int(recipe.rounds)) as watch:
         learned = run(key, tables.padded(table), room, public_key, watch, batch=batch)
+        learned = jax.block_until_ready(
+            learned
+        )  # so that a Ctrl-C ends the fit, and a clock sees it
     return Model.of(learned, recipe, table, keys.kind(key))
 
 
@@ -268,8 +289,8 @@ def _run(
 OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
 """XLA's former way to turn loops into code for a processor: it compiles sooner and runs longer."""
 
-_compiled = jax.jit(_run, static_argnames="batch")
-_compiled_sooner = jax.jit(_run, static_argnames="batch", compiler_options=OLDER_EMITTER)
+_compiled = programs.kept(static_argnames=("batch",))(_run)
+_compiled_sooner = programs.kept(static_argnames=("batch",), compiler_options=OLDER_EMITTER)(_run)
 
 SHORT_RUN = 2**23
 """A fit of at most so many rows times rounds is compiled sooner, if it may be.

@@ -482,7 +482,7 @@ class Recipe(HoldsFunctions):
     _keep = "the arguments that made it"
 
     def __repr__(self) -> str:
-        """What it is, without its numbers."""
+        """What it is, its rounds and rows, without the other numbers."""
         axes = np.broadcast_shapes(*map(np.shape, (self.rows, self.rounds)))
         many = f"{math.prod(axes)} settings, " if axes else f"{self.rounds} rounds, "
         about = f"{self.name}, {self.setting}: {many}rows = {self.rows}, {self.relation.value}"

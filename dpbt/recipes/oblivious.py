@@ -405,7 +405,8 @@ def auto(
     choices and their reasons.
 
     Arguments of type ArrayLike may be arrays. They broadcast to settings with room for the most
-    rounds of any of them, if the rule has histograms for all of them or for none.
+    rounds of any of them, if one program serves them all: the rule has histograms for all of them
+    or for none, and gives all the same depth and the same number of bins of the target.
 
     Args:
         epsilon: the total budget, above 0.

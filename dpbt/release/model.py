@@ -92,7 +92,7 @@ class Model(HoldsFunctions):
             jax.tree_util.register_dataclass(Model)
 
     def __repr__(self) -> str:
-        """What it is, without its numbers."""
+        """What it is and how large, without the numbers that it learned."""
         known = self.recipe if self.kept is None else self.kept
         kind, count = type(self.hypotheses).__name__, np.shape(self.hypotheses[0])[:1]
         about = f"{known.name}, " if known is not None else ""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbt.common.arithmetic import Array, fold, namespace
-from dpbt.common.public import Splits, of_bits, same_splits
 from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
 from dpbt.data.kinds import Nominal, Target, in_units
 from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
+from dpbt.public_types import Splits, of_bits, same_splits
 
 if TYPE_CHECKING:
     from dpbt.common.programs import Programs

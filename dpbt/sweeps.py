@@ -43,7 +43,7 @@ from dpbt.common.public import without_values
 from dpbt.common.storage import held, naming, remove_all_left, write_whole
 from dpbt.common.types import BINARY, Array, Hypothesis, Recipe, Table
 from dpbt.common.validate import as_path, shown, whole, within
-from dpbt.privacy.keys import pair
+from dpbt.privacy.keys import pair, research_key
 from dpbt.training import step
 from dpbt.training.fit import OLDER_EMITTER, boost, may_choose
 
@@ -629,7 +629,7 @@ class _Program:
         recipes = jax.tree.map(lambda leaf: leaf[setting], group.recipe)
         words = np.column_stack([self._ids[group.indices[setting]], *places]).astype(np.uint32)
         name = zlib.crc32(task.name.encode()) & 0x7FFFFFFF
-        key = jax.random.fold_in(jax.random.key(self._sweep.seed), name)
+        key = jax.random.fold_in(research_key(self._sweep.seed), name)
         rounds = np.int32(group.recipe.rounds[fits[0, 0]])
         shared = task.table, task.train, task.test, jax.random.key_data(key), rounds
         arguments = shared, recipes, words

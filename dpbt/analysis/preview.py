@@ -17,6 +17,7 @@ from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.privacy import pricing
+from dpbt.privacy.keys import research_key
 from dpbt.release import measures
 from dpbt.release.scoring import answer
 from dpbt.training.fit import boost
@@ -89,7 +90,7 @@ def preview(
         for number in range(count):
             rng = np.random.default_rng((seed, number))
             table, best = _rows(domain, target, int(recipe.rows), share, public, rng)
-            scores = np.asarray(_scores(jax.random.key(rng.integers(2**31)), table, recipe))
+            scores = np.asarray(_scores(research_key(rng.integers(2**31)), table, recipe))
             test = ~np.asarray(table.present)
             labels, predicted = np.asarray(table.target)[test], answer(target, scores[test])
             if isinstance(target, Numeric):

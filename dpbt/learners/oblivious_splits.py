@@ -32,6 +32,7 @@ from dpbt.common.public import without_values
 from dpbt.common.types import Array
 from dpbt.data import splits
 from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
+from dpbt.privacy import keys
 from dpbt.privacy.mechanism import Mechanism
 
 MAX_DEPTH = 10
@@ -205,7 +206,7 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     """
     # A level asks about one attribute.
     attributes, depth, widest = config.attributes, config.depth, config.known.shape[1]
-    base = jax.random.key(seed, impl="threefry2x32")
+    base = keys.research_key(seed)
     kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
     tree = tree % config.structures if config.structures else tree

@@ -203,7 +203,7 @@ def _sums_of_slice(
     def add(number: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
         placed = step.placed(recipe, structure, rows)
-        return scores + learner.hypotheses.predict(hypothesis, placed)
+        return scores + step.predicted(recipe, hypothesis, placed)
 
     if scores is not None and batch.pending is not None:
         count = jax.tree.leaves(batch.pending)[0].shape[0]
@@ -219,7 +219,8 @@ def _sums_of_slice(
         public = context.public._replace(round=number, structure=structure)
         view = step.view(part, recipe, rows, weighed, context._replace(public=public))
         given = Given(sites, key, place)
-        return boundary.sums(pricing.program_of(learner, part), wanted, given, view)
+        program, priced = pricing.program_of(learner, part), pricing.priced_draws(recipe, part)
+        return boundary.sums(program, wanted, given, view, priced)
 
     entries = context.public.round, context.public.structure, batch.sites, noise
     if len(noise) > 1:

@@ -46,7 +46,9 @@ def run(
 ) -> Ran:
     """Run a recipe from its prologue to its epilogue; traceable.
 
-    Each round weighs the rows by their scores, asks for a release, and adds its hypothesis.
+    Each round weighs the rows by their scores, asks for a release, and adds its hypothesis. Every
+    function of an author is traced apart, so what it keeps of the rows is dead when it returns, and
+    what is public is worked out from what is public alone (`apart`).
 
     Args:
         recipe: one setting.
@@ -102,7 +104,7 @@ def run(
         hypothesis, more, moving = step.learned(recipe, release, views[0].public, moving)
         if not batch:  # else no round reads them
             scores = [
-                score + learner.hypotheses.predict(hypothesis, view.rows)
+                score + step.predicted(recipe, hypothesis, view.rows)
                 for score, view in zip(scores, views, strict=True)
             ]
         return (scores, bound + more, moving), (kept, hypothesis)
@@ -216,11 +218,13 @@ def sampled(
     Raises:
         ValueError: for public structure without a public key, and for two draws of one name.
     """
+    learner = recipe.learner
 
     def drawn(part: str, entry: tuple[Array, Array | None], views: Sequence[View]) -> Any:
         if watch is not None and part == "rounds":
             jax.debug.callback(_tell, watch, views[0].public.round)
-        release = boundary.sample(pricing.program_of(recipe.learner, part), *entry, views[0])
+        program, priced = pricing.program_of(learner, part), pricing.priced_draws(recipe, part)
+        release = boundary.sample(program, *entry, views[0], priced)
         return release, release
 
     noise = step.part_keys(step.own_key(key, recipe), recipe)

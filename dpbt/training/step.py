@@ -19,6 +19,7 @@ from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys, pricing
+from dpbt.privacy.apart import of_public, traced_apart
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.sensitivity import counted_weights
 
@@ -162,7 +163,7 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
             otherwise than the recipe's, and a site that is withheld and not drawn.
     """
     keys.check(key)
-    recipe.learner.hypotheses.check(table)
+    recipe.learner.hypotheses.check(_without_rows(table))
     told, target = table.declared, recipe.target
     known = None if target is None else kinds.fingerprint(target)
     if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
@@ -184,6 +185,17 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
     if public and public_key is None:
         raise boundary.no_public_key(public[0])
     return public_key if public else None
+
+
+def _without_rows(table: Table) -> Table:
+    """The table with one absent row in place of its rows, for checks that an author wrote."""
+    arrays = {name: getattr(table, name) for name in ("bins", "target", "present", "weight")}
+    absent = {
+        name: jnp.zeros((1, *array.shape[1:]), array.dtype)
+        for name, array in arrays.items()
+        if array is not None
+    }
+    return table._replace(**absent)
 
 
 def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
@@ -293,24 +305,29 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
     The score that every row starts from is f32[], or f32[K] with several classes. The optimizer's
     state is a list of that before the first round, and None without one.
     """
-    public, once = recipe.public(prologue), recipe.learner.prologue
-    start = jnp.zeros(recipe.learner.hypotheses.response.axes, jnp.float32)
-    if once is not None:
-        for name, says in (("unit", once.unit), ("seen", once.seen)):
-            if says is not None:
-                found = jnp.asarray(says(prologue, recipe.params), jnp.float32)
-                public = public._replace(**{name: found})
-        start = jnp.asarray(once.intercept(prologue, recipe.params), jnp.float32)
-    public = public._replace(start=start)
-    if recipe.learner.traits.optimizer is None:
+    learner, params = recipe.learner, recipe.params
+    public = pricing.after_prologue(learner, params, recipe.public(prologue))
+    start = public.start
+    if learner.traits.optimizer is None:
         return public, start, None
 
     zeros = {s.site: jnp.zeros_like(s.output) for s in pricing.sites(recipe, "rounds")}
     first = begun(recipe, public, jnp.float32(0), public.round).public
-    like = jax.eval_shape(lambda: recipe.learner.hypothesis(zeros, recipe.params, first))
-    optimizer = recipe.learner.traits.optimizer(recipe.params)
-    state = optimizer.init(jax.tree.map(jnp.zeros_like, like))
-    return public, start, [jax.tree.map(jnp.asarray, state)]
+    like = jax.eval_shape(lambda: _hypothesis(learner, zeros, params, first))
+
+    def init(params: types.Params, like: types.Hypothesis) -> Any:
+        assert learner.traits.optimizer is not None
+        return jax.tree.map(jnp.asarray, learner.traits.optimizer(params).init(like))
+
+    state = of_public("the optimizer", init, params, jax.tree.map(jnp.zeros_like, like))
+    return public, start, [state]
+
+
+def _hypothesis(
+    learner: types.WeakLearner, release: Release, params: types.Params, public: Public
+) -> types.Hypothesis:
+    """The hypothesis of a release, from what is public alone."""
+    return of_public("the hypothesis", learner.hypothesis, release, params, public)
 
 
 def begun(
@@ -320,9 +337,9 @@ def begun(
 
     It is not made if it is given.
     """
-    public, partition = public._replace(round=number), recipe.learner.hypotheses.partition
-    if partition is not None and structure is None:
-        structure = partition.structure(recipe.params, public)
+    public = public._replace(round=number)
+    if structure is None:
+        structure = pricing.round_structure(recipe.learner, recipe.params, public)
     return Context(public._replace(structure=structure), bound)
 
 
@@ -331,7 +348,12 @@ def placed(recipe: Recipe, structure: Any, rows: Prepared) -> Prepared:
     partition = recipe.learner.hypotheses.partition
     if partition is None or rows.leaf is not None:
         return rows
-    return rows._replace(leaf=partition.place(structure, rows))
+    return rows._replace(leaf=traced_apart(partition.place, structure, rows))
+
+
+def predicted(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
+    """What a hypothesis adds to the score of each row; of the rows nothing is kept."""
+    return traced_apart(recipe.learner.hypotheses.predict, hypothesis, rows)
 
 
 MAX_TURN_BYTES = 2**28
@@ -358,7 +380,7 @@ def weigh(
         return scores, context.public.cap
     update = types.uniform if part == "prologue" else recipe.weight_update
     public = context.public._replace(round=np.int32(0), structure=None)
-    weighted = update.weigh(scores, context.bound, rows, public)
+    weighted = pricing.weigh(update, scores, context.bound, rows, public)
     return counted_weights(weighted.weight, rows, update.response), weighted.cap
 
 
@@ -394,7 +416,9 @@ def specs(
 ) -> dict[str, DrawSpec]:
     """What the draws of a part ask for, after the draws that `release` has; traceable."""
     read = _dummy_view(part, recipe, dummy, context)
-    return boundary.describe(pricing.program_of(recipe.learner, part), read, release)
+    asked = boundary.describe(pricing.program_of(recipe.learner, part), read, release)
+    boundary.check_as_priced(asked, pricing.priced_draws(recipe, part))
+    return asked
 
 
 def of_a_round(recipe: Recipe, table: Table) -> tuple[Context, dict[str, DrawSpec]]:
@@ -430,11 +454,16 @@ def learned(
     The state is as `opened` gives it; with None the hypothesis is that of the release.
     """
     learner = recipe.learner
-    hypothesis = learner.hypothesis(release, recipe.params, public)
+    hypothesis = _hypothesis(learner, release, recipe.params, public)
     if state is not None:
-        assert learner.traits.optimizer is not None  # as `opened` says
-        hypothesis, *state = learner.traits.optimizer(recipe.params).update(hypothesis, *state)
-    return hypothesis, learner.hypotheses.bound(hypothesis), state
+
+        def update(params: types.Params, hypothesis: types.Hypothesis, *state: Any) -> Any:
+            assert learner.traits.optimizer is not None  # as `opened` says
+            return learner.traits.optimizer(params).update(hypothesis, *state)
+
+        hypothesis, *state = of_public("the optimizer", update, recipe.params, hypothesis, *state)
+    bound = of_public("the bound of hypotheses", learner.hypotheses.bound, hypothesis)
+    return hypothesis, bound, state
 
 
 def finished(
@@ -443,10 +472,11 @@ def finished(
     """The hypotheses of the model, from those of all rounds."""
     kind, last = recipe.learner.hypotheses, jnp.asarray(recipe.rounds, jnp.int32)
     if kind.merged is not None:
-        hypotheses = kind.merged(hypotheses, recipe.params, public._replace(round=last))
+        told = hypotheses, recipe.params, public._replace(round=last)
+        hypotheses = of_public("the merger of hypotheses", kind.merged, *told)
     if recipe.learner.epilogue is not None:
         assert kind.scaled is not None  # as `boundary.weak_learner` says
-        hypotheses = kind.scaled(hypotheses, slope)
+        hypotheses = of_public("the scaling of hypotheses", kind.scaled, hypotheses, slope)
     return hypotheses
 
 
@@ -458,7 +488,8 @@ def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array
     _, start, _ = opened(recipe, prologue)
     if recipe.learner.epilogue is None:
         return jnp.float32(1), start
-    slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.params, start)
+    line, told = recipe.learner.epilogue.line, (epilogue, recipe.params, start)
+    slope, intercept = of_public("the line of an epilogue", line, *told)
     return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
 
 
@@ -479,7 +510,7 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
         ValueError: as `check_run`; and if the hypotheses leave weights of rows out.
     """
     check_run(table, recipe)
-    prepared = recipe.learner.hypotheses.prepare(table)
+    prepared = traced_apart(recipe.learner.hypotheses.prepare, table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
         raise ValueError("rows have weights, and prepare leaves them out: lay out `weight`")
     return prepared._replace(present=admitted(prepared.present, recipe))

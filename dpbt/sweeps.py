@@ -41,7 +41,7 @@ from jax.stages import Compiled, Wrapped
 import dpbt
 from dpbt.common.public import without_values
 from dpbt.common.storage import held, naming, remove_all_left, write_whole
-from dpbt.common.types import BINARY, Array, Hypothesis, Recipe, Table
+from dpbt.common.types import BINARY, Array, Hypothesis, Recipe, Table, program_of_numbers
 from dpbt.common.validate import as_path, shown, whole, within
 from dpbt.privacy.keys import pair, research_key
 from dpbt.training import step
@@ -237,9 +237,8 @@ def groups(sweep: Sweep, task: Task) -> list[Group]:
             raise ValueError(
                 f"make must return the recipe of one setting, got {type(recipe).__name__}"
             )
-        # A program depends on all static parts but the room for rounds, and on shapes of numbers.
-        bare = dataclasses.replace(recipe, capacity=2**31 - 1)
-        structure = jax.tree.structure(bare), tuple(map(np.shape, jax.tree.leaves(bare)))
+        # A program depends on all static parts but the room for rounds.
+        structure = program_of_numbers(dataclasses.replace(recipe, capacity=2**31 - 1))
         members.setdefault(structure, []).append((recipe, index))
 
     # A group has room for the most rounds of its settings.

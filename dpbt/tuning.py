@@ -458,7 +458,7 @@ def tune(
     # Candidates with equal static parts share a program, with room for the rounds of all.
     room = tables.bucket(max(each.capacity for each in single))
     roomy = [dataclasses.replace(each, capacity=room, setting="", name="") for each in single]
-    for recipe in {jax.tree.structure(each): each for each in roomy}.values():
+    for recipe in {types.program_of_numbers(each): each for each in roomy}.values():
         step.check_fit(key, table, recipe, public_key)
 
     told = _described(single, selection, made)

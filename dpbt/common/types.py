@@ -577,6 +577,12 @@ class Transcript(NamedTuple):
     epilogue: Release
 
 
+def program_of_numbers(tree: Any) -> tuple[Any, ...]:
+    """What a program depends on in a pytree: its structure, and shapes and dtypes of arrays."""
+    arrays = map(np.asarray, jax.tree.leaves(tree))
+    return jax.tree.structure(tree), *((array.shape, str(array.dtype)) for array in arrays)
+
+
 def dtype_and_rank(array: AnyArray) -> str:
     """The dtype and the rank of an array, in words for errors.
 

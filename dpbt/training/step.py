@@ -21,6 +21,7 @@ from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.apart import of_public, traced_apart
 from dpbt.privacy.boundary import DrawSpec
+from dpbt.privacy.flags import check_flags
 from dpbt.privacy.sensitivity import counted_weights
 
 # What a fit refuses before anything runs. Public arguments are refused by name. Of private ones
@@ -58,20 +59,15 @@ def check_table(table: object) -> None:
 
 
 def check_precision() -> None:
-    """Refuse runs under other flags of JAX than its own. Every run comes through here.
+    """Refuse runs under other flags of JAX than `flags.FLAGS` says. Every run comes through here.
 
-    Under `jax_enable_x64` some sums would round otherwise, and without `jax_threefry_partitionable`
-    public structure would be another, while the noise of a key is the same. So the difference of
-    two runs with one key would show exact sums. As all runs have the same flags, what names a run,
-    such as a checkpoint or the plan of a sweep, need not name them.
+    As all runs have the same flags, what names a run, such as a checkpoint or the plan of a sweep,
+    need not name them.
 
     Raises:
         ValueError: if a flag is not as it should be, for the process or in this context.
     """
-    if not jax.config.jax_threefry_partitionable:  # type: ignore[attr-defined]
-        raise ValueError("jax_threefry_partitionable is off; turn it on")
-    if jax.config.read("jax_enable_x64"):
-        raise ValueError("jax_enable_x64 is on; run within `with jax.enable_x64(False):`")
+    check_flags()
 
 
 def check_run(table: object, recipe: object) -> None:

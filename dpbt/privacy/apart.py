@@ -12,6 +12,7 @@ import jax
 from jax.extend.core import jaxpr_as_fun
 
 from dpbt.common.validate import is_traced
+from dpbt.privacy import dataflow
 
 
 def traced_apart(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -25,6 +26,7 @@ def traced_apart(function: Callable[..., Any], *arguments: Any) -> Any:
         arguments: pytrees of arrays, traced or not.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    check_references("a function of rows", closed)
     return evaluated(closed, shapes, arguments)
 
 
@@ -60,12 +62,32 @@ def traced(what: str, function: Callable[..., Any], *arguments: Any) -> tuple[An
         ValueError: as `of_public`.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    if any(isinstance(constant, jax.core.Tracer) for constant in closed.consts):
+    check_references(what, closed)
+    if reading := sorted(dataflow.operations(closed.jaxpr) & _READING):
+        raise ValueError(f"{what} reads what Python holds by {reading}, which may follow from rows")
+    if is_traced(*closed.consts):
         raise ValueError(
             f"{what} reads a traced array that it was not given, which may follow from private "
             "rows; it may read its arguments alone"
         )
     return closed, shapes
+
+
+_READING = {"pure_callback", "io_callback"}
+"""Operations whose results are worked out by Python when a program runs."""
+
+
+def check_references(what: str, closed: Any) -> None:
+    """Refuse a traced function that reads or writes a mutable array from outside of it.
+
+    Raises:
+        ValueError: naming the function.
+    """
+    if any("Ref" in type(entry.aval).__name__ for entry in closed.jaxpr.constvars):
+        raise ValueError(
+            f"{what} reads or writes a mutable array (jax.new_ref) that it closes over, which "
+            "could carry private rows past every draw"
+        )
 
 
 def evaluated(closed: Any, shapes: Any, arguments: Any) -> Any:

@@ -57,7 +57,7 @@ from dpbt.common.types import (
 )
 from dpbt.common.types import relation as to_relation
 from dpbt.privacy import dataflow
-from dpbt.privacy.apart import ReadOnly, evaluated, traced_apart
+from dpbt.privacy.apart import ReadOnly, check_references, evaluated, traced_apart
 from dpbt.privacy.keys import research_key
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
 
@@ -190,8 +190,8 @@ class Draw:
 
     Attributes:
         answer: from a request to the output.
-        noise: site -> multiplier, the noise of the budget. It is the library's own, and read-only,
-            so nothing that a program does to its `params` changes a scale.
+        noise: site -> multiplier, the noise of the budget, to read. Scales are worked out from a
+            copy that a program does not see (`run`).
         known: the sites of the draws so far.
     """
 
@@ -257,8 +257,7 @@ class Draw:
             sensitivity = mechanism.bound(sensitivity)
         own_scale = scale is not None
         if scale is None:
-            multiplier = self.noise[group_of(site, self.noise)]
-            scale = jnp.asarray(sensitivity, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
+            scale = jnp.asarray(sensitivity, jnp.float32)  # `run` multiplies it
         most = sensitivity if at_most is None else at_most
         total = value if isinstance(value, Total) else (value, None, ())
         words = theorem, count, releases or site, unit
@@ -275,8 +274,17 @@ def run(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None
         ValueError: as `Draw`.
     """
     params, public = jax.tree.map(lambda leaf: leaf, (view.params, view.public))
-    noise = ReadOnly(view.params.noise)
-    program(Draw(answer, noise), view.rows, view.weights, params._replace(noise=noise), public)
+    noise, multipliers = ReadOnly(view.params.noise), dict(view.params.noise)
+
+    # The multipliers that count are out of the program's reach.
+    def scaled(ask: DrawSpec) -> Any:
+        if not ask.own_scale:
+            multiplier = multipliers[group_of(ask.site, multipliers)]
+            scale = jnp.asarray(ask.scale, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
+            ask = dataclasses.replace(ask, scale=scale)
+        return answer(ask)
+
+    program(Draw(scaled, noise), view.rows, view.weights, params._replace(noise=noise), public)
 
 
 class PricedDraw(NamedTuple):
@@ -375,6 +383,7 @@ def draw_apart(
         return outputs, numbers, kept
 
     closed, shapes = jax.make_jaxpr(traced, return_shape=True)(view)
+    check_references("the program", closed)
     if priced is not None:
         check_as_priced(asked, priced)
         _check_formulas(closed, shapes, view, priced, released_here)

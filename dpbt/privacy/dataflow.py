@@ -9,8 +9,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
+from jax.extend.core import Literal, jaxprs_in_params
+
+from dpbt.common.validate import is_traced
 
 _INLINED = ("jit", "pjit", "closed_call")
 """Operations that only call another traced program."""
@@ -58,6 +60,13 @@ def formulas(
     return [_formula(jaxpr.outvars[number], makers, known) for number in wanted]
 
 
+def operations(jaxpr: Any) -> set[str]:
+    """The names of all operations of a jaxpr, those of the programs within it, too."""
+    found = {step.primitive.name for step in jaxpr.eqns}
+    inner = (each for step in jaxpr.eqns for each in jaxprs_in_params(step.params))
+    return found.union(*map(operations, inner))
+
+
 def _inlined(step: Any) -> Any:
     """The closed jaxpr of an operation that only calls it; None for other operations."""
     if step.primitive.name not in _INLINED:
@@ -78,7 +87,7 @@ def _formula(entry: Any, makers: dict[int, tuple[Any, int]], known: dict[int, st
         if id(now) in known:
             waiting.pop()
             continue
-        if isinstance(now, jax.extend.core.Literal):
+        if isinstance(now, Literal):
             known[id(now)] = _constant(now.val, str(now.aval))
             continue
         step, place = makers[id(now)]
@@ -108,7 +117,7 @@ def _names_of(step: Any, known: dict[int, str]) -> tuple[Sequence[Any], list[str
 
 
 def _constant(value: Any, kind: str = "") -> str:
-    if isinstance(value, jax.core.Tracer):
+    if is_traced(value):
         return _digest("a value from outside of the program", str(id(value)))
     try:
         array = np.asarray(value)

@@ -558,10 +558,11 @@ def follows(
     numbers = jax.tree.unflatten(jax.tree.structure(read), range(len(jax.tree.leaves(read))))
     wanted = [number for *_, scale, most in numbers for number in (most, scale)]
     formulas = dataflow.formulas(traced, labels, wanted, {})
-    return [
-        Follows(spec, *(set().union(*jax.tree.leaves(part)) for part in own), (most, scale))
-        for spec, own, most, scale in zip(specs, named, formulas[::2], formulas[1::2], strict=True)
-    ]
+    found = []
+    for spec, own, most, scale in zip(specs, named, formulas[::2], formulas[1::2], strict=True):
+        total, told, of_scale, of_most = (set().union(*jax.tree.leaves(part)) for part in own)
+        found.append(Follows(spec, total, told, of_scale, of_most, (most, scale)))
+    return found
 
 
 def _named(from_rows: Any, otherwise: str | None) -> list[set[str]]:

@@ -667,6 +667,45 @@ def test_a_hypothesis_may_not_close_over_an_array_of_a_running_trace():
     escapes(lambda: careless(one_split(60)))
 
 
+def test_a_mutable_array_carries_no_rows():
+    reference = jax.new_ref(jnp.float32(0))
+
+    def writing(draw, table, weights, params, public):
+        reference[...] = jnp.sum(table.target).astype(jnp.float32)
+        counting(draw, table, weights, params, public)
+
+    with pytest.raises(ValueError, match="the program reads or writes a mutable array"):
+        traced(recipe_of(writing))
+    assert float(reference[...]) == 0
+
+
+def test_a_hypothesis_reads_nothing_that_python_holds():
+    """The reading half of a pair of callbacks."""
+    shape = jax.ShapeDtypeStruct((2,), jnp.float32)
+
+    def hypothesis(release, params, public):
+        held = jax.pure_callback(lambda: np.zeros(2, np.float32), shape)
+        return leaf(release, params, public)._replace(leaf=held)
+
+    with pytest.raises(ValueError, match="reads what Python holds by"):
+        traced(recipe_of(hypothesis=hypothesis))
+
+
+def test_noise_that_is_changed_by_force_changes_no_scale():
+    """Whoever goes around a read-only mapping still gets the multiplier of the recipe."""
+
+    def program(draw, table, weights, params, public):
+        quiet = (("n", jnp.float32(1e-6)),)
+        object.__setattr__(params.noise, "_items", quiet)
+        object.__setattr__(draw.noise, "_items", quiet)
+        counting(draw, table, weights, params, public)
+
+    noise = jax.jit(jax.vmap(lambda key: dpbt.boost(key, one_split(), recipe).transcript.rounds))
+    recipe = recipe_of(program, params=LOUD, rounds=1)
+    drawn = np.asarray(noise(jax.random.split(jax.random.key(2), 40))["n"])
+    assert np.std(drawn) > 300  # false alarm below 1e-9; at the forced noise it would be 0
+
+
 def test_honest_learners_of_all_parts_run():
     """The parts that are attacked here, written as they should be."""
     recipe = recipe_of(

@@ -16,7 +16,13 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from dpbt.common.types import (
+from dpbt.common.validate import whole, within
+from dpbt.privacy import accounting, apart, boundary, dataflow, keys, mechanisms
+from dpbt.privacy.accounting import Ledger, Line
+from dpbt.privacy.boundary import DrawSpec, PricedDraw, group_of, stated
+from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
+from dpbt.privacy.sensitivity import counted_weights
+from dpbt.types import (
     Array,
     Params,
     Program,
@@ -30,12 +36,6 @@ from dpbt.common.types import (
     WeightUpdate,
     uniform,
 )
-from dpbt.common.validate import whole, within
-from dpbt.privacy import accounting, apart, boundary, dataflow, keys, mechanisms
-from dpbt.privacy.accounting import Ledger, Line
-from dpbt.privacy.boundary import DrawSpec, PricedDraw, group_of, stated
-from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
-from dpbt.privacy.sensitivity import counted_weights
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs

@@ -14,9 +14,9 @@ import pytest
 
 import dpbt
 from dpbt import recipes, weighting
-from dpbt.common.types import ADD_REMOVE, Epilogue, Noise, Partition, Prologue, Public
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, pricing
+from dpbt.types import ADD_REMOVE, Epilogue, Noise, Partition, Prologue, Public
 from tests.redteam.attacks import one_split
 
 NOISE = mechanisms.discrete_laplace

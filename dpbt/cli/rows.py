@@ -13,7 +13,7 @@ from dpbt.cli.shared import DOMAIN, PROGRESS, ROWS, InputError, command, of_inpu
 from dpbt.common.watching import working
 from dpbt.data import files
 from dpbt.data.convert import raw_rows
-from dpbt.data.domains import Domain, Label
+from dpbt.data.domains import Domain, Label, check_same
 from dpbt.release.scoring import BLOCK_ROWS
 
 if TYPE_CHECKING:
@@ -151,8 +151,9 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     path = options.file
     with of_input():
         table = dpbt.blocks.open_folder(path)
-    if not table.has_domain(domain) or table.manifest.label.options != label.options:
-        words = "converted with another domain or label, or bound on weights or on rows of a user"
+        check_same(table.domain, domain, path, options.domain)
+    if table.manifest.label.options != label.options:
+        words = "converted with another label, or bound on weights or on rows of a user"
         raise InputError(f"{path}: {words}")
     if table.capacity > options.rows:
         raise InputError(

@@ -104,7 +104,13 @@ def additive(
     """
     count = whole("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
     given = epsilon, delta, rows, count, "tight", relation, max_rows_per_user
-    request = checked_request(*given, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    beside = {
+        "step": step,
+        "learning_rate": learning_rate,
+        "marginals_fraction": marginals_fraction,
+        "scores_fraction": scores_fraction,
+    }
+    request = checked_request(*given, max_rows=types.MAX_ROWS_IN_BLOCKS, beside=beside)
     target = kinds.with_objective(target, objective, quantile)
     response = kinds.response_of(target)
     number = response.is_number

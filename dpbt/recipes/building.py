@@ -85,7 +85,38 @@ class Request(NamedTuple):
         return self.calibration == "tight"
 
 
-def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool = True) -> Request:
+def check_axes(**arguments: Any) -> None:
+    """Check that arguments have axes of settings that go together, as arrays that broadcast.
+
+    Args:
+        **arguments: numbers and arrays by name; None is not given.
+
+    Raises:
+        ValueError: naming two of them and their shapes.
+    """
+    known: dict[str, tuple[int, ...]] = {}
+    for name, value in arguments.items():
+        try:
+            shape = () if value is None else np.shape(value)
+        except ValueError:  # ragged, which is refused where it is read
+            continue
+        for other, shape_of_other in known.items():
+            try:
+                np.broadcast_shapes(shape, shape_of_other)
+            except ValueError:
+                raise ValueError(
+                    f"{name} and {other} must have axes of settings that go together, got the "
+                    f"shapes {shape} and {shape_of_other}"
+                ) from None
+        known[name] = shape
+
+
+def checked_request(
+    *given: Any,
+    max_rows: int = MAX_ROWS,
+    published_delta: bool = True,
+    beside: Mapping[str, Any] | None = None,
+) -> Request:
     """Check the arguments that all recipes share.
 
     Args:
@@ -94,14 +125,18 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
         max_rows: the most rows: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may
             be read in blocks.
         published_delta: whether the paper proves more than a pure guarantee.
+        beside: the recipe's own arguments that may have axes of settings, by name.
 
     Raises:
         ValueError: for a value outside its range, naming the argument and what was given. Also for
+            arguments whose axes do not go together (`check_axes`), for
             a number of rows that float32 does not hold, and for a delta above 0 with the published
             calibration of a pure guarantee.
     """
     epsilon, delta, rows, rounds, calibration, relation, people = given
     one_of("calibration", calibration, ("tight", "published"))
+    shared = {"epsilon": epsilon, "delta": delta, "rows": rows, "rounds": rounds}
+    check_axes(**shared, **(beside or {}))
     numbers = within("rows", rows, f"[1, {max_rows}]", whole=True)
     held = numbers.astype(np.float32)
     if np.any(numbers != held):
@@ -203,13 +238,16 @@ def build(
         words: name, setting, and the target where it is declared, as `Recipe` has them.
 
     Raises:
-        ValueError: if a number of the budget does not fit float32, or finite bits cost too much
-            of the request. Also for a site without a fraction, for fractions of a budget that are
+        ValueError: if a number of the budget does not fit float32, if axes of settings do not go
+            together, or if finite bits cost too much of the request. Also for a site without a fraction, for fractions of a budget that are
             no numbers above 0, or more than all of it, and as `Recipe`.
     """
     # The recipe without the numbers of its learner.
     validate.warn_of_delta(request.delta, request.rows)
     shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
+    axes = {name: shared[name] for name in ("epsilon", "delta", "rows", "rounds")}
+    _check_own_axes(axes, weighting, "weighting")
+    _check_own_axes(axes, fractions or {}, "fractions")
     del shared["epsilon"], shared["approximate"]
     shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
     numbers, capacity = _single_precision(weighting), int(np.max(request.rounds))
@@ -248,6 +286,18 @@ def build(
     remaining = after_samplers(request, made, first)
     noise = _noise(for_people(allow(remaining), people), fractions, made)
     return assemble(drafted, params(noise, public), np.isfinite(request.epsilon))
+
+
+def _check_own_axes(shared: Mapping[str, Any], numbers: Any, what: str) -> None:
+    """Check the axes of a pytree of numbers beside those that all recipes share.
+
+    Raises:
+        ValueError: as `check_axes`.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(numbers)
+    words = (jax.tree_util.keystr(path, simple=True, separator=" ") for path, _ in leaves)
+    own = {f"{what} {name}": leaf for name, (_, leaf) in zip(words, leaves, strict=True)}
+    check_axes(**shared, **own)
 
 
 PaidDraw = tuple[boundary.DrawSpec, str, Any]
@@ -326,6 +376,8 @@ def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
             naming the number of the budget, or the site of the noise.
     """
     recipe = dataclasses.replace(drafted, params=_single_precision(params))
+    shared = {"rows": recipe.rows, "delta": recipe.delta, "rounds": recipe.rounds}
+    _check_own_axes(shared, recipe.params, "params")
     shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
     recipe = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):

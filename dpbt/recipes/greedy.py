@@ -123,7 +123,18 @@ def bdpe(
     # Check the arguments.
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
     most = types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS
-    request = building.checked_request(*common, max_rows=most, published_delta=False)
+    beside = {
+        "alpha": None if isinstance(alpha, str) or callable(alpha) else alpha,
+        "beta_tree": beta_tree,
+        "error_fraction": error_fraction,
+        "clip": clip,
+        "step_clip": step_clip,
+        "zeta": zeta,
+        "pi": pi,
+        "smoothing": smoothing,
+    }
+    more: dict[str, Any] = {"max_rows": most, "published_delta": False, "beside": beside}
+    request = building.checked_request(*common, **more)
     depth = whole("depth", depth, MAX_DEPTH)
     alpha, scored, link, setting = _families(alpha, criterion, loss)
     objective = isinstance(alpha, str)
@@ -141,7 +152,7 @@ def bdpe(
     counted = request.tight and objective and depth > 1
     fractions = trees.fractions(structure, errors if counted else None)
     params = functools.partial(tree.params, settings)
-    more: dict[str, Any] = {"fractions": fractions, "params": params, "setting": setting}
+    more = {"fractions": fractions, "params": params, "setting": setting}
     return building.build(request, learner, update, numbers, name="bdpe", **more)
 
 

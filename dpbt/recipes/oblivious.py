@@ -128,7 +128,17 @@ def oblivious_boost(
     """
     # Check the arguments; numbers are in ranges that float32 holds.
     common = epsilon, delta, rows, rounds, "tight", relation, max_rows_per_user
-    request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    beside: dict[str, Any] = {
+        "limit": limit,
+        "clip": clip,
+        "marginals_fraction": marginals_fraction,
+        "target_fraction": target_fraction,
+        "scores_fraction": scores_fraction,
+        "curvature": curvature,
+        "seed": seed,
+        **({} if callable(step) else {"step": step}),
+    }
+    request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS, beside=beside)
     target = kinds.with_objective(target, objective, quantile)
     response = kinds.response_of(target)
     number = response.is_number
@@ -247,6 +257,7 @@ def assembled(
         name=name,
         setting=setting,
         target=target,
+        domain=domains.declare(domain),
     )
 
 
@@ -433,7 +444,7 @@ def auto(
     target = kinds.with_objective(target, objective, quantile)
     response = kinds.response_of(target)
     asked = epsilon, delta, rows, 1, "tight", relation, max_rows_per_user
-    request = checked_request(*asked, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    request = checked_request(*asked, max_rows=types.MAX_ROWS_IN_BLOCKS, beside={"seed": seed})
     common: dict[str, Any] = {"domain": domain, "target": target, "monotone": monotone}
     shared = ("epsilon", "rows", "delta", "relation", "max_rows_per_user")
     common |= {name: getattr(request, name) for name in shared}

@@ -68,7 +68,8 @@ def lazybb_rules(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = checked_request(*common)
+    beside = {"density": density, "learning_rate": learning_rate}
+    request = checked_request(*common, beside=beside)
     learner = lazybb.one_rule(request.relation, calibration)
     allow = either_accountant if request.tight else functools.partial(composed, draws=1)
     more = {"name": "lazybb_rules", "setting": "exponential", "allow": allow}
@@ -128,7 +129,12 @@ def lazybb_trees(
     """
     # The static part of the trees.
     common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = checked_request(*common)
+    beside = {
+        "density": density,
+        "learning_rate": learning_rate,
+        "leaf_fraction": leaf_fraction,
+    }
+    request = checked_request(*common, beside=beside)
     splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
     if splits > 2**depth - 1:
         raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
@@ -270,7 +276,8 @@ def halfspace_boost(
         raise ValueError(f"delta must be in (0, 1) for Gaussian noise, got {shown(delta)}")
     given = 1.0 if epsilon is None else epsilon
     common = given, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = checked_request(*common)
+    beside = {"density": density, "learning_rate": learning_rate, "noise_scale": noise_scale}
+    request = checked_request(*common, beside=beside)
     flag("normalized", normalized)
     more = bool(normalized), whole("features", features)
     config = halfspace.Config(request.relation, calibration, *more)

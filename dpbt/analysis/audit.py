@@ -31,9 +31,9 @@ from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
+from dpbt.training import step
 from dpbt.training.boosting import compared
 from dpbt.training.fit import boost
-from dpbt.training import step
 from dpbt.training.step import check_run, check_table
 
 __all__ = [

@@ -185,7 +185,7 @@ def redrawn(model: Model) -> list[Model]:
     dummy = Table(bins, target, jnp.zeros(1, bool), model.splits)
     keys = jax.random.split(jax.random.key(0), REDRAWS)
     bare = step.without_domain(recipe), dummy
-    found = jax.device_get(boosting.redrawn(keys, model.transcript[:3], *bare))
+    found = jax.device_get(boosting.redrawn(keys, model.transcript.parts, *bare))
     each = (type(found)(*arrays) for arrays in zip(*found, strict=True))
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in each]
 

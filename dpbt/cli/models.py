@@ -307,7 +307,8 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
     with of_input(options.file), naming(Path(options.file)):
         if Path(options.file).is_dir():
             table = folders.open_folder(options.file)
-            check_same(table.domain, domain, options.file, options.model)
+            with of_input():
+                check_same(table.domain, domain, options.file, options.model)
             if model.dtype != "uint8":
                 words = "reads exact numbers, and blocks have bins of them"
                 raise InputError(f"{options.model}: {words}")

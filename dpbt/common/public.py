@@ -3,7 +3,7 @@
 from __future__ import annotations  # the types of arrays are only named
 
 import enum
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -64,7 +64,7 @@ def without_values(self: Any) -> str:
     return f"{type(self).__name__}({', '.join(shown)}; values not shown)"
 
 
-class DeclaredDomain(Mapping[Hashable, Any]):
+class DeclaredDomain(Mapping[str, Any]):
     """A public domain as tables, recipes and models carry it: a mapping that never changes.
 
     It serves wherever a domain is asked for. Two are equal if their columns have the same names and
@@ -79,18 +79,18 @@ class DeclaredDomain(Mapping[Hashable, Any]):
 
     __slots__ = ("_by_text", "_hash", "_kinds", "columns")
 
-    columns: tuple[tuple[Hashable, Any], ...]
+    columns: tuple[tuple[str, Any], ...]
 
-    def __init__(self, columns: Iterable[tuple[Hashable, Any]]):
+    def __init__(self, columns: Iterable[tuple[str, Any]]):
         self.columns = tuple(columns)
         self._kinds = dict(self.columns)
         self._by_text = tuple((str(name), kind) for name, kind in self.columns)
         self._hash = hash(self._by_text)
 
-    def __getitem__(self, name: Hashable) -> Any:
+    def __getitem__(self, name: str) -> Any:
         return self._kinds[name]
 
-    def __iter__(self) -> Iterator[Hashable]:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._kinds)
 
     def __len__(self) -> int:

@@ -127,8 +127,9 @@ class Table(NamedTuple):
         rows_per_user: how many rows of each user are present at most, as ids told users apart; the
             recipe must be for as many. None for rows without ids.
         domain: the public domain that encoded the rows. Entries compare it with that of the recipe
-            and of the model. It is static where programs are traced. None for rows that were
-            encoded without one: then splits alone are compared.
+            and of the model. It is static where programs are traced, so a program of your own is
+            traced anew for another domain; `table._replace(domain=None)` shares one. None for rows
+            that were encoded without one: then splits alone are compared.
     """
 
     bins: Array
@@ -648,6 +649,11 @@ class Transcript(NamedTuple):
     rounds: Release
     epilogue: Release
     recorded_on: TableForm | None = None
+
+    @property
+    def parts(self) -> tuple[Release, Release, Release]:
+        """The releases of prologue, rounds and epilogue."""
+        return self.prologue, self.rounds, self.epilogue
 
 
 def dtype_and_rank(array: AnyArray) -> str:

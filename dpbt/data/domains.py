@@ -122,17 +122,17 @@ def difference(
     if first is second:
         return None
     pairs = zip(first.items(), second.items(), strict=False)
-    for number, ((name, kind), (known, expected)) in enumerate(pairs, 1):
+    for place, ((name, kind), (known, expected)) in enumerate(pairs, 1):
         if str(name) != str(known):
-            return f"column {number} is {str(name)!r} in {owner} and {str(known)!r} in {other}"
+            return f"column {place} is {str(name)!r} in {owner} and {str(known)!r} in {other}"
         if kind != expected:
             return f"column {str(name)!r} {_difference_of_kinds(kind, expected, owner, other)}"
     if len(first) != len(second):
-        longer, place = (first, owner) if len(first) > len(second) else (second, other)
+        longer, where = (first, owner) if len(first) > len(second) else (second, other)
         extra = str([*longer][min(len(first), len(second))])
         return (
             f"there are {len(first)} columns in {owner} and {len(second)} in {other}; "
-            f"column {extra!r} is in {place} alone"
+            f"column {extra!r} is in {where} alone"
         )
     return None
 
@@ -147,10 +147,10 @@ def _difference_of_kinds(kind: Column, expected: Column, owner: str, other: str)
     field = next(f for f in fields if getattr(kind, f) != getattr(expected, f))
     values = getattr(kind, field), getattr(expected, field)
     if all(isinstance(value, tuple) for value in values):
-        for number, entries in enumerate(zip(*values, strict=False), 1):
+        for place, entries in enumerate(zip(*values, strict=False), 1):
             if entries[0] != entries[1]:
                 here, there = map(shown, entries)
-                return f"has number {number} of its {field} {here} in {owner} and {there} in {other}"
+                return f"has number {place} of its {field} {here} in {owner} and {there} in {other}"
         return f"has {len(values[0])} {field} in {owner} and {len(values[1])} in {other}"
     return f"has {field} {shown(values[0])} in {owner} and {shown(values[1])} in {other}"
 

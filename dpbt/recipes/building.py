@@ -129,9 +129,9 @@ def checked_request(
 
     Raises:
         ValueError: for a value outside its range, naming the argument and what was given. Also for
-            arguments whose axes do not go together (`check_axes`), for
-            a number of rows that float32 does not hold, and for a delta above 0 with the published
-            calibration of a pure guarantee.
+            arguments whose axes do not go together (`check_axes`), for a number of rows that
+            float32 does not hold, and for a delta above 0 with the published calibration of a pure
+            guarantee.
     """
     epsilon, delta, rows, rounds, calibration, relation, people = given
     one_of("calibration", calibration, ("tight", "published"))
@@ -239,8 +239,9 @@ def build(
 
     Raises:
         ValueError: if a number of the budget does not fit float32, if axes of settings do not go
-            together, or if finite bits cost too much of the request. Also for a site without a fraction, for fractions of a budget that are
-            no numbers above 0, or more than all of it, and as `Recipe`.
+            together, or if finite bits cost too much of the request. Also for a site without a
+            fraction, for fractions of a budget that are no numbers above 0, or more than all of it,
+            and as `Recipe`.
     """
     # The recipe without the numbers of its learner.
     validate.warn_of_delta(request.delta, request.rows)

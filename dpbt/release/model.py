@@ -406,8 +406,8 @@ def save(
 
     Raises:
         ValueError: for anything that is no model, and for another domain than the model's, naming
-            the first difference. Also for hypotheses or a loss of your own, which are functions that no file holds. Also
-            for hypotheses that are not finite, and a path that is a folder.
+            the first difference. Also for hypotheses or a loss of your own, which are functions
+            that no file holds, for hypotheses that are not finite, and a path that is a folder.
         OSError: if the file cannot be written.
     """
     file.write(as_path("path", path), frozen(model_of(model)), domain, classes)

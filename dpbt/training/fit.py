@@ -69,7 +69,7 @@ class Boosted(NamedTuple):
         step.check_run(table, recipe)
         step.check_transcript(self.transcript, table, recipe)
         _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
-        learned = learned_of(self.transcript, self.hypotheses, intercept, recipe)
+        learned = learned_of(self.transcript.parts, self.hypotheses, intercept, recipe)
         return Model.of(learned, recipe, table)
 
 

@@ -4,6 +4,7 @@ A run has three parts: a prologue, rounds and an epilogue. Each has a private pr
 `View` of the rows. `boosting` runs them on a table in memory, and `blocks` on one in parts.
 """
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable
@@ -134,10 +135,8 @@ def check_run(table: object, recipe: object) -> None:
     # The domains, and the arrays of the table.
     domains.check_same(table.domain, recipe.domain, "the table", "the recipe")
     table = _with_arrays(table, checked_array)
-    try:
+    with contextlib.suppress(*_NEEDS_VALUES):  # of a user's check that reads traced splits
         recipe.learner.hypotheses.check(_with_arrays(table, _stand_in))
-    except _NEEDS_VALUES:
-        pass  # a check of a user's own, which reads traced splits on the host
     response = recipe.learner.hypotheses.response
     dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
     for name, dtype in dtypes.items():
@@ -148,12 +147,10 @@ def check_run(table: object, recipe: object) -> None:
                 f"{recipe.name} predicts {response.words}, so give both the same target="
             )
     told, target = table.declared, recipe.target
-    if told is not None and target is not None and not is_traced(told):
-        if not np.array_equal(np.asarray(told), kinds.fingerprint(target)):
-            raise ValueError(
-                "the table was made with another target than the recipe's, which is "
-                f"{shown(target)}"
-            )
+    known = None if target is None or is_traced(told) else kinds.fingerprint(target)
+    if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
+        words = shown(target)
+        raise ValueError(f"the table was made with another target than the recipe's, {words}")
     if (table.rows_per_user or 0) > recipe.max_rows_per_user:
         raise ValueError(
             f"the table has up to {table.rows_per_user} rows of a user, so give the recipe "
@@ -213,7 +210,7 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     """
     if not isinstance(transcript, Transcript):
         raise ValueError(f"expected a transcript of a run, got {type(transcript).__name__}")
-    parts = dict(zip(Parts._fields, transcript, strict=False))
+    parts = Parts._make(transcript.parts)._asdict()
     boundary.check_sites(**parts)
 
     # The sites, and how many rounds there are.
@@ -221,11 +218,12 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
         known = part in recipe.learner.parts
         drawn = {draw.site for draw in pricing.sites(recipe, part)} if known else set()
         if set(release) != drawn:
+            words = f"sites {sorted(release)} of its {part}, where {recipe.name} draws"
             left_out = drawn & set(recipe.learner.traits.withheld) - set(release)
-            words = f"; a model leaves out {sorted(left_out)}, and dpbt.boost returns all"
+            more = f"; a model leaves out {sorted(left_out)}, and dpbt.boost returns all"
             raise ValueError(
-                f"the transcript is of another recipe: sites {sorted(release)} of its {part}, where "
-                f"{recipe.name} draws {sorted(drawn)}{words if left_out else ''}"
+                f"the transcript is of another recipe: {words} {sorted(drawn)}"
+                f"{more if left_out else ''}"
             )
     for site, array in transcript.rounds.items():
         if np.shape(array)[:1] != (recipe.capacity,):
@@ -292,7 +290,11 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | 
     if public_key is not None:
         keys.check(public_key, "public_key")
         same_kind = keys.kind(key) == keys.kind(public_key)
-        if same_kind and not is_traced(key, public_key) and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key)):
+        if (
+            same_kind
+            and not is_traced(key, public_key)
+            and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key))
+        ):
             raise ValueError("public_key must be independent of key: what it says is published")
     draws = [draw for part in recipe.learner.parts for draw in pricing.sites(recipe, part)]
     names = {draw.site for draw in draws}
@@ -623,8 +625,8 @@ def learned_of(
 ) -> Learned:
     """What is in the model of a run, by the releases of its three parts."""
     withheld = recipe.learner.traits.withheld
-    kept = [
+    prologue, rounds, epilogue = (
         {site: array for site, array in release.items() if site not in withheld}
-        for release in itertools.islice(releases, 3)  # not what a transcript was recorded on
-    ]
-    return Learned(Transcript(*kept), hypotheses, intercept)
+        for release in releases
+    )
+    return Learned(Transcript(prologue, rounds, epilogue), hypotheses, intercept)

@@ -1,6 +1,7 @@
 """What is static is checked in every entry, under tracing too, and named with what was expected."""
 
 import dataclasses
+import functools
 import inspect
 
 import jax
@@ -64,13 +65,17 @@ def given(axis, recipe):
     return recipe
 
 
+@functools.cache
+def recorded(recipe):
+    return dpbt.boost(KEY, table_of(), recipe).transcript
+
+
 def replayed(key, table, recipe):
-    dpbt.replay(dpbt.boost(key, table_of(), recipe).transcript, table, recipe)
+    dpbt.replay(recorded(recipe), table, recipe)
 
 
 def compared(key, table, recipe):
-    transcript = dpbt.boost(key, table_of(), recipe).transcript
-    dpbt.boosting.compared(transcript, table_of(), table, recipe)
+    dpbt.boosting.compared(recorded(recipe), table_of(), table, recipe)
 
 
 def audited(key, table, recipe):

@@ -13,11 +13,12 @@ import pytest
 import dpbt
 from dpbt import recipes, sweeps, tuning
 from dpbt.__main__ import main
-from dpbt.analysis import audit, effects, preview
-from dpbt.common.types import ADD_REMOVE
+from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.convert import convert_columns
 from dpbt.data.domains import Boolean, DeclaredDomain, Nominal, Numeric
+from dpbt.owners import effects, preview
+from dpbt.types import ADD_REMOVE
 
 ROWS = 120
 UNIT = {"x": Numeric(0, 1, bins=8), "on": Boolean()}

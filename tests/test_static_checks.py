@@ -11,11 +11,11 @@ import pytest
 
 import dpbt
 from dpbt import recipes, sweeps, tuning
-from dpbt.analysis import audit
-from dpbt.common.types import ADD_REMOVE
+from dpbt.audit import exact_loss as audit
 from dpbt.data import splits
 from dpbt.data.convert import convert_columns
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.types import ADD_REMOVE
 
 ROWS = 60
 DOMAIN = {"x": Numeric(0, 1, bins=6), "on": Boolean()}

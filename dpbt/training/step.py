@@ -14,10 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
-from dpbt.common.public import without_values
-from dpbt.common.types import Array, Prepared, Public, Recipe, Release, Table, Transcript, View
-from dpbt.common.types import TableForm as TableForm
+from dpbt import types
 from dpbt.common.validate import is_traced, shown
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
@@ -25,6 +22,9 @@ from dpbt.data.splits import as_array, checked_array
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.sensitivity import counted_weights
+from dpbt.public_types import without_values
+from dpbt.types import Array, Prepared, Public, Recipe, Release, Table, Transcript, View
+from dpbt.types import TableForm as TableForm
 
 Domained = TypeVar("Domained", Table, Recipe)
 

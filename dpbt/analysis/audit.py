@@ -53,7 +53,7 @@ __all__ = [
     "worst_pairs",
 ]
 
-_ROUNDING = 1e-4
+ROUNDING = 1e-4
 """How far a loss of float32 may be above the truth, beside its own size and 1."""
 
 MEMORY = 256 * 2**20
@@ -270,7 +270,7 @@ def exact(
     epsilon, mu, curve = bounds_of(*scores.halves(), book.delta, confidence, exact=True)
     if certain := book.delta == 0:
         largest = max(float(np.max(np.abs(scores))), float(total.max()))
-        epsilon = max(largest - _ROUNDING * (1 + largest), 0.0)
+        epsilon = max(largest - ROUNDING * (1 + largest), 0.0)
     where = max(losses[0], key=lambda site: float(np.max(np.abs(losses[0][site]))))
     claim = (book.epsilon, book.delta)
     return Bound("exact", claim, epsilon, mu, confidence, 2 * half, where, curve, certain)

@@ -463,7 +463,7 @@ def grey(
         elif run.returned:
             at = _returned_at(run.returned & leaks)
             where = f"{at}: it follows private rows beside all draws"
-            found[number] = run._replace(where=where, moved=1.0)
+            found[number] = run._replace(where=where, moved=1.0, steps=(np.nan,))
     told = "; ".join(uncompared[:3]) + ("; and more" if uncompared[3:] else "")
 
     worst = max(range(len(found)), key=lambda number: found[number].loss)

@@ -32,6 +32,7 @@ from dpbt.common.public import BOOSTED, FORESTS
 from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
 from dpbt.common.watching import working
 from dpbt.data import declarations, domains, owner, tables
+from dpbt.data.cells import eager_advice
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, names_of
 from dpbt.data.kinds import with_objective
@@ -303,8 +304,10 @@ def column_of(name: str, data: Any) -> Any:
     """Labels or weights as a column.
 
     Raises:
-        ValueError: for more than one column.
+        ValueError: for more than one column, and for what holds none yet, such as a lazy frame.
     """
+    if (advice := eager_advice(data)) and not hasattr(data, "__len__"):
+        raise ValueError(f"{name} must be one column, got {type(data).__name__}{advice}")
     names = names_of(data)
     plain = hasattr(data, "dtype") or hasattr(data, "to_pylist") or not hasattr(data, "__array__")
     if names is None and not plain:

@@ -235,6 +235,8 @@ LEAKS = {
     "a mask": lambda n: np.ma.array([0, 1], mask=[n == 5, False]),
     "a sparse array": lambda n: sparse.csr_array([[n, 0]]),
     "a random state": np.random.RandomState,
+    "bytes that change": lambda n: bytearray([n]),
+    "a subclass of int": lambda n: type("Number", (int,), {})(n),
     "a deque": lambda n: collections.deque([n]),
     "beside a lock": lambda n: [threading.Lock(), n],
     "beside the time": lambda n: {"at": time.perf_counter_ns(), "n": n},

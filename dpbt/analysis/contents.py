@@ -18,7 +18,7 @@ import pathlib
 import re
 import sys
 import types
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -237,16 +237,16 @@ class _Reader:
             self._mapping(place, value, depth)
             if isinstance(value, OrderedDict):
                 self.parts[f"{place}.order"] = self.orders.pop(place, b"")
-            if hasattr(value, "default_factory"):
+            if isinstance(value, defaultdict):
                 self.read(f"{place}.default_factory", value.default_factory, depth)
         elif isinstance(value, list | tuple):
             self._items(place, [*_iterated(value)], depth)
         elif isinstance(value, set | frozenset):
             self._set(place, [*_iterated(value)], depth)
         else:
-            plain = next(base for base in _BUILT_IN if isinstance(value, base))
-            content = bytes(value) if plain is bytearray else plain(value)
-            self.parts[f"{place}.value"] = _scalar(content) or b""
+            plain: Any = next(base for base in _BUILT_IN if isinstance(value, base))
+            content: Any = plain(value)
+            self._put(f"{place}.value", _scalar(bytes(content) if plain is bytearray else content))
         if type(value) not in _BUILT_IN and not isinstance(value, OrderedDict):
             self._attributes(place, value, depth)
 
@@ -443,14 +443,14 @@ def _is_masked(value: Any) -> bool:
 
 def _iterated(value: Any) -> Iterator:
     """The members of a built-in container, without code of a subclass."""
-    kind = next(base for base in _BUILT_IN if isinstance(value, base))
+    kind: Any = next(base for base in _BUILT_IN if isinstance(value, base))
     return kind.__iter__(value)
 
 
 def _bytes(array: np.ndarray) -> bytes:
     """The numbers of an array; NaN has one form, and zero no sign."""
     if array.dtype.kind == "c":
-        return _bytes(array.real) + _bytes(array.imag)
+        return _bytes(np.real(array)) + _bytes(np.imag(array))
     if array.dtype.kind == "f":
         if array.dtype.itemsize > 8:  # of which some bytes are padding
             high = array.astype(np.float64)

@@ -382,8 +382,9 @@ def _controls(learn: Learn, table: Any, other: Any, seed: int) -> _Controls:
     repeat = all(_are_close(draws, ran, off) for _, draws in seen[0])
     repeat &= all(_are_close(draws, seen[1][0][1], off) for _, draws in seen[1])
     theirs = seen[1][0][1]
-    alike = theirs is not None and len(theirs) == len(ran)
-    loss = float(np.sum(np.subtract(ran, theirs))) if alike else LARGE
+    loss = LARGE
+    if theirs is not None and len(theirs) == len(ran):
+        loss = float(np.sum(np.subtract(ran, theirs)))
     returned = [[contents for contents, _ in each] for each in seen]
     if any(contents is None for each in returned for contents in each):
         return _Controls(repeat, loss, frozenset())

@@ -13,7 +13,7 @@ then needs no threshold: the mean of max(0, 1 - e^(epsilon - L)) is delta at mos
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -138,7 +138,8 @@ def bet_epsilon(losses: np.ndarray, delta: float, miss: float) -> float:
         x = -np.expm1(epsilon - losses[losses > epsilon])
         grown = np.sum(np.log1p(_STAKES[:, None] * (x / delta - 1)), axis=1)
         grown += (len(losses) - len(x)) * np.log1p(-_STAKES)
-        return bool(special.logsumexp(grown) >= math.log(len(_STAKES) / miss))
+        wealth: Any = special.logsumexp(grown)
+        return bool(wealth >= math.log(len(_STAKES) / miss))
 
     return math.inf if refuted(LARGE / 2) else _largest(refuted, LARGE)
 

@@ -449,7 +449,7 @@ def recipe_of(options: argparse.Namespace, domain: Domain, label: Label) -> "Rec
     objective = options.objective or (options.quantile and "quantile")
     with of_input():
         given["target"] = kinds.with_objective(label.target, objective, options.quantile)
-        return dpbt.recipes.build(options.recipe, given, dpbt.recipes.NAMED)
+        return dpbt.recipes.make_recipe(options.recipe, given, dpbt.recipes.NAMED)
 
 
 def form_of(options: argparse.Namespace, names: Iterable[str]) -> files.Form:

@@ -159,7 +159,7 @@ class PrivateEstimator(BaseEstimator):
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
         with working("setting the noise", verbose):
-            recipe = recipes.build(self.recipe, made, self._recipes)
+            recipe = recipes.make_recipe(self.recipe, made, self._recipes)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
             raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
         self._check(recipe)

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpbt import learners, losses, recipes, sweeps, tuning, weighting
-    from dpbt.analysis import audit, effects, plot, preview
-    from dpbt.common.types import Recipe, Splits, Table, Transcript, Tree
-    from dpbt.data import blocks, cells, convert, domains, files, owner, splits
+    from dpbt.audit import exact_loss as audit
+    from dpbt.data import blocks, cells, convert, domains, files, splits
     from dpbt.data.tables import table
-    from dpbt.privacy import accounting, boundary, keys, mechanisms
-    from dpbt.privacy.filter import Filter
-    from dpbt.privacy.keys import fresh_key
-    from dpbt.release import onnx, registry, treelite
-    from dpbt.release.model import (
+    from dpbt.models import onnx, registry, treelite
+    from dpbt.models.model import (
         Model,
         decision_function,
         explain,
@@ -27,10 +23,16 @@ if TYPE_CHECKING:
         save,
         statement,
     )
+    from dpbt.owners import effects, plot, preview
+    from dpbt.owners import file_report as owner
+    from dpbt.owners.filter import Filter
+    from dpbt.privacy import accounting, boundary, keys, mechanisms
+    from dpbt.privacy.keys import fresh_key
     from dpbt.training import boosting, processes
     from dpbt.training.boosting import replay
     from dpbt.training.fit import Boosted, boost, fit
     from dpbt.tuning import tune
+    from dpbt.types import Recipe, Splits, Table, Transcript, Tree
 
 _NAMES = {
     "dpbt": "learners losses recipes sweeps tuning weighting",
@@ -39,11 +41,11 @@ _NAMES = {
     "dpbt.privacy": "accounting boundary keys mechanisms",
     "dpbt.release": "onnx registry treelite",
     "dpbt.training": "boosting processes",
-    "dpbt.common.types": "Splits Recipe Table Transcript Tree",
+    "dpbt.types": "Splits Recipe Table Transcript Tree",
     "dpbt.data.tables": "table",
-    "dpbt.privacy.filter": "Filter",
+    "dpbt.owners.filter": "Filter",
     "dpbt.privacy.keys": "fresh_key",
-    "dpbt.release.model": "Model decision_function explain ledger "
+    "dpbt.models.model": "Model decision_function explain ledger "
     "load predict predict_proba save statement",
     "dpbt.training.boosting": "replay",
     "dpbt.training.fit": "Boosted boost fit",

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from dpbt import audit
 from dpbt.__main__ import main
-from dpbt.analysis.contents import contents_of, different_parts, uncompared_parts
+from dpbt.audit.contents import contents_of, different_parts, uncompared_parts
 
 MANY, FEW = np.ones(5), np.ones(4)
 NOWHERE = "nowhere"
@@ -132,7 +132,7 @@ def test_a_private_learner_may_return_what_compares_by_identity(make):
 
 @pytest.mark.parametrize("make", UNKNOWN.values(), ids=UNKNOWN)
 def test_what_cannot_be_compared_is_no_certificate_and_is_reported(make, monkeypatch):
-    monkeypatch.setattr("dpbt.analysis.contents.MAX_PARTS", 900)
+    monkeypatch.setattr("dpbt.audit.contents.MAX_PARTS", 900)
     found = grey(returning(make), runs=8)
     assert found.epsilon <= 1
     assert not found.broken
@@ -354,7 +354,7 @@ def test_the_command_does_not_take_rounding_for_a_loss(tmp_path, capsys, monkeyp
     label = '{"column": "y", "positive": "1", "negative": "0"}'
     (tmp_path / "domain.json").write_text(f'{{"columns": {columns}, "label": {label}}}')
     found = audit.Audit(1e-4, 1.03e-4, {"sums": 1.03e-4}, 1, 1, {})
-    monkeypatch.setattr("dpbt.analysis.audit.audit", lambda *given: found)
+    monkeypatch.setattr("dpbt.audit.exact_loss.audit", lambda *given: found)
     given = ["audit", "--domain", str(tmp_path / "domain.json"), "--rows", "100"]
     assert main([*given, "--epsilon", "1e-4"]) == 0
     assert "ABOVE THE CLAIM" not in capsys.readouterr().out

@@ -13,10 +13,10 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
-from dpbt.cli import shared as commands
-from dpbt.cli.shared import InputError
-from dpbt.data import owner
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, read_domain
+from dpbt.owners import file_report as owner
+from dpbt.owners.cli import shared as commands
+from dpbt.owners.cli.shared import InputError
 
 ROWS = 60
 DOMAIN = {

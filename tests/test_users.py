@@ -9,9 +9,10 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.__main__ import main
-from dpbt.cli import rows as commands
-from dpbt.data import convert, files, owner
+from dpbt.data import convert, files
 from dpbt.data.domains import Label, Numeric, UserColumn, read_domain
+from dpbt.owners import file_report as owner
+from dpbt.owners.cli import rows as commands
 from tests.test_blocks import assert_same_rows
 
 DOMAIN = {"x": Numeric(-0.5, 199.5, bins=200)}

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from dpbt.common.public import without_values
-from dpbt.common.types import Array, Hypotheses, Recipe, Table, Transcript
 from dpbt.common.validate import is_traced, within
 from dpbt.common.watching import Progress, Report, quiet
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
+from dpbt.models.model import Model
+from dpbt.owners.filter import Filter
 from dpbt.privacy import keys, pricing
-from dpbt.privacy.filter import Filter
-from dpbt.release.model import Model
+from dpbt.public_types import without_values
 from dpbt.training import step
 from dpbt.training.boosting import WATCHED, sampled
 from dpbt.training.step import Learned, learned_of
+from dpbt.types import Array, Hypotheses, Recipe, Table, Transcript
 
 if TYPE_CHECKING:
     from dpbt.training.blocks import Pay

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpbt.analysis.contents import Contents, contents_of, different_parts, uncompared_parts
+from dpbt.audit.contents import Contents, contents_of, different_parts, uncompared_parts
 from dpbt.privacy.bounds import CONFIDENCE, LARGE, Bound, Scores, bounds_of
 from dpbt.privacy.conversions import gdp_epsilon
 

@@ -22,21 +22,21 @@ import jax.numpy as jnp
 import numpy as np
 from msgspec import structs
 
-from dpbt.common import types
-from dpbt.common.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
+from dpbt import types
 from dpbt.common.validate import within
 from dpbt.common.watching import working
 from dpbt.data import tables
+from dpbt.models import file
+from dpbt.models.model import Model
 from dpbt.privacy import boundary, conversions, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, setting, zero_or_share
-from dpbt.release import file
-from dpbt.release.model import Model
 from dpbt.training import boosting, step
 from dpbt.training.step import Learned
+from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
 # Scores.
 

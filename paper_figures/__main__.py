@@ -17,8 +17,8 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpbt.cli.shared import InputError, status_of
 from dpbt.common.storage import write_whole
+from dpbt.owners.cli.shared import InputError, status_of
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
 from paper_figures import gallery, style

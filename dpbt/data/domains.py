@@ -25,7 +25,6 @@ import msgspec
 import numpy as np
 
 from dpbt.common import storage
-from dpbt.common.public import Splits
 from dpbt.common.validate import as_path, flag, one_of, shown, whole
 from dpbt.data.cells import (
     ColumnCells,
@@ -51,6 +50,7 @@ from dpbt.data.kinds import (
     response_of,
 )
 from dpbt.data.kinds import Objective as Objective
+from dpbt.public_types import Splits
 
 Domain = Mapping[str, Column]
 """The public columns by name."""

@@ -5,9 +5,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpbt.common.public import BOOSTED, FORESTS
-from dpbt.common.types import Recipe
 from dpbt.common.validate import shown
+from dpbt.public_types import BOOSTED, FORESTS
 from dpbt.recipes.additive import additive as additive
 from dpbt.recipes.building import custom as custom
 from dpbt.recipes.building import setting as setting
@@ -20,6 +19,7 @@ from dpbt.recipes.oblivious import oblivious_boost as oblivious_boost
 from dpbt.recipes.smooth import halfspace_boost as halfspace_boost
 from dpbt.recipes.smooth import lazybb_rules as lazybb_rules
 from dpbt.recipes.smooth import lazybb_trees as lazybb_trees
+from dpbt.types import Recipe
 
 NAMED: dict[str, Callable[..., Recipe]] = {name: globals()[name] for name in (*BOOSTED, *FORESTS)}
 NAMED["bdpe"] = functools.partial(bdpe, criterion="gini")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common import types
+from dpbt import types
 from dpbt.common.validate import shown, whole, within
 from dpbt.data import kinds
 from dpbt.data.domains import Domain

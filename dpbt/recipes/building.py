@@ -14,13 +14,14 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common import types, validate
-from dpbt.common.types import MAX_ROWS, Params, Recipe, WeakLearner
-from dpbt.common.types import relation as to_relation
+from dpbt import types
+from dpbt.common import validate
 from dpbt.common.validate import floats, one_of, shown, whole, wholes, within
 from dpbt.losses import as_family, check_loss
 from dpbt.privacy import boundary, conversions, pricing
 from dpbt.privacy.mechanism import ROUNDING, Allowance
+from dpbt.types import MAX_ROWS, Params, Recipe, WeakLearner
+from dpbt.types import relation as to_relation
 from dpbt.weighting import uniform
 
 MAX_EPSILON = 1e6

@@ -8,7 +8,6 @@ import functools
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.common.validate import flag, one_of, whole
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
@@ -19,6 +18,7 @@ from dpbt.recipes.building import (
     checked_privacy_request,
     pure_or_zcdp_allowance,
 )
+from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.weighting import uniform
 
 

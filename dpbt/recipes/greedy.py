@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt import losses
-from dpbt.common import types
+from dpbt import losses, types
 from dpbt.common.validate import floats, shown, whole, within
 from dpbt.learners import greedy_tree, trees
 from dpbt.privacy import mechanisms

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt import losses
-from dpbt.common import types
-from dpbt.common.types import relation as to_relation
+from dpbt import losses, types
 from dpbt.common.validate import floats, shown, whole, within
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
@@ -27,6 +25,7 @@ from dpbt.recipes.building import (
     checked_privacy_request,
     zero_or_share,
 )
+from dpbt.types import relation as to_relation
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24

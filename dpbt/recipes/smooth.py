@@ -15,15 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.common.types import (
-    ADD_REMOVE,
-    Params,
-    ProperLoss,
-    Public,
-    Recipe,
-    Relation,
-    WeakLearner,
-)
 from dpbt.common.validate import flag, floats, shown, whole, within
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import conversions, mechanisms
@@ -38,6 +29,7 @@ from dpbt.recipes.building import (
     is_single_loss,
     pure_or_zcdp_allowance,
 )
+from dpbt.types import ADD_REMOVE, Params, ProperLoss, Public, Recipe, Relation, WeakLearner
 from dpbt.weighting import LazyNumbers, lazy_bregman
 
 MAX_DEPTH = 12

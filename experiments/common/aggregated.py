@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
+from dpbt.owners.cli.shared import InputError
 from experiments.common import commands, results
 
 FOLDER = Path("reproduction")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from dpbt import sweeps
-from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
+from dpbt.owners.cli.shared import InputError
 
 Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""

@@ -17,11 +17,11 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.common.types import ADD_REMOVE, Recipe, Table
+from dpbt.models.file import about, probability_of
+from dpbt.models.measures import log_loss_of_two
 from dpbt.privacy import keys
 from dpbt.recipes.oblivious import choose_numbers
-from dpbt.release.file import about, probability_of
-from dpbt.release.measures import log_loss_of_two
+from dpbt.types import ADD_REMOVE, Recipe, Table
 from experiments.common import peers
 from experiments.comparisons import challengers, repositories, synthetic
 from experiments.comparisons.methods import (

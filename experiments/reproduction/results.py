@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dpbt.cli.shared import InputError
+from dpbt.owners.cli.shared import InputError
 from experiments.common.data import NOCK_HENECKA
 from experiments.reproduction.claims import PAPERS
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpbt.release.scoring import VOTINGS
+from dpbt.models.scoring import VOTINGS
 from experiments.common import commands, results, tables
 from experiments.papers.bojarski_2014.settings import DATASETS, EVERY_DATASET, NAME
 

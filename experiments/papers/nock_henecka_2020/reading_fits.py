@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import sweeps
-from dpbt.cli.shared import InputError
+from dpbt.owners.cli.shared import InputError
 from experiments.common import data
 from experiments.papers.nock_henecka_2020 import saved
 from experiments.papers.nock_henecka_2020.reading_settings import FORESTS, PRINTED

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from dpbt import sweeps
-from dpbt.common.types import Recipe
+from dpbt.types import Recipe
 from experiments.papers.nock_henecka_2020 import second_option, settings
 
 PRINTED = "printed"

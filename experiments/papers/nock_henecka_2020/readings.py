@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from dpbt import sweeps
-from dpbt.cli.shared import of_input
+from dpbt.owners.cli.shared import of_input
 from experiments.common import commands, data, pages, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import (

@@ -10,7 +10,7 @@ import json
 import time
 
 from dpbt import sweeps
-from dpbt.cli.shared import of_input
+from dpbt.owners.cli.shared import of_input
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020 import settings, table

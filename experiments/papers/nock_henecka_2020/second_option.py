@@ -13,9 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt import losses
-from dpbt.common import types
-from dpbt.common.types import GRID, AnyArray, Array, Public, Recipe, Release, Tree, WeakLearner
+from dpbt import losses, types
 from dpbt.learners import trees
 from dpbt.learners.trees import (
     TINY_PRIOR,
@@ -30,6 +28,7 @@ from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.mechanism import Allowance, quotient_up
 from dpbt.recipes import custom
 from dpbt.recipes.published import ALPHA_LEAK, PRICE, private_objective
+from dpbt.types import GRID, AnyArray, Array, Public, Recipe, Release, Tree, WeakLearner
 from dpbt.weighting import MirrorNumbers, mirror
 
 BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without noise"

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses, recipes, sweeps
-from dpbt.cli.shared import of_input
-from dpbt.common.types import Recipe
+from dpbt.owners.cli.shared import of_input
+from dpbt.types import Recipe
 from experiments.common import commands, pages, results
 from experiments.papers.nock_henecka_2020 import second_option, settings, step_tables
 from experiments.papers.nock_henecka_2020.run import add_domains, fit_all, tasks

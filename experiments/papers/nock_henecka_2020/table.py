@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbt import sweeps
-from dpbt.cli.shared import InputError, of_input
+from dpbt.owners.cli.shared import InputError, of_input
 from experiments.common import aggregated, commands, results, tables
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHAS,

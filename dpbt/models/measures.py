@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.common.public import Response
+from dpbt.public_types import Response
 
 MIN_PROBABILITY = 1e-6
 """Probabilities below it count as this in a log loss."""

@@ -28,19 +28,20 @@ from sklearn.utils.validation import check_is_fitted
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.public import BOOSTED, FORESTS
-from dpbt.common.types import REPLACE_ONE, Array, Recipe, Table
 from dpbt.common.watching import working
-from dpbt.data import declarations, domains, owner, tables
+from dpbt.data import declarations, domains, tables
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, names_of
 from dpbt.data.kinds import with_objective
-from dpbt.data.owner import OwnerReport
+from dpbt.models import model as models
+from dpbt.models.file import about
+from dpbt.models.model import explain, frozen, ledger, save, statement
+from dpbt.owners import file_report
+from dpbt.owners.file_report import OwnerReport
 from dpbt.privacy import accounting, keys
-from dpbt.release import model as models
-from dpbt.release.file import about
-from dpbt.release.model import explain, frozen, ledger, save, statement
+from dpbt.public_types import BOOSTED, FORESTS
 from dpbt.training.fit import fit
+from dpbt.types import REPLACE_ONE, Array, Recipe, Table
 
 __all__ = [
     "PrivateBoostingClassifier",
@@ -347,7 +348,7 @@ def read(
         name = add("sample_weight", weights["sample_weight"])
         weight = WeightColumn(name, weights["max_weight"])
     label = Label(add("y", labels), **answers.options, weight=weight, user=user)
-    return table, owner.report(domain, label, [columns])
+    return table, file_report.report(domain, label, [columns])
 
 
 def keys_of(random_state: Any) -> tuple[Array, Array]:

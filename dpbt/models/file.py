@@ -18,7 +18,6 @@ from msgspec import Meta
 
 from dpbt.common import arithmetic
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.public import MAX_BINS, Splits, same_splits
 from dpbt.common.storage import opened, sealed, write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
@@ -26,9 +25,10 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target, response_of
 from dpbt.learners.hypotheses import KINDS, Kind, Of, Rows, check_within
 from dpbt.privacy import accounting
+from dpbt.public_types import MAX_BINS, Splits, same_splits
 
 if TYPE_CHECKING:
-    from dpbt.common.types import HypothesisClass, Recipe
+    from dpbt.types import HypothesisClass, Recipe
 
 PROBABILITIES: dict[str, Callable[[Array], Array]] = {
     "matsushita": arithmetic.matsushita_probability,
@@ -85,7 +85,7 @@ def about(recipe: "Recipe") -> About:
 @functools.cache
 def _own_kind(hypotheses: "HypothesisClass") -> Kind:
     """The kind of hypotheses of the user's own, which no file and no words know."""
-    from dpbt.common.types import Table
+    from dpbt.types import Table
 
     def read(rows: Rows) -> Any:
         absent = namespace(rows.bins).zeros(rows.bins.shape[:1], bool)

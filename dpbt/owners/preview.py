@@ -11,15 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import Array, Recipe, Table
 from dpbt.common.validate import shown, whole, within
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target
+from dpbt.models import measures
+from dpbt.models.scoring import answer
 from dpbt.privacy import pricing
-from dpbt.release import measures
-from dpbt.release.scoring import answer
 from dpbt.training.fit import boost
+from dpbt.types import Array, Recipe, Table
 
 _TEST = 5000
 """How many made-up rows are predicted."""

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dpbt.cli import shared
-from dpbt.cli.shared import ROWS, InputError, command, of_input, option, out
 from dpbt.common import storage
 from dpbt.common.storage import write_whole
 from dpbt.data import domains, files
 from dpbt.data.cells import number
 from dpbt.data.domains import KINDS, Label
 from dpbt.data.kinds import Column
+from dpbt.owners.cli import shared
+from dpbt.owners.cli.shared import ROWS, InputError, command, of_input, option, out
 
 SOURCE = (
     option("file ROWS", f"{ROWS}, of which the names of columns are read", nargs="?"),

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from dpbt.common.arithmetic import Array, fold, namespace
-from dpbt.common.public import Splits, of_bits, same_splits
 from dpbt.common.validate import shown
 from dpbt.data.blocks import BlockTable
 from dpbt.data.kinds import Nominal, Target, in_units
 from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
+from dpbt.public_types import Splits, of_bits, same_splits
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""

@@ -12,10 +12,10 @@ import re
 from typing import Any
 
 import dpbt
-from dpbt.common.public import ADD_REMOVE
+from dpbt.models import statement
+from dpbt.models.model import Model, ledger
 from dpbt.privacy.accounting import EXACT_WORDS, RELATION_WORDS, people_words
-from dpbt.release import statement
-from dpbt.release.model import Model, ledger
+from dpbt.public_types import ADD_REMOVE
 
 _ENTRY = """\
 url_slug: {slug}

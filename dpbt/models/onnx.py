@@ -16,7 +16,7 @@ from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
-from dpbt.release.model import Model, frozen, model_of
+from dpbt.models.model import Model, frozen, model_of
 
 OPSET, IR_VERSION = 17, 8
 

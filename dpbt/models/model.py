@@ -26,24 +26,24 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.public import HoldsFunctions, Splits, same_splits
 from dpbt.common.validate import as_path, whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain, names_of
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
+from dpbt.models import file, scoring
+from dpbt.models import statement as statements
+from dpbt.models.file import About, probability_of
+from dpbt.models.file import about as about_models_of
+from dpbt.models.scoring import answer, vote
 from dpbt.privacy.accounting import RELATION_WORDS
-from dpbt.release import file, scoring
-from dpbt.release import statement as statements
-from dpbt.release.file import About, probability_of
-from dpbt.release.file import about as about_models_of
-from dpbt.release.scoring import answer, vote
+from dpbt.public_types import HoldsFunctions, Splits, same_splits
 
 if TYPE_CHECKING:
-    from dpbt.common.types import Recipe, Release, Table, Transcript
     from dpbt.privacy.accounting import Ledger
     from dpbt.privacy.bounds import Bound
-    from dpbt.privacy.filter import Filter
+    from dpbt.privacy.payment import PrivacyFilter
+    from dpbt.types import Recipe, Release, Table, Transcript
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -460,7 +460,7 @@ def statement(
     max_rows_per_user: int | None = None,
     audits: Sequence["Bound"] = (),
     facts: Mapping[str, str] | None = None,
-    filter: "Filter | None" = None,
+    filter: "PrivacyFilter | None" = None,
 ) -> statements.Statement:
     """A page on what the guarantee of a model means, for a data-protection officer.
 

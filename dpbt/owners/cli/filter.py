@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dpbt
-from dpbt.cli.shared import BOUND, PEOPLE, InputError, command, finite, of_input, option
+from dpbt.owners.cli.shared import BOUND, PEOPLE, InputError, command, finite, of_input, option
 from dpbt.privacy.accounting import MEASURES
 
 PAIR: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}

@@ -8,20 +8,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
-from dpbt.cli import shared
-from dpbt.cli.shared import DOMAIN, PROGRESS, ROWS, InputError, command, of_input, option, out
 from dpbt.common.watching import working
 from dpbt.data import files
 from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Domain, Label
-from dpbt.release.scoring import BLOCK_ROWS
+from dpbt.models.scoring import BLOCK_ROWS
+from dpbt.owners.cli import shared
+from dpbt.owners.cli.shared import (
+    DOMAIN,
+    PROGRESS,
+    ROWS,
+    InputError,
+    command,
+    of_input,
+    option,
+    out,
+)
 
 if TYPE_CHECKING:
-    from dpbt.common.types import Recipe, Table
     from dpbt.data.blocks import BlockTable
-    from dpbt.privacy.filter import Filter
-    from dpbt.release.model import Model
+    from dpbt.models.model import Model
+    from dpbt.owners.filter import Filter
     from dpbt.training.checkpoint import Checkpoint
+    from dpbt.types import Recipe, Table
 
 
 @command(option("file ROWS", ROWS), option("--domain FILE", DOMAIN, required=True), *shared.FORM)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpbt.analysis.effects import attribute_effects, check_columns, partial_dependence
 from dpbt.common.validate import shown, whole
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.hypotheses import SHAPES
 from dpbt.learners.shapes import curves
-from dpbt.release.model import Model, domain_of
+from dpbt.models.model import Model, domain_of
+from dpbt.owners.effects import attribute_effects, check_columns, partial_dependence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,8 +23,8 @@ import numpy as np
 
 from dpbt.common.validate import one_of, shown, whole
 from dpbt.data.domains import Domain
-from dpbt.release import model as models
-from dpbt.release.model import Model, domain_of
+from dpbt.models import model as models
+from dpbt.models.model import Model, domain_of
 
 WHOLE = 2**14
 """The most combinations of bins that are all taken."""
@@ -177,8 +177,8 @@ def redrawn(model: Model) -> list[Model]:
     import jax
     import jax.numpy as jnp
 
-    from dpbt.common.types import Table
     from dpbt.training import boosting
+    from dpbt.types import Table
 
     target = jnp.zeros(1, recipe.learner.hypotheses.response.dtype)
     bins = jnp.zeros((1, model.features), model.dtype)

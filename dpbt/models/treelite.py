@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.common.public import MAX_BINS, UNSPLIT
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.hypotheses import OBLIVIOUS, TREE_GROUPS, TREES, depth
-from dpbt.release.model import Model, frozen, model_of
+from dpbt.models.model import Model, frozen, model_of
+from dpbt.public_types import MAX_BINS, UNSPLIT
 
 _BINS = np.arange(MAX_BINS)
 

@@ -45,13 +45,13 @@ from msgspec import structs
 
 from dpbt.common import storage
 from dpbt.common.storage import Digits, decode
-from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation
-from dpbt.common.types import relation as to_relation
 from dpbt.common.validate import as_path, one_of, warn_of_delta, whole, within
 from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger
 from dpbt.privacy.outside import lines_of
 from dpbt.privacy.sensitivity import moved_rows
+from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation
+from dpbt.types import relation as to_relation
 
 PURE_TAIL = 1e-9
 """The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 import dpbt
-from dpbt.cli import shared
-from dpbt.cli.shared import InputError, command, of_input, option
 from dpbt.common.watching import Progress, working
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
+from dpbt.owners.cli import shared
+from dpbt.owners.cli.shared import InputError, command, of_input, option
 
 SAMPLE, MAX_ROWS = 30, 1000
 """Rows of the made-up table: under add_remove, and at most, as every neighbour has them all."""

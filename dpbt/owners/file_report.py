@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from dpbt.common.public import MAX_BINS
 from dpbt.data import domains
 from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Columns, Domain, Label
+from dpbt.public_types import MAX_BINS
 
 OWNER = "private, not covered by the ledger: how the declaration reads the rows"
 

@@ -22,21 +22,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.public import ADD_REMOVE as ADD_REMOVE
-from dpbt.common.public import BINARY as BINARY
-from dpbt.common.public import GRID as GRID
-from dpbt.common.public import MAX_BINS as MAX_BINS
-from dpbt.common.public import MAX_ROWS as MAX_ROWS
-from dpbt.common.public import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
-from dpbt.common.public import NUMBER as NUMBER
-from dpbt.common.public import REPLACE_ONE as REPLACE_ONE
-from dpbt.common.public import UNSPLIT as UNSPLIT
-from dpbt.common.public import HoldsFunctions, without_values
-from dpbt.common.public import Relation as Relation
-from dpbt.common.public import Response as Response
-from dpbt.common.public import Splits as Splits
-from dpbt.common.public import Tree as Tree
-from dpbt.common.public import relation as relation
+from dpbt.public_types import ADD_REMOVE as ADD_REMOVE
+from dpbt.public_types import BINARY as BINARY
+from dpbt.public_types import GRID as GRID
+from dpbt.public_types import MAX_BINS as MAX_BINS
+from dpbt.public_types import MAX_ROWS as MAX_ROWS
+from dpbt.public_types import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
+from dpbt.public_types import NUMBER as NUMBER
+from dpbt.public_types import REPLACE_ONE as REPLACE_ONE
+from dpbt.public_types import UNSPLIT as UNSPLIT
+from dpbt.public_types import HoldsFunctions, without_values
+from dpbt.public_types import Relation as Relation
+from dpbt.public_types import Response as Response
+from dpbt.public_types import Splits as Splits
+from dpbt.public_types import Tree as Tree
+from dpbt.public_types import relation as relation
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray

@@ -16,11 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.analysis.hooks import Hooks, grey
-from dpbt.analysis.sampled import black, one_run, worst_pairs
-from dpbt.common import types
-from dpbt.common.public import same_splits, without_values
-from dpbt.common.types import AnyArray, Array, Recipe, Relation, Table, Transcript
+from dpbt import types
 from dpbt.common.validate import whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
@@ -31,27 +27,11 @@ from dpbt.privacy.bounds import CONFIDENCE, Bound, Scores, bounds_of
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
+from dpbt.public_types import same_splits, without_values
 from dpbt.training.boosting import compared
 from dpbt.training.fit import boost
 from dpbt.training.step import check_run, check_table
-
-__all__ = [
-    "Audit",
-    "Bound",
-    "Hooks",
-    "Neighbours",
-    "audit",
-    "black",
-    "exact",
-    "grey",
-    "labels_of",
-    "neighbours",
-    "one_run",
-    "pair_loss",
-    "search",
-    "whole_domain",
-    "worst_pairs",
-]
+from dpbt.types import AnyArray, Array, Recipe, Relation, Table, Transcript
 
 _ROUNDING = 1e-4
 """How far a loss of float32 may be above the truth, beside its own size and 1."""

@@ -15,7 +15,14 @@ from typing import Any, TextIO
 import numpy as np
 
 import dpbt
-from dpbt.cli.shared import (
+from dpbt.common.storage import naming, remove_left, write_whole
+from dpbt.common.watching import is_terminal, working
+from dpbt.data import blocks as folders
+from dpbt.data import files
+from dpbt.data.kinds import Numeric, same_labels
+from dpbt.models.model import Model
+from dpbt.models.scoring import BLOCK_ROWS
+from dpbt.owners.cli.shared import (
     FORCE,
     FORM,
     MODEL,
@@ -30,13 +37,6 @@ from dpbt.cli.shared import (
     option,
     out,
 )
-from dpbt.common.storage import naming, remove_left, write_whole
-from dpbt.common.watching import is_terminal, working
-from dpbt.data import blocks as folders
-from dpbt.data import files
-from dpbt.data.kinds import Numeric, same_labels
-from dpbt.release.model import Model
-from dpbt.release.scoring import BLOCK_ROWS
 
 
 def _saved(path: str) -> Model:
@@ -238,7 +238,7 @@ def evaluate(options: argparse.Namespace) -> None:
     the mean squared error, the mean absolute error and R^2; of a count the Poisson deviance, too,
     and of a quantile the pinball loss and the coverage. Rows without a label do not count.
     """
-    from dpbt.release import measures
+    from dpbt.models import measures
 
     model, (_, label) = _saved(options.model), declared(options.domain, options)
     domain, about = model.about.domain, model.about

@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from dpbt.common.public import ADD_REMOVE, REPLACE_ONE
 from dpbt.data.kinds import Numeric
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger
+from dpbt.public_types import ADD_REMOVE, REPLACE_ONE
 
 FALSE_POSITIVES = (0.01, 0.1)
 """The rates of false alarms that a statement tells of."""

@@ -17,8 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
-from dpbt.audit.black_box import black, one_run, worst_pairs
-from dpbt.audit.grey_box import Hooks, grey
 from dpbt.common.validate import whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
@@ -34,24 +32,6 @@ from dpbt.training.boosting import compared
 from dpbt.training.fit import boost
 from dpbt.training.step import check_run, check_table
 from dpbt.types import AnyArray, Array, Recipe, Relation, Table, Transcript
-
-__all__ = [
-    "Audit",
-    "Bound",
-    "Hooks",
-    "Neighbours",
-    "audit",
-    "black",
-    "exact",
-    "grey",
-    "labels_of",
-    "neighbours",
-    "one_run",
-    "pair_loss",
-    "search",
-    "whole_domain",
-    "worst_pairs",
-]
 
 ROUNDING = 1e-4
 """How far a loss of float32 may be above the truth, beside its own size and 1."""

@@ -41,9 +41,9 @@ from dpbt.privacy.accounting import RELATION_WORDS
 from dpbt.public_types import HoldsFunctions, Splits, same_splits
 
 if TYPE_CHECKING:
-    from dpbt.owners.filter import Filter
     from dpbt.privacy.accounting import Ledger
     from dpbt.privacy.bounds import Bound
+    from dpbt.privacy.payment import PrivacyFilter
     from dpbt.types import Recipe, Release, Table, Transcript
 
 
@@ -474,7 +474,7 @@ def statement(
     max_rows_per_user: int | None = None,
     audits: Sequence["Bound"] = (),
     facts: Mapping[str, str] | None = None,
-    filter: "Filter | None" = None,
+    filter: "PrivacyFilter | None" = None,
 ) -> statements.Statement:
     """A page on what the guarantee of a model means, for a data-protection officer.
 

@@ -37,7 +37,7 @@ from dpbt.data.kinds import with_objective
 from dpbt.models import model as models
 from dpbt.models.file import about
 from dpbt.models.model import explain, frozen, ledger, save, statement
-from dpbt.owners import file_report as owner
+from dpbt.owners import file_report
 from dpbt.owners.file_report import OwnerReport
 from dpbt.privacy import accounting, keys
 from dpbt.public_types import BOOSTED, FORESTS
@@ -351,7 +351,7 @@ def read(
         name = add("sample_weight", weights["sample_weight"])
         weight = WeightColumn(name, weights["max_weight"])
     label = Label(add("y", labels), **answers.options, weight=weight, user=user)
-    return table, owner.report(domain, label, [columns])
+    return table, file_report.report(domain, label, [columns])
 
 
 def keys_of(random_state: Any) -> tuple[Array, Array]:

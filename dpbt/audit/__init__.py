@@ -8,6 +8,7 @@
 from dpbt.audit.black_box import black as black
 from dpbt.audit.black_box import one_run as one_run
 from dpbt.audit.black_box import worst_pairs as worst_pairs
+from dpbt.audit.exact_loss import ROUNDING as ROUNDING
 from dpbt.audit.exact_loss import Audit as Audit
 from dpbt.audit.exact_loss import Neighbours as Neighbours
 from dpbt.audit.exact_loss import audit as audit

@@ -17,8 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
-from dpbt.audit.black_box import black, one_run, worst_pairs
-from dpbt.audit.grey_box import Hooks, grey
 from dpbt.common.validate import whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
@@ -36,25 +34,7 @@ from dpbt.training.fit import boost
 from dpbt.training.step import check_run, check_table
 from dpbt.types import AnyArray, Array, Recipe, Relation, Table, Transcript
 
-__all__ = [
-    "Audit",
-    "Bound",
-    "Hooks",
-    "Neighbours",
-    "audit",
-    "black",
-    "exact",
-    "grey",
-    "labels_of",
-    "neighbours",
-    "one_run",
-    "pair_loss",
-    "search",
-    "whole_domain",
-    "worst_pairs",
-]
-
-_ROUNDING = 1e-4
+ROUNDING = 1e-4
 """How far a loss of float32 may be above the truth, beside its own size and 1."""
 
 MEMORY = 256 * 2**20
@@ -270,7 +250,7 @@ def exact(
     epsilon, mu, curve = bounds_of(*scores.halves(), book.delta, confidence, exact=True)
     if certain := book.delta == 0:
         largest = max(float(np.max(np.abs(scores))), float(total.max()))
-        epsilon = max(largest - _ROUNDING * (1 + largest), 0.0)
+        epsilon = max(largest - ROUNDING * (1 + largest), 0.0)
     where = max(losses[0], key=lambda site: float(np.max(np.abs(losses[0][site]))))
     claim = (book.epsilon, book.delta)
     return Bound("exact", claim, epsilon, mu, confidence, 2 * half, where, curve, certain)

@@ -28,6 +28,7 @@ import dpbt
 from dpbt.common.arithmetic import Array, namespace
 from dpbt.common.validate import as_path, is_traced, whole
 from dpbt.data import domains
+from dpbt.data.cells import eager_advice
 from dpbt.data.domains import Domain, names_of
 from dpbt.data.kinds import Numeric
 from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
@@ -40,9 +41,9 @@ from dpbt.privacy.accounting import RELATION_WORDS
 from dpbt.public_types import DeclaredDomain, HoldsFunctions, Splits, same_splits
 
 if TYPE_CHECKING:
-    from dpbt.owners.filter import Filter
     from dpbt.privacy.accounting import Ledger
     from dpbt.privacy.bounds import Bound
+    from dpbt.privacy.payment import PrivacyFilter
     from dpbt.types import Recipe, Release, Table, Transcript
 
 
@@ -242,7 +243,7 @@ class Model(HoldsFunctions):
         if names is None:
             raise ValueError(
                 "rows must be columns by name, a data frame or an array of encoded rows, got "
-                f"{type(rows).__name__}"
+                f"{type(rows).__name__}{eager_advice(rows)}"
             )
         columns = {name: rows[name] for name in domain if name in names}
         if self.dtype == "uint8":
@@ -265,10 +266,20 @@ def model_of(value: object) -> Model:
     """
     if not isinstance(value, Model):
         raise ValueError(
-            f"expected a model, as dpbt.fit returns it, got {type(value).__name__}; the model "
-            "comes first, before rows or a domain"
+            f"expected a model, as dpbt.fit returns it, got {type(value).__name__}; "
+            + (_model_within(value) or "the model comes first, before rows or a domain")
         )
     return value
+
+
+def _model_within(value: object) -> str:
+    """Where an estimator of scikit-learn has its model, in words; nothing of other objects."""
+    if isinstance(getattr(value, "model_", None), Model):
+        return "the model of an estimator est is est.model_, and its domain est.domain_"
+    if hasattr(value, "get_params") and hasattr(value, "fit"):
+        words = "an estimator est of dpbt.sklearn has its model after est.fit, as est.model_"
+        return f"{words}; in a pipeline it is est[-1].model_"
+    return ""
 
 
 def decision_function(model: Model, rows: Any) -> Array:
@@ -466,6 +477,9 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
     from dpbt.privacy import keys, pricing
 
     if not isinstance(model, Model):
+        if words := _model_within(model):
+            given = type(model).__name__
+            raise ValueError(f"a ledger needs a recipe or a model, got {given}; {words}")
         return pricing.ledger(model, key)
     kind = model.key if key is None else keys.kind(key)
     if model.kept is not None:
@@ -485,7 +499,7 @@ def statement(
     max_rows_per_user: int | None = None,
     audits: Sequence["Bound"] = (),
     facts: Mapping[str, str] | None = None,
-    filter: "Filter | None" = None,
+    filter: "PrivacyFilter | None" = None,
 ) -> statements.Statement:
     """A page on what the guarantee of a model means, for a data-protection officer.
 

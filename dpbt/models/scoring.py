@@ -13,6 +13,7 @@ from dpbt.common.arithmetic import Array, fold, namespace
 from dpbt.common.validate import is_traced, shown
 from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
+from dpbt.data.cells import eager_advice
 from dpbt.data.kinds import Nominal, Target, in_units
 from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
 from dpbt.public_types import Splits, of_bits, same_splits
@@ -111,9 +112,11 @@ def _bins(model: Any, rows: Any) -> Array:
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
     if hasattr(rows, "bins") and hasattr(rows, "splits"):
         rows = rows.bins
-    by_name = hasattr(rows, "keys") or hasattr(rows, "columns")
+    lazy = eager_advice(rows) and not hasattr(rows, "__array__")  # its names may take a query
+    by_name = lazy or hasattr(rows, "keys") or hasattr(rows, "columns")
     if by_name or not (hasattr(rows, "__array_namespace__") or hasattr(rows, "__array__")):
-        raise ValueError(f"rows must be an array or a table, got {type(rows).__name__}; {advice}")
+        given = f"{type(rows).__name__}{eager_advice(rows)}"
+        raise ValueError(f"rows must be an array or a table, got {given}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
     bits = None if model.domain is not None else of_bits(model.features)

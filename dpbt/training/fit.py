@@ -24,8 +24,8 @@ from dpbt.common.watching import Progress, Report, quiet
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import Model
-from dpbt.owners.filter import Filter
 from dpbt.privacy import keys, pricing
+from dpbt.privacy.payment import PrivacyFilter
 from dpbt.public_types import without_values
 from dpbt.training import step
 from dpbt.training.boosting import WATCHED, sampled
@@ -112,7 +112,7 @@ def fit(
     recipe: Recipe,
     public_key: Array | None = None,
     *,
-    filter: Filter | None = None,
+    filter: PrivacyFilter | None = None,
     checkpoint: str | Path | None = None,
     memory: float = MEMORY,
     threads: int | None = None,
@@ -160,7 +160,7 @@ def fit(
     """
     pay = None
     if filter is not None:
-        if not isinstance(filter, Filter):
+        if not isinstance(filter, PrivacyFilter):
             raise ValueError(f"filter must be a dpbt.Filter, got {type(filter).__name__}")
         if jax.process_count() > 1:
             raise ValueError(

@@ -28,6 +28,7 @@ import numpy as np
 
 from dpbt import types
 from dpbt.common.arithmetic import added, rounded
+from dpbt.common.validate import is_traced
 from dpbt.data import splits
 from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
 from dpbt.privacy import keys
@@ -369,11 +370,15 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
         raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
     columns = len(attributes)
     if table.bins.shape[1] != columns:
-        raise ValueError(f"the recipe's domain has {columns} columns, and the table has not")
+        raise ValueError(
+            f"the recipe's domain has {columns} columns, and the table has {table.bins.shape[1]}"
+        )
 
     # A column has a bin for each of its splits, and at most one that no split knows.
     asked = table.splits
     assert asked is not None  # as `splits.check` says
+    if is_traced(*asked):
+        return
     known = np.ones(columns, int)
     np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
     for number, (attribute, bins) in enumerate(zip(attributes, known.tolist(), strict=True)):

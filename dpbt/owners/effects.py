@@ -178,14 +178,15 @@ def redrawn(model: Model) -> list[Model]:
     import jax.numpy as jnp
 
     from dpbt.privacy.keys import research_key
-    from dpbt.training import boosting
+    from dpbt.training import boosting, step
     from dpbt.types import Table
 
     target = jnp.zeros(1, recipe.learner.hypotheses.response.dtype)
     bins = jnp.zeros((1, model.features), model.dtype)
     dummy = Table(bins, target, jnp.zeros(1, bool), model.splits)
     keys = jax.random.split(research_key(0), REDRAWS)
-    found = jax.device_get(boosting.redrawn(keys, model.transcript, recipe, dummy))
+    bare = step.without_domain(recipe), dummy
+    found = jax.device_get(boosting.redrawn(keys, model.transcript.parts, *bare))
     each = (type(found)(*arrays) for arrays in zip(*found, strict=True))
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in each]
 

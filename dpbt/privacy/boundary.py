@@ -469,13 +469,20 @@ def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSp
     """Run the program on recorded outputs, and return what each draw asked for on this view.
 
     Raises:
-        ValueError: if the recorded release and the program do not have the same sites.
+        ValueError: if the recorded release and the program do not have the same sites, of the same
+            shapes.
     """
     sites: dict[str, DrawSpec] = {}
 
     def answer(ask: DrawSpec) -> Array:
         sites[ask.site] = ask
-        return release.get(ask.site, jnp.zeros_like(ask.output))
+        recorded = release.get(ask.site, jnp.zeros_like(ask.output))
+        if jnp.shape(recorded) != ask.output.shape:
+            raise ValueError(
+                f"the release at {ask.site!r} has shape {jnp.shape(recorded)}, and the program "
+                f"draws {ask.output.shape} there; it is of another recipe or table"
+            )
+        return recorded
 
     run(program, answer, view)
     if set(sites) != set(release):

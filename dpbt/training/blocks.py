@@ -385,6 +385,7 @@ def learn(
         OSError: as `fit`.
     """
     capacity, first, public_key = check(key, table, recipe, public_key)
+    recipe = step.without_domain(recipe)  # so that domains share programs
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
     plan = plan_for(table, recipe, float(within("memory", memory, "(0, inf)")), workers)
     report = progress or (lambda state: None)
@@ -408,7 +409,7 @@ def learn(
             raise
         own = step.own_key(key, recipe)
         keys = step.part_keys(own, recipe), step.part_keys(public_key, recipe)
-        small, dummy = capacity <= MAX_ROWS, step.dummy_row(table)
+        small, dummy = capacity <= MAX_ROWS, step.without_domain(step.dummy_row(table))
         return _Run(recipe, passes, kept, small, *keys, dummy, []).learn(plan.rounds, report)
 
 
@@ -433,7 +434,7 @@ def check(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
-    public_key = step.check_fit(key, like, recipe, public_key)
+    public_key = step.check_fit(key, recipe, public_key)
     if jax.process_count() > 1:
         if table.rows_per_user is not None:
             raise ValueError(

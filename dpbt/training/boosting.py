@@ -241,7 +241,8 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
         recipe: the recipe.
 
     Raises:
-        ValueError: for what is no transcript, and as `step.prepared_table`.
+        ValueError: for what is no transcript of this recipe, for one that was recorded on a table
+            of another domain or form (`step.check_transcript`), and as `step.prepared_table`.
     """
     ran = _judged(transcript, [table], recipe, boundary.log_prob)
     return Replayed(_by_site(ran.kept), ran.hypotheses)
@@ -255,16 +256,20 @@ def _judged(
     Raises:
         ValueError: as `replay`.
     """
-    step.check_transcript(transcript)
+    prepared = [step.prepared_table(table, recipe) for table in tables]
+    for table in tables:
+        step.check_transcript(transcript, table, recipe)
 
     def answer(part: str, release: Release, views: Sequence[View]) -> Any:
         return release, judge(pricing.program_of(recipe.learner, part), release, *views)
 
-    return run(recipe, [step.prepared_table(table, recipe) for table in tables], answer, transcript)
+    return run(recipe, prepared, answer, transcript)
 
 
 @jax.jit
-def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -> Hypotheses:
+def redrawn(
+    keys: Array, transcript: tuple[Release, Release, Release], recipe: Recipe, dummy: Table
+) -> Hypotheses:
     """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
 
     It is post-processing: a mechanism draws around its own output, at the public scale of its
@@ -272,7 +277,7 @@ def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -
 
     Args:
         keys: one typed key for each run that is made up, or several.
-        transcript: with all sites of the rounds.
+        transcript: the releases of prologue, rounds and epilogue, with all sites of the rounds.
         recipe: the recipe.
         dummy: one absent row.
 
@@ -298,8 +303,9 @@ def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -
     rows = [recipe.learner.hypotheses.prepare(dummy)]
 
     def one(key: Array) -> Hypotheses:
-        of_rounds = transcript.rounds, jax.random.split(key, recipe.capacity)
-        entries = Parts((transcript.prologue, None), of_rounds, (transcript.epilogue, None))
+        prologue, rounds, epilogue = transcript
+        of_rounds = rounds, jax.random.split(key, recipe.capacity)
+        entries = Parts((prologue, None), of_rounds, (epilogue, None))
         return run(recipe, rows, answer, entries).hypotheses
 
     return jax.vmap(one)(keys)

@@ -24,8 +24,8 @@ from dpbt.common.watching import Progress, Report, quiet
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import Model
-from dpbt.owners.filter import Filter
 from dpbt.privacy import keys, pricing
+from dpbt.privacy.payment import PrivacyFilter
 from dpbt.public_types import without_values
 from dpbt.training import step
 from dpbt.training.boosting import WATCHED, sampled
@@ -62,9 +62,14 @@ class Boosted(NamedTuple):
         Args:
             table: as `boost` was given it; its public splits are kept.
             recipe: as `boost` was given it.
+
+        Raises:
+            ValueError: for another table or recipe, as far as that is static, as `replay`.
         """
+        step.check_run(table, recipe)
+        step.check_transcript(self.transcript, table, recipe)
         _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
-        learned = learned_of(self.transcript, self.hypotheses, intercept, recipe)
+        learned = learned_of(self.transcript.parts, self.hypotheses, intercept, recipe)
         return Model.of(learned, recipe, table)
 
 
@@ -86,11 +91,15 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
             draws any. It must be independent of `key`, because what it draws is published.
 
     Raises:
-        ValueError: for public structure without a public key, and as `step.prepared_table`.
+        ValueError: for public structure without a public key, and as `step.prepared_table` and
+            `step.check_keys`. All that is static is checked under jit and vmap, too.
     """
-    ran = sampled(key, step.prepared_table(table, recipe), recipe, public_key)
+    rows = step.prepared_table(table, recipe)
+    step.check_keys(key, recipe, public_key)
+    ran = sampled(key, rows, recipe, public_key)
     assert ran.scores is not None
-    return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
+    transcript = Transcript(*ran.kept, recorded_on=step.TableForm.of(table))
+    return Boosted(transcript, ran.hypotheses, ran.scores[0])
 
 
 MEMORY = 4 * 2**30
@@ -103,7 +112,7 @@ def fit(
     recipe: Recipe,
     public_key: Array | None = None,
     *,
-    filter: Filter | None = None,
+    filter: PrivacyFilter | None = None,
     checkpoint: str | Path | None = None,
     memory: float = MEMORY,
     threads: int | None = None,
@@ -151,7 +160,7 @@ def fit(
     """
     pay = None
     if filter is not None:
-        if not isinstance(filter, Filter):
+        if not isinstance(filter, PrivacyFilter):
             raise ValueError(f"filter must be a dpbt.Filter, got {type(filter).__name__}")
         if jax.process_count() > 1:
             raise ValueError(
@@ -203,7 +212,7 @@ def learn(
     # A table in memory.
     step.check_run(table, recipe)
     table = step.on_device(table)
-    step.check_fit(key, table, recipe, public_key)
+    step.check_fit(key, recipe, public_key)
     step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
     limit = float(within("memory", memory, "(0, inf]"))
     if pay is not None:
@@ -215,7 +224,8 @@ def learn(
         private = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
         each = 64 * table.target.shape[0] + 256 * private
         batch = int(np.clip(limit / 16 / each, 1, 64))
-    room = dataclasses.replace(recipe, capacity=tables.bucket(recipe.capacity))
+    bare = step.without_domain(recipe)  # so that domains share programs
+    room = dataclasses.replace(bare, capacity=tables.bucket(recipe.capacity))
 
     # Whether it is compiled sooner follows from what is public. It is if all draws of a round are
     # from sums that do not wait for each other: then the releases are the same, bit for bit. Those
@@ -229,7 +239,8 @@ def learn(
             sooner = len(pricing.stages(room, "rounds")) == 1
     run = _compiled_sooner if sooner else _compiled
     with _watched(None if short or batch else progress, int(recipe.rounds)) as watch:
-        learned = run(key, tables.padded(table), room, public_key, watch, batch=batch)
+        rows = step.without_domain(tables.padded(table))
+        learned = run(key, rows, room, public_key, watch, batch=batch)
     return Model.of(learned, recipe, table, keys.kind(key))
 
 

@@ -458,13 +458,14 @@ def tune(
 
     # Candidates with equal static parts share a program, with room for the rounds of all.
     room = tables.bucket(max(each.capacity for each in single))
-    roomy = [dataclasses.replace(each, capacity=room, setting="", name="") for each in single]
-    for recipe in {jax.tree.structure(each): each for each in roomy}.values():
-        step.check_fit(key, table, recipe, public_key)
+    unnamed: dict[str, Any] = {"setting": "", "name": "", "domain": None}
+    roomy = [dataclasses.replace(each, capacity=room, **unnamed) for each in single]
+    for recipe in {types.program_of_numbers(each): each for each in roomy}.values():
+        step.check_fit(key, recipe, public_key)
 
     told = _described(single, selection, made)
     root = keys.fold_words(key, np.zeros(0, np.uint32), told)
-    parts = _parts(table, selection)
+    parts = _parts(step.without_domain(table), selection)
     words = f"choosing among {len(single)} candidates"
     with working(words, verbose, clock=False):
         value, candidate, fit = _best_of_all(root, parts, roomy, made, public_key)

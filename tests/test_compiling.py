@@ -92,9 +92,9 @@ def test_the_programs_used_last_are_kept():
 def test_boost_on_its_own_compiles_once_and_says_what_it_says_under_jit():
     key, table, recipe = jax.random.key(3), bits_of(60), greedy(60, 3)
     alone = dpbt.boost(key, table, recipe)
-    before = training_fit._boosted_alone.compiled
+    before = training_fit._compiled_boost.compiled
     again = dpbt.boost(key, table, recipes.bdpe(epsilon=9.0, rows=60, rounds=3, depth=1))
-    assert training_fit._boosted_alone.compiled == before
+    assert training_fit._compiled_boost.compiled == before
     assert not np.array_equal(again.scores, alone.scores)
     chex.assert_trees_all_equal(jax.jit(dpbt.boost)(key, table, recipe), alone)
 

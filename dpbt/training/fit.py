@@ -25,8 +25,8 @@ from dpbt.common.watching import Progress, Report, quiet
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import Model
-from dpbt.owners.filter import Filter
 from dpbt.privacy import keys, pricing
+from dpbt.privacy.payment import PrivacyFilter
 from dpbt.public_types import without_values
 from dpbt.training import step
 from dpbt.training.boosting import WATCHED, sampled
@@ -63,9 +63,14 @@ class Boosted(NamedTuple):
         Args:
             table: as `boost` was given it; its public splits are kept.
             recipe: as `boost` was given it.
+
+        Raises:
+            ValueError: for another table or recipe, as far as that is static, as `replay`.
         """
+        step.check_run(table, recipe)
+        step.check_transcript(self.transcript, table, recipe)
         _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
-        learned = learned_of(self.transcript, self.hypotheses, intercept, recipe)
+        learned = learned_of(self.transcript.parts, self.hypotheses, intercept, recipe)
         return Model.of(learned, recipe, table)
 
 
@@ -90,21 +95,30 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
             draws any. It must be independent of `key`, because what it draws is published.
 
     Raises:
-        ValueError: for public structure without a public key, and as `step.prepared_table`.
+        ValueError: for public structure without a public key, and as `step.prepared_table` and
+            `step.check_keys`. All that is static is checked under jit and vmap, too.
     """
     if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
-        return _boosted(key, table, recipe, public_key)
-    step.check_run(table, recipe)
-    return _boosted_alone(key, table, recipe, public_key)
+        boosted = _boost(key, table, recipe, public_key)
+    else:
+        step.check_run(table, recipe)
+        step.check_keys(key, recipe, public_key)
+        bare_table, bare_recipe = step.without_domain(table), step.without_domain(recipe)
+        boosted = _compiled_boost(key, bare_table, bare_recipe, public_key)
+    transcript = boosted.transcript._replace(recorded_on=step.TableForm.of(table))
+    return boosted._replace(transcript=transcript)
 
 
-def _boosted(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
-    ran = sampled(key, step.prepared_table(table, recipe), recipe, public_key)
+def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
+    """`boost` of a table whose form the caller records."""
+    rows = step.prepared_table(table, recipe)
+    step.check_keys(key, recipe, public_key)
+    ran = sampled(key, rows, recipe, public_key)
     assert ran.scores is not None
     return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
 
 
-_boosted_alone = programs.kept()(_boosted)
+_compiled_boost = programs.kept()(_boost)
 
 
 MEMORY = 4 * 2**30
@@ -117,7 +131,7 @@ def fit(
     recipe: Recipe,
     public_key: Array | None = None,
     *,
-    filter: Filter | None = None,
+    filter: PrivacyFilter | None = None,
     checkpoint: str | Path | None = None,
     memory: float = MEMORY,
     threads: int | None = None,
@@ -168,7 +182,7 @@ def fit(
     """
     pay = None
     if filter is not None:
-        if not isinstance(filter, Filter):
+        if not isinstance(filter, PrivacyFilter):
             raise ValueError(f"filter must be a dpbt.Filter, got {type(filter).__name__}")
         if jax.process_count() > 1:
             raise ValueError(
@@ -221,7 +235,7 @@ def learn(
     # A table in memory.
     step.check_run(table, recipe)
     table = step.on_device(table)
-    step.check_fit(key, table, recipe, public_key)
+    step.check_fit(key, recipe, public_key)
     step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
     limit = float(within("memory", memory, "(0, inf]"))
     if pay is not None:
@@ -233,7 +247,8 @@ def learn(
         private = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
         each = 64 * table.target.shape[0] + 256 * private
         batch = int(np.clip(limit / 16 / each, 1, 64))
-    room = dataclasses.replace(recipe, capacity=tables.bucket(recipe.capacity))
+    bare = step.without_domain(recipe)  # so that domains share programs
+    room = dataclasses.replace(bare, capacity=tables.bucket(recipe.capacity))
 
     # Whether it is compiled sooner follows from what is public. It is if all draws of a round are
     # from sums that do not wait for each other: then the releases are the same, bit for bit. Those
@@ -247,10 +262,10 @@ def learn(
             sooner = len(pricing.stages(room, "rounds")) == 1
     run = _compiled_sooner if sooner else _compiled
     with _watched(None if short or batch else progress, int(recipe.rounds)) as watch:
-        learned = run(key, tables.padded(table), room, public_key, watch, batch=batch)
-        learned = jax.block_until_ready(
-            learned
-        )  # so that a Ctrl-C ends the fit, and a clock sees it
+        rows = step.without_domain(tables.padded(table))
+        learned = run(key, rows, room, public_key, watch, batch=batch)
+        # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
+        learned = jax.block_until_ready(learned)
     return Model.of(learned, recipe, table, keys.kind(key))
 
 

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dpbt.sklearn import PrivateBoostingClassifier
 
 import dpbt
 from dpbt import recipes
@@ -16,6 +15,7 @@ from dpbt.learners import halfspace, hypotheses, oblivious_splits, random_tree, 
 from dpbt.learners.hypotheses import EncodedRows
 from dpbt.privacy.boundary import DrawSpec, Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
+from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training import step
 from dpbt.types import Given, Weighted
 from tests.leaving import BOUND, N, found_in, private_task

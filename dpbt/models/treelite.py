@@ -7,12 +7,12 @@ imported here.
 
 import math
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpbt.common.extras import import_extra
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
@@ -40,7 +40,7 @@ def export(model: Model, path: str | Path) -> None:
     Raises:
         ValueError: for anything that is no model, for hypotheses that are no trees, such as curves
             and halfspaces, and for something that is no path.
-        ImportError: without the package `treelite`.
+        ImportError: without the package `treelite`, naming the extra.
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
@@ -50,7 +50,7 @@ def export(model: Model, path: str | Path) -> None:
         raise ValueError(
             f"the hypotheses of {about.name} are no trees, and treelite has only these"
         )
-    treelite: Any = import_module("treelite")  # an extra
+    treelite: Any = import_extra("treelite", "treelite", "a file of treelite")
     builder, trees = treelite.model_builder, list(_trees(model))
 
     # What margins are, and what is made of them.

@@ -16,7 +16,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners import additive as learner
 from dpbt.learners.oblivious_splits import ObliviousConfig
-from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
+from dpbt.recipes.building import PrivacyRequest, check_axes, checked_privacy_request
 from dpbt.recipes.oblivious import (
     OneTimeDraws,
     TreeStructure,
@@ -64,10 +64,10 @@ def additive(
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
     rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
     of bins of all columns as one vector, whose sensitivity is that of
-    `learners.additive.bin_sum_sensitivity`. Else, and under a pure guarantee, where such a vector costs as
-    much as its columns one by one, a round releases one column, as a tree of `oblivious_boost` that
-    asks one attribute. Histograms before the first round and scores by class after the last are
-    drawn as `auto` draws them.
+    `learners.additive.bin_sum_sensitivity`. Else, and under a pure guarantee, where such a vector
+    costs as much as its columns one by one, a round releases one column, as a tree of
+    `oblivious_boost` that asks one attribute. Histograms before the first round and scores by class
+    after the last are drawn as `auto` draws them.
 
     The curves are the model: `dpbt.explain` and `dpbt.plot.shape` show all of it, with the
     deviation of the noise that privacy added. Where columns act on their own it is more accurate
@@ -113,6 +113,16 @@ def additive(
             whose programs would differ.
     """
     num_rounds = whole("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=num_rounds,
+        step=step,
+        learning_rate=learning_rate,
+        marginals_fraction=marginals_fraction,
+        scores_fraction=scores_fraction,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,

@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import structs
 
 import dpbt
-from dpbt.common.arithmetic import Array
+from dpbt.common.arithmetic import Array, array_namespace
 from dpbt.common.validate import as_path, is_traced, whole
 from dpbt.data import domains
 from dpbt.data.cells import eager_advice

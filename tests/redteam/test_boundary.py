@@ -567,7 +567,7 @@ def test_no_way_to_run_lets_it_escape(way, name):
 
 def keeping_prepare(table):
     keep(table.target)
-    return trees.prepare(table)
+    return trees.prepare_tree_rows(table)
 
 
 def keeping_weigh(score, bound, table, public):
@@ -634,7 +634,7 @@ def test_rows_that_a_check_keeps_are_none():
 
     def check(table):
         shapes.append((table.bins.shape[0], np.asarray(table.present).tolist()))
-        trees.check(table)
+        trees.check_tree_table(table)
 
     dpbt.fit(KEYS[0], one_split(60), recipe_of(hypotheses=SCALED._replace(check=check)))
     assert shapes

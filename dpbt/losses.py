@@ -23,12 +23,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.scipy.special import xlogy
 
-from dpbt.common.arithmetic import (
-    LN2,
-    log_probability,
-    matsushita_probability,
-    square_probability,
-)
+from dpbt.common.arithmetic import LN2, log_probability, matsushita_probability, square_probability
 from dpbt.common.validate import shown, within
 from dpbt.types import Array, LossFamily, Numbers, ProperLoss
 
@@ -77,12 +72,12 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         inverse_link=inverse_link,
         surrogate=surrogate,
         perspective=perspective,
-        smoothness=_quarter_over(alpha),
+        smoothness=_m_alpha_smoothness(alpha),
         probability=matsushita_probability,
     )
 
 
-def _quarter_over(alpha: Numbers) -> Numbers:
+def _m_alpha_smoothness(alpha: Numbers) -> Numbers:
     """1 / (4 alpha): the largest second derivative of M-alpha's surrogate, infinite at 0."""
     if isinstance(alpha, Tracer):
         return 0.25 / alpha
@@ -90,7 +85,7 @@ def _quarter_over(alpha: Numbers) -> Numbers:
         return np.divide(0.25, alpha)
 
 
-def _ratio(numerator: Array, denominator: Array) -> Array:
+def _ratio_or_zero(numerator: Array, denominator: Array) -> Array:
     """Numerator / denominator for weights; a denominator far below a grid unit gives 0."""
     large = denominator > 1e-20
     return jnp.where(large, numerator / jnp.where(large, denominator, 1), 0)
@@ -102,7 +97,7 @@ square = ProperLoss(
     link=lambda u: 8 * u - 4,
     inverse_link=square_probability,
     surrogate=lambda z: jnp.where(jnp.abs(z) <= 4, (z - 4) ** 2 / 16, jnp.maximum(-z, 0)),
-    perspective=lambda w1, w0: 4 * _ratio(w1 * w0, w1 + w0),
+    perspective=lambda w1, w0: 4 * _ratio_or_zero(w1 * w0, w1 + w0),
     smoothness=1 / 8,
 )
 """The square loss, whose Bayes risk is Gini's criterion 4u(1-u)."""
@@ -110,7 +105,7 @@ square = ProperLoss(
 
 def _log_perspective(w1: Numbers, w0: Numbers) -> Array:
     # Sums of positive terms: differences of w log w would lose the digits that one row moves.
-    return (w1 * jnp.log1p(_ratio(w0, w1)) + w0 * jnp.log1p(_ratio(w1, w0))) / LN2
+    return (w1 * jnp.log1p(_ratio_or_zero(w0, w1)) + w0 * jnp.log1p(_ratio_or_zero(w1, w0))) / LN2
 
 
 log = ProperLoss(
@@ -134,7 +129,7 @@ Its surrogate has kinks, so it cannot be boosted.
 """
 
 
-def as_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFamily:
+def as_loss_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFamily:
     """The family itself, or the family whose members are all the one loss.
 
     Args:
@@ -147,7 +142,7 @@ def as_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFa
     """
     found: Any = NAMED.get(loss, loss) if isinstance(loss, str) else loss
     with contextlib.suppress(TypeError):  # families are cached, so a loss must be hashable
-        family = fixed(found) if isinstance(found, ProperLoss) else found
+        family = constant_family(found) if isinstance(found, ProperLoss) else found
         if isinstance(family(np.float32(1)), ProperLoss):
             return family
     expected = f"one of {sorted(NAMED)}, a loss of plain fields or a family of losses by alpha"
@@ -155,7 +150,7 @@ def as_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> LossFa
 
 
 @functools.cache
-def fixed(loss: ProperLoss) -> LossFamily:
+def constant_family(loss: ProperLoss) -> LossFamily:
     """The family of one loss for every alpha. The same loss gives the same object."""
 
     def family(alpha: Numbers) -> ProperLoss:
@@ -192,7 +187,7 @@ def check_criterion(family: LossFamily) -> None:
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
-    _check(family, _of_perspective, ", so no sensitivity is known for its splits")
+    _check_members(family, _perspective_properties, ", so no sensitivity is known for its splits")
 
 
 @functools.cache
@@ -207,23 +202,27 @@ def check_loss(family: LossFamily) -> None:
     Raises:
         ValueError: naming the loss, its alpha and the property that fails.
     """
-    _check(family, _of_link, "")
+    _check_members(family, _link_properties, "")
 
 
-def _check(family: LossFamily, properties: Callable[[ProperLoss], Properties], why: str) -> None:
+def _check_members(
+    family: LossFamily, properties: Callable[[ProperLoss], Properties], why: str
+) -> None:
     """Refuse a family with a member that lacks a property; the tests check dpbt's own.
 
     Raises:
         ValueError: naming the member and the property.
     """
-    for alpha in () if _is_own(family) else _ALPHAS:
+    for alpha in () if _is_predefined(family) else _ALPHAS:
         loss = family(alpha)
         for words, holds in properties(loss).items():
             if not np.all(holds):
                 raise ValueError(f"the loss {loss.name} at alpha = {alpha:g}: {words}{why}")
 
 
-def _on_grid(loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "float32") -> np.ndarray:
+def _field_on_grid(
+    loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "float32"
+) -> np.ndarray:
     """The values of a field of a loss, of as many arrays, in their own precision.
 
     Raises:
@@ -238,15 +237,15 @@ def _on_grid(loss: ProperLoss, name: str, *grids: np.ndarray, dtype: Any = "floa
     return np.asarray(values)
 
 
-def _of_perspective(loss: ProperLoss) -> Properties:
+def _perspective_properties(loss: ProperLoss) -> Properties:
     """What the perspective must be."""
-    perspective = functools.partial(_on_grid, loss, "perspective", dtype="float64")
+    perspective = functools.partial(_field_on_grid, loss, "perspective", dtype="float64")
 
     # The perspective on the grid, and the error that float64 may make there.
     w1, w0 = (grid.ravel() for grid in np.meshgrid(_WEIGHTS, _WEIGHTS, indexing="ij"))
     values, slack = perspective(w1, w0), _EXACT * (w1 + w0)
     pure, total = (w1 == 0) | (w0 == 0), np.maximum(w1 + w0, 1e-30)
-    risk = _on_grid(loss, "bayes_risk", np.minimum(w1, w0) / total)
+    risk = _field_on_grid(loss, "bayes_risk", np.minimum(w1, w0) / total)
 
     # Concavity is seen at the middle of every pair of points.
     first, second = np.triu_indices(len(w1), 1)
@@ -262,19 +261,21 @@ def _of_perspective(loss: ProperLoss) -> Properties:
             "homogeneous of degree one": np.abs(perspective(3 * w1, 3 * w0) / 3 - values) <= slack,
             "non-decreasing in each weight": perspective(w1 + 1, w0) >= values - slack - _EXACT,
             "concave": middle >= chord,
-            "that of bayes_risk, (w1 + w0) L(w1 / (w1 + w0))": _near(values / total, risk, risk),
-            "1 where both classes weigh 1/2": _near(values[(w1 == 0.5) & (w0 == 0.5)], 1, 1),
+            "that of bayes_risk, (w1 + w0) L(w1 / (w1 + w0))": _is_within(
+                values / total, risk, risk
+            ),
+            "1 where both classes weigh 1/2": _is_within(values[(w1 == 0.5) & (w0 == 0.5)], 1, 1),
         }
     return {f"the perspective is not {words}": holds for words, holds in properties.items()}
 
 
-def _near(found: Any, least: Any, most: Any) -> Any:
+def _is_within(found: Any, least: Any, most: Any) -> Any:
     """Whether each value is in its range, up to the error of float32."""
     slack = _SLACK * (1 + np.abs(found))
     return (found >= least - slack) & (found <= most + slack)
 
 
-def _of_link(loss: ProperLoss) -> Properties:
+def _link_properties(loss: ProperLoss) -> Properties:
     """What Bayes risk, link, inverse link, surrogate, smoothness and probability must be.
 
     L is concave and F is convex, so a slope over a step lies between the slopes at its ends; kinks
@@ -283,41 +284,43 @@ def _of_link(loss: ProperLoss) -> Properties:
     smoothness = within(f"smoothness of {loss.name}", loss.smoothness, "(0, inf]")
     if not np.isfinite(smoothness).all():
         return {}
-    risk, inside = _on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]
-    link, falls = _on_grid(loss, "link", inside), -np.diff(risk[1:-1]) / np.diff(inside)
+    risk, inside = _field_on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]
+    link, falls = _field_on_grid(loss, "link", inside), -np.diff(risk[1:-1]) / np.diff(inside)
 
     # The inverse is compared where the link increases on both sides.
     rises = np.diff(link) > 1e-3
     certain = np.flatnonzero(rises[:-1] & rises[1:]) + 1
-    undone = _on_grid(loss, "inverse_link", link[certain])
+    undone = _field_on_grid(loss, "inverse_link", link[certain])
 
-    inverse, surrogate = (_on_grid(loss, name, _SCORES) for name in ("inverse_link", "surrogate"))
+    inverse, surrogate = (
+        _field_on_grid(loss, name, _SCORES) for name in ("inverse_link", "surrogate")
+    )
     step, slope = np.diff(_SCORES), -inverse[::-1]
-    falling = _near(np.diff(surrogate) / step, slope[:-1], slope[1:])
+    falling = _is_within(np.diff(surrogate) / step, slope[:-1], slope[1:])
 
     # A peak as narrow as a step may be higher than the grid shows.
     steepest = float(np.max(np.diff(inverse) / step))
     most = 2 * steepest if steepest * step[0] < 0.1 else np.inf
     smooth = f"largest slope of inverse_link, about {steepest:.3g}, got {shown(loss.smoothness)}"
 
-    stated = inverse if loss.probability is None else _on_grid(loss, "probability", _SCORES)
+    stated = inverse if loss.probability is None else _field_on_grid(loss, "probability", _SCORES)
     highest = np.maximum.accumulate(np.maximum(stated, 0))
-    ends, half = _near(risk[[0, -1]], 0, 0), _near(risk[len(risk) // 2], 1, 1)
+    ends, half = _is_within(risk[[0, -1]], 0, 0), _is_within(risk[len(risk) // 2], 1, 1)
     return {
         "bayes_risk must be 0 at the ends and 1 at u = 1/2": ends & half,
-        "bayes_risk must be finite and symmetric": _near(risk, risk[::-1], risk[::-1]),
-        "link must be minus the slope of bayes_risk": _near(falls, link[:-1], link[1:]),
-        "inverse_link must undo link": _near(undone, inside[certain], inside[certain]),
-        "inverse_link must be in [0, 1]": _near(inverse, 0, 1),
+        "bayes_risk must be finite and symmetric": _is_within(risk, risk[::-1], risk[::-1]),
+        "link must be minus the slope of bayes_risk": _is_within(falls, link[:-1], link[1:]),
+        "inverse_link must undo link": _is_within(undone, inside[certain], inside[certain]),
+        "inverse_link must be in [0, 1]": _is_within(inverse, 0, 1),
         "the slope of surrogate at z must be -inverse_link(-z)": falling,
-        "surrogate must be 1 at z = 0": _near(surrogate[len(surrogate) // 2], 1, 1),
-        f"smoothness must be the {smooth}": _near(smoothness, 0.98 * steepest, most),
-        "probability must be in [0, 1] and increase with the score": _near(stated, highest, 1),
+        "surrogate must be 1 at z = 0": _is_within(surrogate[len(surrogate) // 2], 1, 1),
+        f"smoothness must be the {smooth}": _is_within(smoothness, 0.98 * steepest, most),
+        "probability must be in [0, 1] and increase with the score": _is_within(stated, highest, 1),
     }
 
 
-def _is_own(family: LossFamily) -> bool:
-    return family in (m_alpha, *map(fixed, (square, log, matsushita, zero_one)))
+def _is_predefined(family: LossFamily) -> bool:
+    return family in (m_alpha, *map(constant_family, (square, log, matsushita, zero_one)))
 
 
 @functools.cache
@@ -327,7 +330,7 @@ def family_name(family: LossFamily) -> str:
     It is that of the loss, followed by a digest of its values where the family is not dpbt's.
     """
     name = family(0.5).name
-    if _is_own(family):
+    if _is_predefined(family):
         return name
     points, values = jnp.asarray(np.linspace(0.01, 0.99, 99), jnp.float32), []
     for loss in map(family, _ALPHAS):

@@ -23,6 +23,7 @@ import numpy as np
 from msgspec import structs
 
 from dpbt import types
+from dpbt.common import programs
 from dpbt.common.validate import within
 from dpbt.common.watching import working
 from dpbt.data import tables
@@ -478,16 +479,19 @@ def tune(
     # Candidates with equal static parts share a program, with room for the rounds of all.
     capacity = tables.bucket(max(single.capacity for single in singles))
     alike = [
-        dataclasses.replace(single, capacity=capacity, setting="", name="") for single in singles
+        dataclasses.replace(single, capacity=capacity, setting="", name="", domain=None)
+        for single in singles
     ]
-    for recipe in {jax.tree.structure(recipe): recipe for recipe in alike}.values():
-        step.check_fit(key, table, recipe, public_key)
+    for recipe in {types.program_of_numbers(recipe): recipe for recipe in alike}.values():
+        step.check_fit(key, recipe, public_key)
 
     choice_key = keys.fold_words(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
     with working(f"choosing among {len(singles)} candidates", verbose, clock=False):
-        best = _best_run(choice_key, _split_rows(table, selection), alike, plan, public_key)
+        best = _best_run(
+            choice_key, _split_rows(step.without_domain(table), selection), alike, plan, public_key
+        )
     learned = jax.tree.map(jnp.asarray, best.learned)
     model = Model.of(learned, singles[best.candidate], table, keys.kind(key))
     keys.warn_of_research(key)
@@ -615,7 +619,7 @@ def fit_and_score(
     return learned, boundary.sample(program, score_key, None, view)[SITE]
 
 
-_fit_and_score = jax.jit(fit_and_score, static_argnames="program")
+_fit_and_score = programs.kept(static_argnames=("program",))(fit_and_score)
 
 
 # The rows that are held out: a rule on the row alone, under a public seed.

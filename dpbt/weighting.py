@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from dpbt import types
-from dpbt.common.arithmetic import added, rounded, softmax
-from dpbt.losses import as_family, check_loss, family_name
+from dpbt.common.arithmetic import round_separately, softmax, sum_in_order
+from dpbt.losses import as_loss_family, check_loss, family_name
 from dpbt.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
 from dpbt.types import uniform as uniform
 
@@ -53,7 +53,7 @@ def on_grid(weight: Array, cap: Array) -> Weighted:
     It is a fixed map of each row's own weight, so what holds for weights in [0, cap] holds for
     these.
     """
-    quantized = jnp.clip(jnp.round(rounded(weight / cap) * GRID), 1, GRID)
+    quantized = jnp.clip(jnp.round(round_separately(weight / cap) * GRID), 1, GRID)
     return Weighted(quantized, jnp.asarray(cap, jnp.float32))
 
 
@@ -74,10 +74,10 @@ def mirror(loss: types.ProperLoss | types.LossFamily | str, bounded: bool = True
             sensitivities shrink by the same factor: by 1/2 in the first round.
 
     Raises:
-        ValueError: as `losses.as_family` and `losses.check_loss`.
+        ValueError: as `losses.as_loss_family` and `losses.check_loss`.
     """
     tag = "bounded" if bounded else "at most 1"
-    return _mirror(as_family(loss), f"mirror({{}}, {tag})", bounded)
+    return _mirror_update(as_loss_family(loss), f"mirror({{}}, {tag})", bounded)
 
 
 def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpdate:
@@ -90,11 +90,11 @@ def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpd
     Raises:
         ValueError: as `mirror`.
     """
-    return _mirror(as_family(loss), "clipped_mirror({})", bounded=True)
+    return _mirror_update(as_loss_family(loss), "clipped_mirror({})", bounded=True)
 
 
 @functools.cache
-def _mirror(family: types.LossFamily, tag: str, bounded: bool) -> WeightUpdate:
+def _mirror_update(family: types.LossFamily, tag: str, bounded: bool) -> WeightUpdate:
     check_loss(family)
 
     def weigh(score: Array, bound: Array, table: Prepared, public: types.Public) -> Weighted:
@@ -138,16 +138,16 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
             return Weighted(jnp.where(jnp.isnan(table.target), jnp.nan, whole), cap)
         if not response.axes:
             if response.objective == "poisson":
-                score = rounded(jnp.exp(jnp.minimum(score, 0)))
-            inverse = rounded(1 / jnp.asarray(public.unit, jnp.float32))
+                score = round_separately(jnp.exp(jnp.minimum(score, 0)))
+            inverse = round_separately(1 / jnp.asarray(public.unit, jnp.float32))
             residual = jnp.clip((table.target - score) * inverse, -cap, cap)
-            return Weighted(jnp.round(rounded(residual / cap) * GRID), cap)
+            return Weighted(jnp.round(round_separately(residual / cap) * GRID), cap)
         classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
-        own = jnp.abs(residual) if norm == "l1" else rounded(residual**2)
-        size = added(own) if norm == "l1" else jnp.sqrt(added(own))
+        own = jnp.abs(residual) if norm == "l1" else round_separately(residual**2)
+        size = sum_in_order(own) if norm == "l1" else jnp.sqrt(sum_in_order(own))
         factor = jnp.minimum(1 / jnp.maximum(size, 1e-30), 1 / cap)
-        return Weighted(jnp.trunc(rounded(residual * factor[None]) * GRID), cap)
+        return Weighted(jnp.trunc(round_separately(residual * factor[None]) * GRID), cap)
 
     tag = f"residuals({response.words}, {norm})"
     return WeightUpdate(tag, False, weigh, ResidualNumbers, response)

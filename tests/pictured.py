@@ -10,8 +10,8 @@ from dpbt import recipes
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.kinds import response_of
-from dpbt.learners.hypotheses import Halfspace, ObliviousTree, made
-from dpbt.learners.shapes import Shapes
+from dpbt.learners.hypotheses import Halfspace, ObliviousTree, grown_trees
+from dpbt.learners.shapes import ShapeFunctions
 from dpbt.public_types import Tree
 
 DOMAIN = {
@@ -70,11 +70,11 @@ def random_model(recipe, depth, domain, exact=False):
             bins = max(column.n_bins for column in domain.values())
             score = rng.normal(0, 0.5, (1, *axes, len(domain) + 1, bins))
             parts = rng.integers(0, bins // 2, (1, 1, 2, 256), np.uint8)
-            found = Shapes(score, rng.random(1), np.array([[[0, 2]]], np.int32), parts)
+            found = ShapeFunctions(score, rng.random(1), np.array([[[0, 2]]], np.int32), parts)
         case "tree_groups":
             attribute = rng.integers(0, len(asked.attribute), (rounds, 1, inner), np.int32)
             threshold = rng.random((rounds, 1, inner), np.float32)
-            found = made(attribute, threshold, rng.random((rounds, 1, leaves)))
+            found = grown_trees(attribute, threshold, rng.random((rounds, 1, leaves)))
         case _:
             found = Halfspace(rng.normal(0, 1, (rounds, len(asked.attribute))))
     singles = (each.astype(np.float32) if each.dtype == float else each for each in found)

@@ -11,7 +11,7 @@ from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import additive as learner
 from dpbt.learners.hypotheses import SHAPES
-from dpbt.learners.shapes import Shapes
+from dpbt.learners.shapes import ShapeFunctions
 from dpbt.models import model as models
 from dpbt.privacy import boundary
 from dpbt.types import GRID, View
@@ -40,7 +40,7 @@ def recipe_of(epsilon=3.0, **more):
 
 
 def config_of(recipe):
-    return recipe.learner.program.args[0]
+    return recipe.learner.program.config
 
 
 PAIRS = [("size", "on"), ("kind", "size")]
@@ -56,7 +56,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     boosted = BOOST(jax.random.key(0), table, recipe)
     config, params = config_of(recipe), recipe.params
     prologue, drawn = boosted.transcript.prologue, boosted.transcript.rounds["bins"]
-    group = np.asarray(learner.groups(config, params, recipe.public(prologue))[0])
+    group = np.asarray(learner.places_of_groups(config, params, recipe.public(prologue))[0])
     bins, target = np.asarray(table.bins), np.asarray(table.target)
     start = float(recipe.learner.prologue.intercept(prologue, params))
     step, limit, count = float(params.step), float(params.limit), [13, 2, 2, 8, 8][:columns]
@@ -102,7 +102,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     np.testing.assert_allclose(found[0], slope * curves, atol=2e-3 * np.abs(found).max())
 
     # The noise of a bin is that of all rounds together.
-    expected = slope * np.mean(noises) * learner.growth(ROUNDS, 0.9)
+    expected = slope * np.mean(noises) * learner.noise_growth(ROUNDS, 0.9)
     np.testing.assert_allclose(boosted.hypotheses.noise, [expected], rtol=1e-2)
 
 
@@ -145,7 +145,7 @@ def test_curves_are_monotone_where_they_must_be():
     recipe = recipe_of(monotone={"size": -1})
     score = np.random.default_rng(0).normal(size=(3, 13)).astype(np.float32)
     found = np.asarray(
-        jax.jit(lambda score: learner.monotone(score, config_of(recipe).once))(score)
+        jax.jit(lambda score: learner.monotone_curves(score, config_of(recipe).base))(score)
     )
     pools: list[list[float]] = []
     for value in score[0].tolist():
@@ -158,7 +158,7 @@ def test_curves_are_monotone_where_they_must_be():
 
 
 def words_of(score, noise=0.25, domain=DOMAIN, **more):
-    shapes = Shapes(np.asarray(score, np.float32)[None], np.array([noise], np.float32))
+    shapes = ShapeFunctions(np.asarray(score, np.float32)[None], np.array([noise], np.float32))
     return SHAPES.explain(shapes, None, domain, *more.get("of", (None, None))).splitlines()
 
 
@@ -212,14 +212,16 @@ def test_a_pair_is_a_table_of_cells():
     parts[0, 0, 0, 6:], parts[0, 0, 1, 1] = 2, 1
     score = np.zeros((1, 4, 13), np.float32)
     score[0, 3, :4] = -1, 1, 2, -2
-    found = Shapes(score, np.array([0.25]), np.array([[[0, 1]]]), parts)
+    found = ShapeFunctions(score, np.array([0.25]), np.array([[[0, 1]]]), parts)
     assert SHAPES.explain(found, None, DOMAIN, None, None).splitlines()[2:5] == [
         "size and on",
         "  <= 0.5  0: -1.00, 1: +1.00",
         "  > 0.5 or missing  0: +2.00, 1: -2.00",
     ]
     bins = np.array([[5, 0, 0], [12, 1, 0]], np.uint8).T
-    np.testing.assert_array_equal(SHAPES.predict(Shapes(*(a[0] for a in found)), bins), [-1, -2])
+    np.testing.assert_array_equal(
+        SHAPES.predict(ShapeFunctions(*(a[0] for a in found)), bins), [-1, -2]
+    )
 
 
 @pytest.mark.slow

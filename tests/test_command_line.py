@@ -18,7 +18,7 @@ import pytest
 
 import dpbt
 from dpbt import __main__ as command_line
-from dpbt.audit import exact_loss as audits
+from dpbt import audit as audits
 from dpbt.common.storage import checksum
 from dpbt.common.watching import Progress, working
 from dpbt.data import domains, files

@@ -10,7 +10,7 @@ import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
 from dpbt.data.splits import splits_of
-from dpbt.learners.hypotheses import bins_in_words
+from dpbt.learners.hypotheses import describe_bins
 from dpbt.recipes.oblivious import attributes_of
 
 DOMAIN = {
@@ -118,7 +118,7 @@ def test_bins_in_words():
         (Nominal(values, other="low"), 2, "= high"),
         (Boolean(missing=True), 1, "in {1, missing}"),
     ):
-        assert bins_in_words("x", kind, np.arange(256) >= first) == f"x {words}"
+        assert describe_bins("x", kind, np.arange(256) >= first) == f"x {words}"
 
 
 def test_declarations_are_kept_as_bins_are_read():

@@ -55,9 +55,20 @@ def grow(draw, table, weights, budget, public, alpha_of=None):
     """
     depth, objective = len(budget.settings.alpha), alpha_of is not None
     family, noise = losses.m_alpha, mechanisms.discrete_laplace
-    kind = greedy_tree.Config(depth, family, family, objective, ADD_REMOVE, noise)
-    price = greedy_tree.price(ADD_REMOVE)._replace(bound=sensitivity.max_score_change)
-    return trees.grow(kind, draw, View(table, weights, budget, public), alpha_of, price)
+    config = greedy_tree.GreedyTreeConfig(
+        depth=depth,
+        criterion=family,
+        link=family,
+        objective=objective,
+        relation=ADD_REMOVE,
+        noise=noise,
+    )
+    price = dataclasses.replace(
+        greedy_tree.tight_split_pricing(ADD_REMOVE), bound=sensitivity.max_score_change
+    )
+    return trees.draw_tree_splits(
+        config, draw, View(table, weights, budget, public), alpha_of, price
+    )
 
 
 LEAF = {"sensitivity": GRID, "moves": 1, "theorem": "a row is in one leaf"}
@@ -206,11 +217,20 @@ def with_prologue(recipe, program, intercept):
     return dataclasses.replace(recipe, learner=learner)
 
 
-def oblivious_kind(**changes):
+def oblivious_config(**changes):
     attributes = recipes.oblivious.attributes_of(COLUMN)
     noise = mechanisms.discrete_laplace
-    kind = oblivious_tree.Config(attributes, 1, (1,), False, False, 0.1, ADD_REMOVE, noise)
-    return kind._replace(**changes)
+    config = oblivious_tree.ObliviousConfig(
+        attributes=attributes,
+        depth=1,
+        attributes_per_tree=(1,),
+        marginals=False,
+        scores=False,
+        smoothing=0.1,
+        relation=ADD_REMOVE,
+        noise=noise,
+    )
+    return dataclasses.replace(config, **changes)
 
 
 def without_the_clip():
@@ -219,11 +239,11 @@ def without_the_clip():
     def program(draw, rows, weights, budget, public):
         in_clips = jnp.round(weights * public.cap / CLIP)
         signed = jnp.where(rows.target, in_clips, -in_clips).astype(jnp.int32)
-        kind = oblivious_kind()
-        tree, _ = oblivious_tree.structure(kind, budget, public)
-        leaf = oblivious_splits.leaves_of(kind.attributes, tree, rows)
-        sums = jnp.zeros(2**kind.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
-        draw("sums", kind.noise, sums, **LEAF)
+        config = oblivious_config()
+        tree, _ = oblivious_tree.round_structure(config, budget, public)
+        leaf = oblivious_splits.assign_leaves(config.attributes, tree, rows)
+        sums = jnp.zeros(2**config.depth, jnp.int32).at[leaf.astype(jnp.int32)].add(signed)
+        draw("sums", config.noise, sums, **LEAF)
 
     recipe = replaced(oblivious(), program)
     numbers = MirrorNumbers(np.float32(1))
@@ -247,14 +267,16 @@ def start_from_private_counts():
 
 def thresholds_at_private_quantiles():
     """A histogram of the rows themselves, where the released one belongs."""
-    kind = oblivious_kind(marginals=True)
+    config = oblivious_config(marginals=True)
 
     def program(draw, rows, weights, budget, public):
         cells = rows.bins[:1]
-        exact = round_to_whole_rows(oblivious_tree.histograms(kind, cells, rows.target, weights))
+        exact = round_to_whole_rows(
+            oblivious_tree.class_histograms(config, cells, rows.target, weights)
+        )
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
-        oblivious_tree.program(kind, draw, unplaced, weights, budget, read)
+        oblivious_tree.draw_leaf_sums(config, draw, unplaced, weights, budget, read)
 
     recipe = oblivious()
     noise = {**recipe.params.noise, "histogram": np.float32(0)}
@@ -274,7 +296,7 @@ def means_over_the_exact_number_of_rows():
             own = {"sensitivity": sensitivity * unit, "at_most": sensitivity}
             return draw(site, mechanism, means, **own, **words)
 
-        oblivious_tree.program(oblivious_kind(), divided, rows, weights, budget, public)
+        oblivious_tree.draw_leaf_sums(oblivious_config(), divided, rows, weights, budget, public)
 
     return replaced(oblivious(), program, ("the number of rows is private",))
 
@@ -283,7 +305,9 @@ def scores_of_all_lower_intervals():
     """Cumulative counts of the final scores, with the noise of counts of which a row moves one."""
 
     def program(draw, rows, scores, budget, public):
-        found = jnp.cumsum(round_to_whole_rows(oblivious_tree.parts(rows, scores)), axis=0)
+        found = jnp.cumsum(
+            round_to_whole_rows(oblivious_tree.score_histogram(rows, scores)), axis=0
+        )
         draw(
             oblivious_tree.SCORES_SITE,
             mechanisms.discrete_laplace,
@@ -399,7 +423,7 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
 
 
 def test_a_program_must_name_each_draw_once_and_replay_must_match():
-    view = View(trees.prepare(random_table(0, 5, 2)), None, Noise({}), None)
+    view = View(trees.prepare_tree_rows(random_table(0, 5, 2)), None, Noise({}), None)
 
     def twice(draw, table, weights, budget, public):
         for _ in range(2):

@@ -75,7 +75,10 @@ def test_a_criterion_needs_no_link():
 
 @pytest.mark.parametrize("loss", [*ALL.values(), losses.m_alpha(0.01)])
 def test_the_losses_of_the_library_pass_the_checks_of_a_persons_own(loss):
-    for family in (losses.fixed(loss._replace(name="own")), lambda alpha: losses.m_alpha(alpha)):
+    for family in (
+        losses.constant_family(loss._replace(name="own")),
+        lambda alpha: losses.m_alpha(alpha),
+    ):
         losses.check_loss(family)
         losses.check_criterion(family)
 

@@ -34,8 +34,8 @@ ROWS, ROUNDS = 60, 5
 BOOST = jax.jit(dpbt.boost)
 
 
-def table_of(present=ROWS, more=2):
-    """A table with missing and unlisted values, and features that the domain lacks."""
+def table_of(present=ROWS):
+    """A table with missing and unlisted values."""
     rng = np.random.default_rng(0)
     size = np.where(rng.random(ROWS) < 0.2, np.nan, rng.random(ROWS))
     columns = {
@@ -46,8 +46,7 @@ def table_of(present=ROWS, more=2):
     }
     label = (columns["on"] | (columns["kind"] == "b")) ^ (rng.random(ROWS) < 0.2)
     here = np.arange(ROWS) < present
-    padding = rng.integers(0, MAX_BINS, (ROWS, more), np.uint8)
-    bins = np.concatenate([domains.encode(DOMAIN, columns), padding], axis=1)
+    bins = domains.encode(DOMAIN, columns)
     splits = jax.tree.map(jnp.asarray, domains.splits(DOMAIN))
     return Table(jnp.asarray(bins), jnp.asarray(label), jnp.asarray(here), splits)
 
@@ -80,7 +79,7 @@ def host(table):
 
 def release_of(boosted):
     """What was drawn, by site."""
-    sites = {site: array for release in boosted.transcript for site, array in release.items()}
+    sites = {site: array for release in boosted.transcript.parts for site, array in release.items()}
     return {site: np.asarray(array) for site, array in sites.items()}
 
 
@@ -155,12 +154,12 @@ def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     """By plain loops on a recorded run; some neighbour attains each bound."""
     table, recipe = table_of(), recipe_of(10.0)
     boosted = BOOST(jax.random.key(2), table, recipe)
-    kind = KIND._replace(relation=relation, noise=noise)
+    config = dataclasses.replace(CONFIG, relation=relation, noise=noise)
     order = 2 if noise is mechanisms.rounded_gaussian else 1
     histogram, sums = oblivious_tree.histogram_sensitivity, oblivious_tree.sum_sensitivity
     bounds = (
-        histogram(kind),
-        sums(kind),
+        histogram(config),
+        sums(config),
         noise.sensitivity_in_norm(sensitivity.histograms_sensitivity(relation)),
     )
     here = replayed(boosted, table, recipe)[:3]
@@ -206,9 +205,16 @@ def test_a_step_may_be_a_schedule_of_the_round():
 # The public splits.
 
 
-STATIC = recipes.oblivious.attributes_of(DOMAIN), 4, (1, 2, 3), True, True, 0.1, ADD_REMOVE
-NOISE = mechanisms.rounded_gaussian
-KIND = oblivious_tree.Config(*STATIC, NOISE)
+CONFIG = oblivious_tree.ObliviousConfig(
+    attributes=recipes.oblivious.attributes_of(DOMAIN),
+    depth=4,
+    attributes_per_tree=(1, 2, 3),
+    marginals=True,
+    scores=True,
+    smoothing=0.1,
+    relation=ADD_REMOVE,
+    noise=mechanisms.rounded_gaussian,
+)
 
 
 @functools.cache
@@ -219,9 +225,13 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
     for own, attribute in zip(mass, attributes, strict=True):
         own[: attribute.n_bins] = rng.dirichlet(np.full(attribute.n_bins, 0.2))
 
-    kind = oblivious_tree.Config(attributes, depth, attributes_per_tree, *STATIC[3:], NOISE)
-    own = jnp.asarray(mass[:, : kind.known.shape[1]])
-    draw = jax.jit(jax.vmap(functools.partial(oblivious_splits.draw, kind), (None, 0, None)))
+    config = dataclasses.replace(
+        CONFIG, attributes=attributes, depth=depth, attributes_per_tree=attributes_per_tree
+    )
+    own = jnp.asarray(mass[:, : config.known.shape[1]])
+    draw = jax.jit(
+        jax.vmap(functools.partial(oblivious_splits.tree_structure, config), (None, 0, None))
+    )
     drawn = draw(jnp.uint32(seed), jnp.arange(trees, dtype=jnp.int32), own)
     return *jax.tree.map(np.asarray, drawn), mass
 
@@ -307,8 +317,10 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     attributes = tuple(Attribute(size, known) for size in sizes for known in ordered)
     asked, *_ = asked_of(attributes, 6, depth)
     bins = np.random.default_rng(1).integers(0, MAX_BINS, (len(attributes), 300), np.uint8)
-    rows = oblivious_splits.Rows(jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2)))
-    route = jax.jit(functools.partial(oblivious_splits.leaves_of, attributes))
+    rows = oblivious_splits.ObliviousRows(
+        jnp.asarray(bins), *(jnp.zeros(300, bool) for _ in range(2))
+    )
+    route = jax.jit(functools.partial(oblivious_splits.assign_leaves, attributes))
     for feature, right in zip(asked.feature, asked.right, strict=True):
         tree = hypotheses.ObliviousTree(feature, right, jnp.zeros(2**depth))
         np.testing.assert_array_equal(route(tree, rows), looked_up(tree, bins))
@@ -319,15 +331,26 @@ def test_rows_are_routed_as_lookups_route_them(ordered, depth):
 
 def test_static_parts_and_seeds_have_noise_of_their_own():
     """Two releases under one key must not share noise where their statistics may differ."""
-    first = KIND.attributes[:3], 5, (1, 2), False, False, 0.10000001, REPLACE_ONE
-    parts = [*first, mechanisms.discrete_laplace, NUMBER, (1, 0, 0)]
-    assert len(parts) + len(["target_bins", "structures"]) == len(KIND._fields)
-    changes = [{name: part} for name, part in zip(KIND._fields, parts, strict=False)]
-    changes.append({"attributes": tuple(a._replace(ordered=False) for a in KIND.attributes)})
+    other_choices = {
+        "attributes": CONFIG.attributes[:3],
+        "depth": 5,
+        "attributes_per_tree": (1, 2),
+        "marginals": False,
+        "scores": False,
+        "smoothing": 0.10000001,
+        "relation": REPLACE_ONE,
+        "noise": mechanisms.discrete_laplace,
+        "response": NUMBER,
+        "monotone": (1, 0, 0),
+    }
+    fields = {field.name for field in dataclasses.fields(CONFIG)}
+    assert {*other_choices, "target_bins", "structures"} == fields
+    changes = [{name: choice} for name, choice in other_choices.items()]
+    changes.append({"attributes": tuple(a._replace(ordered=False) for a in CONFIG.attributes)})
     changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
-    kinds = [KIND, *(KIND._replace(**change) for change in changes)]
-    learners = [oblivious_tree.oblivious_tree(kind) for kind in kinds]
-    assert len({learner.traits.tag for learner in learners}) == len(kinds)
+    configs = [CONFIG, *(dataclasses.replace(CONFIG, **change) for change in changes)]
+    learners = [oblivious_tree.oblivious_tree(config) for config in configs]
+    assert len({learner.traits.tag for learner in learners}) == len(configs)
 
     key, own_key = jax.random.key(0), jax.jit(step.own_key)
     keys = {
@@ -339,7 +362,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
 
 def test_tables_of_another_domain_are_refused():
     """Their splits say so; they are public."""
-    table, recipe = table_of(more=0), recipe_of()
+    table, recipe = table_of(), recipe_of()
     for bins in (4, 7):
         column = Numeric(0, 1, bins=bins, missing=True)
         splits = domains.splits({**DOMAIN, "size": column})
@@ -349,17 +372,15 @@ def test_tables_of_another_domain_are_refused():
 
 
 def test_tables_of_another_number_of_columns_are_refused():
-    """No number of columns of the table is shown; `boost` takes padded features."""
+    """Also by `boost`, and where it is traced."""
     key, recipe, table = jax.random.key(0), recipe_of(), table_of()
-    narrow = table._replace(bins=table.bins[:, :3])
+    wide = table._replace(bins=jnp.pad(table.bins, ((0, 0), (0, 2))))
     splits = domains.splits({name: DOMAIN[name] for name in ("kind", "size", "on")})
-    for act, given, words in (
-        (dpbt.fit, table, "has not"),
-        (dpbt.fit, narrow._replace(splits=splits), "has not"),
-        (dpbt.boost, narrow, "has fewer"),
-    ):
-        with pytest.raises(ValueError, match=f"has 4 columns, and the table .*{words}"):
-            act(key, given, recipe)
+    narrow = table._replace(bins=table.bins[:, :3], splits=jax.tree.map(jnp.asarray, splits))
+    for act in (dpbt.fit, dpbt.boost, BOOST):
+        for given, count in ((wide, 6), (narrow, 3)):
+            with pytest.raises(ValueError, match=f"has 4 columns, and the table has {count}"):
+                act(key, given, recipe)
 
 
 def test_rows_that_a_prepare_lays_out_without_weights_are_refused():

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from dpbt.sklearn import PrivateBoostingClassifier
 
 import dpbt
 from dpbt import recipes, sweeps, tuning
 from dpbt.audit import exact_loss as audit
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
+from dpbt.sklearn import PrivateBoostingClassifier
 from tests.filters import made
 
 DOMAIN = {name: Boolean() for name in "abcd"}

@@ -130,7 +130,7 @@ REFUSED = {
     "bdpe": [
         ({"epsilon": [1, -1]}, "epsilon must be in"),
         ({"epsilon": float("nan")}, "epsilon must be in"),
-        ({"epsilon": [1.0, 2.0], "rounds": [1, 2, 3]}, "broadcast"),
+        ({"epsilon": [1.0, 2.0], "rounds": [1, 2, 3]}, "rounds and epsilon must have axes"),
         ({"rows": 0}, r"rows must be a whole number in \[1, "),
         ({"rows": 2**24 + 1}, "use 16777218 in place of 16777217"),
         ({"delta": [0, 1e-5]}, r"delta must be 0, or in"),
@@ -240,7 +240,7 @@ def test_criteria_by_name():
     """A single loss pays for no errors: the whole share of the structure goes to splits."""
     assert recipes.bdpe(**GOOD).setting == "objective"
     named = recipes.bdpe(loss="information_gain", **GOOD)
-    assert named.weight_update.loss is losses.fixed(losses.log)
+    assert named.weight_update.loss is losses.constant_family(losses.log)
     recipe = recipes.bdpe(criterion="gini", loss="m_alpha", alpha=[0.0, 0.5], **GOOD)
     np.testing.assert_array_equal(recipe.params.settings.link_alpha, [1.0, 0.5])
     recipe = recipes.bdpe(criterion="gini", **GOOD)

@@ -6,16 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dpbt.sklearn import PrivateBoostingClassifier
 
 import dpbt
 from dpbt import recipes
 from dpbt.data import blocks, convert, declarations
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import halfspace, hypotheses, oblivious_splits, random_tree, trees
-from dpbt.learners.hypotheses import Rows
+from dpbt.learners.hypotheses import EncodedRows
 from dpbt.privacy.boundary import DrawSpec, Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
+from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training import step
 from dpbt.types import Given, Weighted
 from tests.leaving import BOUND, N, found_in, private_task
@@ -49,11 +49,11 @@ def objects():
         "table": table,
         "table of numbers": numbers,
         "table of a domain": dpbt.table(DOMAIN, CELLS, LABELS, positive="1", negative="0"),
-        "rows for trees": trees.prepare(table),
-        "rows for halfspaces": halfspace.Balls(*(jnp.full((N,), 31337.7719) for _ in range(4))),
-        "rows for forests": random_tree.Positions(*(jnp.full((N,), N) for _ in range(3))),
-        "rows for oblivious trees": oblivious_splits.prepare((), table),
-        "bins": hypotheses.Bins(*(jnp.full((N,), N) for _ in range(4))),
+        "rows for trees": trees.prepare_tree_rows(table),
+        "rows for halfspaces": halfspace.BallRows(*(jnp.full((N,), 31337.7719) for _ in range(4))),
+        "rows for forests": random_tree.PositionRows(*(jnp.full((N,), N) for _ in range(3))),
+        "rows for oblivious trees": oblivious_splits.prepare_oblivious_rows((), table),
+        "bins": hypotheses.BinsAndSplits(*(jnp.full((N,), N) for _ in range(4))),
         "weights": Weighted(jnp.full((N,), 31337.7719), jnp.float32(1)),
         "sums given": Given({"a": exact}, keys.prologue, exact),
         "total": Total(exact),
@@ -64,7 +64,7 @@ def objects():
         "block": block,
         "chunk": blocks.Block(BOUND, N, "zqxcell"),
         "rows of a chunk": rows,
-        "scored": Rows(np.full((N, 2), 31337.7719), None),
+        "scored": EncodedRows(np.full((N, 2), 31337.7719), None),
         "frame": declarations.rows_of(list(zip(*CELLS.values(), strict=True))),
         "filter": dpbt.Filter(epsilon=1, rows=BOUND),
     }

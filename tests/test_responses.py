@@ -139,12 +139,15 @@ def test_scores_start_at_the_quantile_and_at_the_mean_of_a_count():
     """As the histogram shows them, which is skewed; noise hides them in part."""
     rng = np.random.default_rng(0)
     numbers = jnp.asarray(np.clip(rng.exponential(0.1, 20_000), 0, 1), jnp.float32)
-    counts = oblivious_tree.target_counts(numbers, jnp.full(20_000, GRID), 64) // GRID
+    counts = oblivious_tree.target_histogram(numbers, jnp.full(20_000, GRID), 64) // GRID
     for noise, room in ((0.1, 0.002), (20.0, 0.02)):
         noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)
         fitted = jnp.float32(0.1), jnp.float32(0.1)
-        shares = oblivious_tree.seen_shares(noisy, jnp.float32(noise), *fitted)
-        starts = {n: oblivious_tree.start_of(t.response, shares) for n, t in OBJECTIVES.items()}
+        shares = oblivious_tree.estimate_target_shares(noisy, jnp.float32(noise), *fitted)
+        starts = {
+            n: oblivious_tree.initial_score_of_number(t.response, shares)
+            for n, t in OBJECTIVES.items()
+        }
         assert float(starts["quantile"]) == pytest.approx(
             float(np.quantile(numbers, 0.9)), abs=room
         )
@@ -263,7 +266,17 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     response = kinds.response_of(EVERY[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
     under = dpbt.types.relation(relation)
-    kind = oblivious_tree.Config(attributes, 2, (1,), False, False, 0.0, under, noise, response)
+    kind = oblivious_tree.ObliviousConfig(
+        attributes=attributes,
+        depth=2,
+        attributes_per_tree=(1,),
+        marginals=False,
+        scores=False,
+        smoothing=0.0,
+        relation=under,
+        noise=noise,
+        response=response,
+    )
     order = 1 if noise is mechanisms.discrete_laplace else 2
     directions = np.array(list(itertools.product((-1, -0.5, 0, 0.5, 1), repeat=3))[:62])
     directions = np.concatenate([directions, -directions])
@@ -277,7 +290,9 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
     bound = oblivious_tree.sum_sensitivity(kind)
     for given in (sensitivity.weights_on_grid(read, table, response), read):
-        added = np.asarray(oblivious_tree.residuals(kind, table, given)).reshape(-1, len(rows)).T
+        added = (
+            np.asarray(oblivious_tree.row_residuals(kind, table, given)).reshape(-1, len(rows)).T
+        )
         norms = np.linalg.norm(added, order, axis=1)
         gaps = np.linalg.norm(added[:, None] - added[None], order, axis=2)
         in_two_leaves = np.linalg.norm(np.stack([norms, norms]), order, axis=0)
@@ -371,7 +386,7 @@ def test_leaves_are_made_monotone_and_monotone_ones_stay():
     """Against all pairs of leaves; -1 turns the order round."""
     rng = np.random.default_rng(0)
     bits = np.array(list(itertools.product((0, 1), repeat=4)))
-    make = jax.jit(oblivious_tree.monotone)
+    make = jax.jit(oblivious_tree.monotone_leaves)
     for direction in ([1, 0, 0, 0], [1, -1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [0, -1, 0, 0]):
         signs = np.array(direction)
         leaf = rng.normal(size=16).astype(np.float32)
@@ -504,7 +519,7 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
     table = dpbt.Table(
         jnp.zeros((20_000, 1)), jnp.asarray(labels, jnp.uint8), jnp.ones(20_000, bool)
     )
-    count, fitted = jax.jit(oblivious_tree.parts), jax.jit(oblivious_tree.line)
+    count, fitted = jax.jit(oblivious_tree.score_histogram), jax.jit(oblivious_tree.fit_score_line)
     for factor in (1.0, 2.0):
         counts = count(table, jnp.asarray(factor * true, jnp.float32)) // GRID
         slope, start = fitted(counts, jnp.float32(1), jnp.ones(4, jnp.float32))
@@ -515,10 +530,10 @@ def test_scores_of_several_classes_are_made_true_by_one_slope():
 def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
     """Through noise, in ranges far wider than the numbers."""
     rng = np.random.default_rng(0)
-    fitted = jax.jit(oblivious_tree.fitted)
+    fitted = jax.jit(oblivious_tree.estimate_location_and_scale)
     for center, spread in ((0.5, 0.1), (0.03, 0.02), (0.9, 0.3), (0.25, 0.01)):
         numbers = jnp.asarray(np.clip(rng.normal(center, spread, 4000), 0, 1), jnp.float32)
-        counts = oblivious_tree.target_counts(numbers, jnp.full(4000, GRID), 64) // GRID
+        counts = oblivious_tree.target_histogram(numbers, jnp.full(4000, GRID), 64) // GRID
         assert int(counts.sum()) == 4000
         for noise in (0.1, 20.0):
             noisy = counts + jnp.asarray(np.round(rng.normal(0, noise, 64)), jnp.int32)

@@ -7,7 +7,7 @@ import pytest
 
 from dpbt import weighting
 from dpbt.learners import halfspace, oblivious_tree
-from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows
+from dpbt.learners.hypotheses import HALFSPACES, EncodedRows, Halfspace
 from dpbt.types import Public, Table
 
 SIZES = 1, 7, 9, 64, 127, 20_000
@@ -21,21 +21,23 @@ def numbers(*shape):
 def in_ball(rows):
     """f32[d + 1, N]: the score of each row by a halfspace, and the row in the ball."""
     no = jnp.zeros(len(rows), bool)
-    balls = halfspace.prepare(Table(rows, no, no))
+    balls = halfspace.prepare_ball_rows(Table(rows, no, no))
     normal = jnp.asarray(numbers(rows.shape[1]))
     score = halfspace.HALFSPACES.predict(halfspace.Halfspace(normal), balls)
     return jnp.concatenate([score[None], balls.columns])
 
 
 def saved(rows):
-    return HALFSPACES.predict(Halfspace(numbers(rows.shape[1])), HALFSPACES.read(Rows(rows, None)))
+    return HALFSPACES.predict(
+        Halfspace(numbers(rows.shape[1])), HALFSPACES.read(EncodedRows(rows, None))
+    )
 
 
 def odds(scores):
     return _odds(np.ascontiguousarray(scores.T), np.zeros(len(scores), np.uint8))[0]
 
 
-_odds = jax.jit(oblivious_tree._of_largest)
+_odds = jax.jit(oblivious_tree._log_odds_of_largest_class)
 
 
 def weights_of(weight_update, public):

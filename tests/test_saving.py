@@ -20,7 +20,7 @@ from dpbt import losses, recipes
 from dpbt.common import storage
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric, Objective
-from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows
+from dpbt.learners.hypotheses import HALFSPACES, EncodedRows, Halfspace
 from dpbt.learners.trees import TREES
 from dpbt.models import scoring
 from dpbt.models.model import frozen
@@ -255,13 +255,13 @@ def test_rows_in_parts_give_the_same(saved, monkeypatch):
 
 def test_no_warning_tells_of_a_row_of_zeros():
     """Warnings are errors here."""
-    rows = Rows(np.array([[0, 0], [1, 0], [3, 4]], np.float32), None)
+    rows = EncodedRows(np.array([[0, 0], [1, 0], [3, 4]], np.float32), None)
     found = HALFSPACES.predict(Halfspace(np.float32([0.5, -0.25])), HALFSPACES.read(rows))
     np.testing.assert_allclose(found, [0, 0.5, 0.1], atol=1e-6)
 
 
 def test_a_model_without_a_domain_reads_encoded_rows(model, tmp_path):
-    dpbt.save(model, tmp_path / "m.json")
+    dpbt.save(dataclasses.replace(model, domain=None), tmp_path / "m.json")
     found, columns = dpbt.load(tmp_path / "m.json"), raw_rows(5, 30)
     encoded = domains.encode(DOMAIN, columns)
     np.testing.assert_array_equal(found.predict(encoded), dpbt.predict(model, encoded))
@@ -429,8 +429,10 @@ def test_another_domain_and_a_folder_are_refused(model, tmp_path):
     other = {**DOMAIN, "age": Numeric(15, 95, bins=9, missing=True)}
     fewer = {name: DOMAIN[name] for name in list(DOMAIN)[:-1]}
     for domain in (other, fewer, dict(reversed(DOMAIN.items()))):
-        with pytest.raises(ValueError, match="other splits"):
+        with pytest.raises(ValueError, match="another domain"):
             dpbt.save(model, tmp_path / "m.json", domain=domain)
+        with pytest.raises(ValueError, match="other splits"):
+            dpbt.save(dataclasses.replace(model, domain=None), tmp_path / "m.json", domain=domain)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -441,7 +443,9 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
     def losing(loss):
         return replaced(weight_update=model.recipe.weight_update._replace(loss=loss))
 
-    own = losses.fixed(losses.log._replace(name="my_loss", inverse_link=lambda z: 1 / (1 + 2**-z)))
+    own = losses.constant_family(
+        losses.log._replace(name="my_loss", inverse_link=lambda z: 1 / (1 + 2**-z))
+    )
     with pytest.raises(ValueError, match="the loss of bdpe is your own"):
         dpbt.save(losing(own), tmp_path / "m.json")
     dpbt.save(losing(None), tmp_path / "m.json")

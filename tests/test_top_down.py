@@ -187,7 +187,10 @@ def test_the_range_over_all_candidates_holds(criterion, seed):
 def test_the_range_is_below_eight_for_gini_and_near_it():
     for mass, least in ((10, 7.2), (1000, 7.99), (1e6, 7.9999)):
         assert least <= float(sensitivity.improvement_change_range(losses.square, mass)) <= 8
-    assert float(lazybb.tight_range(losses.square, 1000)) <= lazybb.PUBLISHED_SPLIT_RANGE + 0.01
+    assert (
+        float(lazybb.tight_improvement_range(losses.square, 1000))
+        <= lazybb.PUBLISHED_SPLIT_RANGE + 0.01
+    )
 
 
 @each
@@ -198,7 +201,9 @@ def test_the_allowance_covers_improvements_of_many_rows(criterion):
     products = (totals[:, :, None] * rng.random((200, 2, 9)) ** 8).astype(int)
     with variates.double_precision():
         arguments = jnp.asarray(products, jnp.int32), jnp.asarray(totals, jnp.int32)
-        found = np.asarray(jax.jit(functools.partial(lazybb.improvements, criterion))(*arguments))
+        found = np.asarray(
+            jax.jit(functools.partial(lazybb.split_improvements, criterion))(*arguments)
+        )
     left = totals[:, :, None] - products
     for k in range(200):
         whole = exact_perspective(criterion, totals[k])
@@ -264,7 +269,7 @@ def test_perspectives_are_right_to_what_the_allowance_assumes(criterion):
     counts = counts[counts.sum(axis=1) <= MOST]
     with variates.double_precision():
         found = np.asarray(
-            jax.jit(lambda counts: trees.perspectives(criterion, counts))(
+            jax.jit(lambda counts: trees.perspectives_of_weights(criterion, counts))(
                 jnp.asarray(counts, jnp.int32)
             )
         )
@@ -281,7 +286,9 @@ def test_a_perspective_in_float32_is_refused():
 
     for bad in (coarse, lambda w1, w0: coarse(w1, w0).astype(w1.dtype)):
         with pytest.raises(ValueError, match="the perspective is not"):
-            losses.check_criterion(losses.fixed(square._replace(name="own", perspective=bad)))
+            losses.check_criterion(
+                losses.constant_family(square._replace(name="own", perspective=bad))
+            )
 
 
 def test_errors_of_rules_are_exact_beyond_float32():
@@ -291,7 +298,7 @@ def test_errors_of_rules_are_exact_beyond_float32():
     weights[0] = 1
     satisfied = np.zeros((rows, 2), bool)
     satisfied[0, 1] = True
-    table = trees.prepare(of_splits(satisfied, np.ones(rows, bool), np.ones(rows, bool)))
+    table = trees.prepare_tree_rows(of_splits(satisfied, np.ones(rows, bool), np.ones(rows, bool)))
     public = Public(np.float32(rows), np.float32(1), (), {})
     view = View(table, jnp.asarray(weights), Noise({"rule": jnp.float32(1)}), public)
     program = lazybb.one_rule(ADD_REMOVE).program

@@ -11,7 +11,7 @@ from dpbt.data import domains, splits
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import columns_of, splits_of
 from dpbt.learners import hypotheses, trees
-from dpbt.learners.hypotheses import Bins
+from dpbt.learners.hypotheses import BinsAndSplits
 from dpbt.types import GRID, MAX_ROWS, Tree
 from tests.conftest import random_table
 
@@ -43,8 +43,8 @@ def by_bins(table):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "MANY_CELLS", 1)
         patch.setattr(trees, "SPLITS_OF_A_FEATURE", 1)
-        prepared = trees.prepare(table)
-    assert isinstance(prepared.asked, Bins)
+        prepared = trees.prepare_tree_rows(table)
+    assert isinstance(prepared.asked, BinsAndSplits)
     return prepared
 
 
@@ -62,7 +62,7 @@ def test_sums_by_bin_are_the_products(nodes):
     found = jax.jit(trees.node_products, static_argnums=3)(table, levels, node, nodes, None)
     np.testing.assert_array_equal(found, expected)
     totals = reference_products(np.ones((rows, 1), np.int64), levels, node, nodes)[..., 0]
-    np.testing.assert_array_equal(trees.sums_of_nodes(levels, node, nodes), totals)
+    np.testing.assert_array_equal(trees.class_weights_of_nodes(levels, node, nodes), totals)
 
 
 def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
@@ -70,7 +70,7 @@ def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
     low, high = jnp.full_like(table.asked.low, 255), jnp.zeros_like(table.asked.high)
     never = table.asked._replace(low=low, high=high)
     levels = trees.weights_by_class(table, jnp.full(table.present.shape, GRID))
-    found = trees.bin_sums(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
+    found = trees.split_weights_by_bins(never, levels, jnp.zeros(table.present.shape, jnp.int8), 1)
     assert not np.any(found)
 
 
@@ -80,16 +80,16 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
     columns, table = columns_of(of_many_bins()), by_bins(of_many_bins())
     split = jax.random.randint(jax.random.key(0), (2**depth - 1,), -1, columns.shape[0])
     tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
-    reached = np.asarray(hypotheses.route(tree, columns))
-    np.testing.assert_array_equal(hypotheses.route(tree, table.asked), reached)
-    for predicted in (hypotheses.predict(tree, columns), trees.TREES.predict(tree, table)):
+    reached = np.asarray(hypotheses.assign_leaves(tree, columns))
+    np.testing.assert_array_equal(hypotheses.assign_leaves(tree, table.asked), reached)
+    for predicted in (hypotheses.predict_tree(tree, columns), trees.TREES.predict(tree, table)):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
 
 
 @pytest.mark.slow
 def test_products_of_right_siblings_are_enough():
     nodes = 8
-    table = trees.prepare(random_table(1, 300, 5, absent=20))
+    table = trees.prepare_tree_rows(random_table(1, 300, 5, absent=20))
     levels = trees.weights_by_class(table, jnp.full(300, GRID))
     parent = jax.random.randint(jax.random.key(1), (300,), 0, nodes // 2)
     node = 2 * parent + jax.random.bernoulli(jax.random.key(2), 0.4, (300,)).astype(jnp.int32)
@@ -105,14 +105,14 @@ def test_products_by_floats_are_exact(rows):
     rng = np.random.default_rng(rows)
     left = rng.integers(100, 128, (3, 2, rows)).astype(np.int8)
     columns = rng.random((4, rows)) < 0.95
-    found = trees.product_of_floats(left, columns.astype(np.int8))
+    found = trees.float_product(left, columns.astype(np.int8))
     np.testing.assert_array_equal(found, left.astype(np.int64) @ columns.T)
 
 
 @pytest.mark.slow
 def test_products_stay_exact_up_to_the_most_rows():
     columns, left = jnp.ones((2, MAX_ROWS), jnp.int8), jnp.full((2, MAX_ROWS), GRID, jnp.int8)
-    np.testing.assert_array_equal(jax.jit(trees.product)(left, columns), GRID * MAX_ROWS)
+    np.testing.assert_array_equal(jax.jit(trees.integer_product)(left, columns), GRID * MAX_ROWS)
     np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
 
 

@@ -29,7 +29,10 @@ def program(draw, table, weights, params, public):
     """The private side: it sees rows, and everything it gives away goes through `draw`."""
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
-    sums = trees.node_products(table, by_class, root, 1, None), trees.node_totals(by_class)
+    sums = (
+        trees.node_products(table, by_class, root, 1, None),
+        trees.node_totals(by_class),
+    )
     sides = boundary.Total(sums, of_sides)
     proof = "a row is on one side, so it changes one class weight"
     draw("leaf", mechanisms.discrete_laplace, sides, sensitivity=GRID, moves=1, theorem=proof)

@@ -20,14 +20,14 @@ LN2 = math.log(2)
 _LARGEST = np.finfo(np.float32).max
 
 
-def namespace(*arrays: Any) -> ModuleType:
+def array_namespace(*arrays: Any) -> ModuleType:
     """`numpy`, if all arrays are of NumPy, and otherwise `jax.numpy`.
 
     Args:
         arrays: arrays, None, or tuples of these.
     """
     for array in arrays:
-        several = isinstance(array, tuple) and namespace(*array) is np
+        several = isinstance(array, tuple) and array_namespace(*array) is np
         if not several and array is not None and not isinstance(array, np.ndarray):
             import jax.numpy
 
@@ -44,7 +44,7 @@ def fold(step: Callable[[Any, Any], Any], start: Any, parts: Any, unroll: int = 
         parts: an array or a tuple of arrays, cut along their first axis. With JAX a pytree.
         unroll: of the scan.
     """
-    if namespace(start, parts) is not np:
+    if array_namespace(start, parts) is not np:
         import jax
 
         return jax.lax.scan(lambda *now: (step(*now), None), start, parts, unroll=unroll)[0]
@@ -56,33 +56,33 @@ def fold(step: Callable[[Any, Any], Any], start: Any, parts: Any, unroll: int = 
     return start
 
 
-def each(function: Callable[[Any], Any], parts: Any) -> Any:
+def map_over_parts(function: Callable[[Any], Any], parts: Any) -> Any:
     """`function` of each part, stacked; a loop, or a map of JAX, one part at a time.
 
     Args:
         function: part -> array.
         parts: a tuple of arrays, cut along their first axis.
     """
-    if namespace(parts) is not np:
+    if array_namespace(parts) is not np:
         import jax
 
         return jax.lax.map(function, parts)
     return np.stack([function(part) for part in zip(*parts, strict=True)])
 
 
-def rounded(product: Array) -> Array:
+def round_separately(product: Array) -> Array:
     """f32[...]: a finite product, rounded by itself before it is added to anything.
 
     A compiler may join a product and the sum that it is added to into one operation, which rounds
     once. Whether it does so depends on the program around them. A fit in memory and a fit by blocks
     are different programs, and must agree on every bit.
     """
-    return namespace(product).clip(product, -_LARGEST, _LARGEST)
+    return array_namespace(product).clip(product, -_LARGEST, _LARGEST)
 
 
-def added(parts: Array) -> Array:
+def sum_in_order(parts: Array) -> Array:
     """[...]: the sum over the first axis, one part after the other."""
-    return _folded(namespace(parts).add, parts)
+    return _reduce_first_axis(array_namespace(parts).add, parts)
 
 
 def softmax(scores: Array) -> Array:
@@ -91,14 +91,14 @@ def softmax(scores: Array) -> Array:
     Shares are in [0, 1] however numbers are rounded. Infinite scores count as the largest float32.
     A NaN among the scores of a row makes all its shares NaN.
     """
-    xp, finite = namespace(scores), rounded(scores)
-    largest = _folded(xp.maximum, finite)
-    powers = rounded(xp.exp(rounded((finite - largest[None]) * np.float32(LN2))))
+    xp, finite = array_namespace(scores), round_separately(scores)
+    largest = _reduce_first_axis(xp.maximum, finite)
+    powers = round_separately(xp.exp(round_separately((finite - largest[None]) * np.float32(LN2))))
     # XLA makes this product of a division, in the programs where it sees the broadcast.
-    return xp.clip(powers * rounded(1 / added(powers))[None], 0, 1)
+    return xp.clip(powers * round_separately(1 / sum_in_order(powers))[None], 0, 1)
 
 
-def _folded(operation: Callable[[Any, Any], Any], parts: Any) -> Any:
+def _reduce_first_axis(operation: Callable[[Any, Any], Any], parts: Any) -> Any:
     """[...]: an operation over the first axis, in its order.
 
     On CPUs, XLA's own reductions over a first axis are not vectorized and take ten times as long.
@@ -115,7 +115,7 @@ def matsushita_probability(z: Array) -> Array:
 
     Negative scores take a form without cancellation, so that small probabilities stay distinct.
     """
-    xp = namespace(z)
+    xp = array_namespace(z)
     half = xp.abs(z) / 2
     norm = xp.hypot(xp.ones_like(half), half)
     below = 0.5 / norm / (norm + half)
@@ -125,9 +125,9 @@ def matsushita_probability(z: Array) -> Array:
 def log_probability(z: Array) -> Array:
     """1 / (1 + 2^-z), the inverse link of the log loss in bits."""
     with np.errstate(over="ignore"):
-        return 1 / (1 + namespace(z).exp2(-z))
+        return 1 / (1 + array_namespace(z).exp2(-z))
 
 
 def square_probability(z: Array) -> Array:
     """(z + 4) / 8 in [0, 1], the inverse link of the square loss."""
-    return namespace(z).clip((z + 4) / 8, 0, 1)
+    return array_namespace(z).clip((z + 4) / 8, 0, 1)

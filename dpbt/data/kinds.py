@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from dpbt.common.arithmetic import Array, namespace
+from dpbt.common.arithmetic import Array, array_namespace
 from dpbt.common.validate import flag, one_of, shown, whole, within
 from dpbt.data.cells import (
     ColumnCells,
@@ -491,7 +491,7 @@ def in_units(target: Numeric, position: Array) -> Array:
 
     A score is a position in the range, or the logarithm of that of a count.
     """
-    low, high, xp = float(target.low), float(target.high), namespace(position)
+    low, high, xp = float(target.low), float(target.high), array_namespace(position)
     exact = position.astype(np.float64) if xp is np else position
     if target.response.objective == "poisson":
         exact = xp.exp(xp.minimum(exact, 0.0))

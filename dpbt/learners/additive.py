@@ -13,6 +13,7 @@ which is post-processing. What is drawn once, before and after the rounds, is th
 `oblivious_tree`.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -23,26 +24,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
-from dpbt.common.arithmetic import LN2, added, fold, rounded
-from dpbt.learners import oblivious_splits as splits
-from dpbt.learners import oblivious_tree as trees
+from dpbt.common.arithmetic import LN2, fold, round_separately, sum_in_order
+from dpbt.learners import oblivious_splits, oblivious_tree
 from dpbt.learners.hypotheses import SHAPES, ObliviousTree, Of
-from dpbt.learners.oblivious_splits import Rows
-from dpbt.learners.shapes import Shapes, cells
+from dpbt.learners.oblivious_splits import ObliviousConfig, ObliviousRows
+from dpbt.learners.shapes import ShapeFunctions, pair_cells
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
 from dpbt.types import GRID, AnyArray, Array, Public, Release
 
-CELLS = 8
+MAX_PAIR_GROUPS = 8
 """The most groups that the bins of a column in order are joined to in a pair."""
 
 
-class Params(NamedTuple):
+class AdditiveParams(NamedTuple):
     """The traced numbers of an additive model; each may have leading axes of settings.
 
     Attributes:
-        noise: site -> f32[], the noise multiplier of "bins", and of what is drawn once.
+        noise: site -> f32[], the noise multiplier of "bins", and of the one-time draws.
         step: f32[], how far a round moves a bin whose sum is as large as its noise, in nats, or in
             spreads of a number. It falls to 0 over the second half of the rounds.
         limit: f32[], the largest learning rate, for the mean gradient of features of length 1.
@@ -57,19 +57,20 @@ class Params(NamedTuple):
     rounds: types.Numbers = 1.0
 
 
-class Config(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdditiveConfig:
     """What is static in an additive model.
 
     Attributes:
-        once: its columns, what is drawn once, the relation, the noise, the response and the
-            directions of monotone columns; what it says of trees has no meaning here.
+        base: the columns, the one-time draws, the relation, the noise, the response and the
+            directions of monotone columns. Its choices about trees are not used.
         resolutions: the numbers of groups that the bins of a column in order are joined to. A
             column of fewer bins, or without an order, has a group for each bin.
         capacity: the most rounds.
         pairs: the numbers of the two columns of each pair, which has cells of its own.
     """
 
-    once: splits.Config
+    base: ObliviousConfig
     resolutions: tuple[int, ...]
     capacity: int
     pairs: tuple[tuple[int, int], ...] = ()
@@ -77,12 +78,12 @@ class Config(NamedTuple):
     @property
     def partitions(self) -> int:
         """Q (F + P): how many groups a row is in."""
-        return len(self.resolutions) * (len(self.once.attributes) + len(self.pairs))
+        return len(self.resolutions) * (len(self.base.attributes) + len(self.pairs))
 
     def sizes(self, counts: Sequence[int]) -> np.ndarray:
         """i64[Q, F]: how many groups each column has where bins are joined to so many."""
-        bins = np.array([each.n_bins for each in self.once.attributes])
-        ordered = np.array([each.ordered for each in self.once.attributes])
+        bins = np.array([each.n_bins for each in self.base.attributes])
+        ordered = np.array([each.ordered for each in self.base.attributes])
         return np.where(ordered, np.minimum(bins, np.array(counts)[:, None]), bins)
 
     @property
@@ -93,16 +94,16 @@ class Config(NamedTuple):
     @property
     def grid(self) -> np.ndarray:
         """i64[P, 2]: how many groups of each column make the cells of a pair."""
-        return self.sizes((min(max(self.resolutions), CELLS),))[0][self.columns]
+        return self.sizes((min(max(self.resolutions), MAX_PAIR_GROUPS),))[0][self.columns]
 
     @property
     def known(self) -> np.ndarray:
         """bool[F + P, C]: the bins of each column and the cells of each pair."""
-        bins = [each.n_bins for each in self.once.attributes] + self.grid.prod(axis=1).tolist()
+        bins = [each.n_bins for each in self.base.attributes] + self.grid.prod(axis=1).tolist()
         return np.arange(max(bins)) < np.array(bins)[:, None]
 
 
-def sensitivity(config: Config) -> float:
+def bin_sum_sensitivity(config: AdditiveConfig) -> float:
     """How far one row moves the sums of all groups, in grid units, in the mechanism's norm.
 
     Proof. Given the released scores, a row adds y w, with |w| at most GRID, to one group of each
@@ -118,53 +119,59 @@ def sensitivity(config: Config) -> float:
     `oblivious_tree.sum_sensitivity` says, so the same bounds hold. It also bounds what the row of a
     quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    one, count = trees.row_sensitivity(config.once), config.partitions
-    return config.once.noise.sensitivity_in_norm(
+    one, count = oblivious_tree.sensitivity_of_a_partition(config.base), config.partitions
+    return config.base.noise.sensitivity_in_norm(
         Sensitivity(one.l1 * count, one.l2 * math.sqrt(count))
     )
 
 
-def _of_bins(config: Config, params: Params, public: Public, counts: Sequence[int]) -> Array:
+def _groups_of_bins(
+    config: AdditiveConfig, params: AdditiveParams, public: Public, counts: Sequence[int]
+) -> Array:
     """i32[Q, F, C]: the group of each bin, where bins in order are joined to so many groups.
 
     They are joined at the quantiles of the mass that thresholds follow, so a group is a run of
     bins.
     """
-    once = config.once
-    mass = splits.mixture(once, trees.masses(once, params, public)[0])
-    middle = jnp.cumsum(mass, axis=1) - rounded(mass / 2)
+    base = config.base
+    mass = oblivious_splits.threshold_mass(
+        base, oblivious_tree.estimate_bin_shares_and_rows(base, params, public)[0]
+    )
+    middle = jnp.cumsum(mass, axis=1) - round_separately(mass / 2)
     count = jnp.asarray(counts, jnp.int32)[:, None, None]
     quantile = jnp.floor(middle[None] * count.astype(jnp.float32)).astype(jnp.int32)
-    bin = jnp.arange(once.known.shape[1], dtype=jnp.int32)[None, None]
-    joined = (config.sizes(counts) < once.known.sum(axis=1))[..., None]
+    bin = jnp.arange(base.known.shape[1], dtype=jnp.int32)[None, None]
+    joined = (config.sizes(counts) < base.known.sum(axis=1))[..., None]
     return jnp.where(joined, jnp.clip(quantile, 0, count - 1), bin)
 
 
-def parts(config: Config, params: Params, public: Public) -> Array:
+def pair_cell_parts(config: AdditiveConfig, params: AdditiveParams, public: Public) -> Array:
     """u8[P, 2, MAX_BINS]: what the bins of both columns of a pair add to the number of a cell.
 
     A bin that a column does not have counts as its last one.
     """
-    columns, most = config.columns, min(max(config.resolutions), CELLS)
-    last = np.array([[each.n_bins - 1] for each in config.once.attributes])
+    columns, most = config.columns, min(max(config.resolutions), MAX_PAIR_GROUPS)
+    last = np.array([[each.n_bins - 1] for each in config.base.attributes])
     bin = np.minimum(np.arange(types.MAX_BINS), last)[columns]
-    group = _of_bins(config, params, public, (most,))[0][columns]
+    group = _groups_of_bins(config, params, public, (most,))[0][columns]
     stride = np.stack([config.grid[:, 1], np.ones(len(columns))], axis=1).astype(np.int32)
     return (jnp.take_along_axis(group, bin, axis=2) * stride[..., None]).astype(jnp.uint8)
 
 
-def groups(config: Config, params: Params, public: Public) -> tuple[Array, int]:
+def places_of_groups(
+    config: AdditiveConfig, params: AdditiveParams, public: Public
+) -> tuple[Array, int]:
     """(i32[Q, F + P, C], how many sums there are): the place of each bin's group among all sums.
 
     It is beyond them for no bin. The cells of a pair are joined evenly at coarser resolutions.
     """
     width, grid = config.known.shape[1], config.grid
-    own = _of_bins(config, params, public, config.resolutions)
+    own = _groups_of_bins(config, params, public, config.resolutions)
     own = jnp.pad(own, ((0, 0), (0, 0), (0, width - own.shape[2])))
 
     # The groups of both columns that a cell is in, and the place of these two.
     sizes, cell = config.sizes(config.resolutions), np.arange(width)
-    coarse = config.sizes([min(n, CELLS) for n in config.resolutions])[:, config.columns]
+    coarse = config.sizes([min(n, MAX_PAIR_GROUPS) for n in config.resolutions])[:, config.columns]
     both = np.stack([cell // grid[:, 1:], cell % grid[:, 1:]], axis=1)
     both = both * coarse[..., None] // grid[..., None]
     of_pairs = both[:, :, 0] * coarse[..., 1:] + both[:, :, 1]
@@ -177,7 +184,7 @@ def groups(config: Config, params: Params, public: Public) -> tuple[Array, int]:
 
 
 @functools.cache
-def _grouped(size: int) -> Any:
+def _sum_by_group(size: int) -> Any:
     """(sums of bins [..., F, C], groups i32[Q, F, C]) -> [..., size]: the sums of the groups."""
 
     def after(sums: Array, group: Array) -> Array:
@@ -188,73 +195,105 @@ def _grouped(size: int) -> Any:
     return after
 
 
-def program(
-    config: Config, draw: Draw, rows: Rows, weights: Array, params: Params, public: Public
+def draw_bin_sums(
+    config: AdditiveConfig,
+    draw: Draw,
+    rows: ObliviousRows,
+    weights: Array,
+    params: AdditiveParams,
+    public: Public,
 ) -> None:
     """One draw: for each group the sum of residuals over its rows, in grid units, exact integers.
 
     The residual of two classes is y w.
     """
-    once, last = config.once, config.known.shape[1]
-    place, total = groups(config, params, public)
-    cell = cells(config.columns, parts(config, params, public), rows.bins)
+    base, last = config.base, config.known.shape[1]
+    place, total = places_of_groups(config, params, public)
+    cell = pair_cells(config.columns, pair_cell_parts(config, params, public), rows.bins)
     bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
-    residuals = trees.residuals(once, rows, weights)
-    found = jax.lax.map(lambda bin: trees.sums_of(residuals, bin, last + 1), bins)
+    residuals = oblivious_tree.row_residuals(base, rows, weights)
+    found = jax.lax.map(lambda bin: oblivious_tree.sums_by_place(residuals, bin, last + 1), bins)
     of_bins = jnp.moveaxis(found, 0, -2)[..., :last]
     draw(
         "bins",
-        once.noise,
-        Total(of_bins, _grouped(total), (place,)),
-        sensitivity=sensitivity(config),
+        base.noise,
+        Total(of_bins, _sum_by_group(total), (place,)),
+        sensitivity=bin_sum_sensitivity(config),
         theorem="dpbt theorem O4",
-        **trees.moved_residuals(once, config.partitions, "all bins of all columns"),
+        **oblivious_tree.residual_draw_fields(base, config.partitions, "all bins of all columns"),
     )
 
 
-def hypothesis(config: Config, release: Release, params: Params, public: Public) -> Shapes:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BinSumsProgram:
+    """The program of a round of an additive model: `draw_bin_sums` of one config."""
+
+    config: AdditiveConfig
+
+    def __call__(
+        self,
+        draw: Draw,
+        rows: ObliviousRows,
+        weights: Array,
+        params: AdditiveParams,
+        public: Public,
+    ) -> None:
+        """Draw the bin sums of a round."""
+        draw_bin_sums(self.config, draw, rows, weights, params, public)
+
+
+def shapes_of_release(
+    config: AdditiveConfig, release: Release, params: AdditiveParams, public: Public
+) -> ShapeFunctions:
     """What a round's sums say of each bin, before momentum.
 
     Let S be the sum over resolutions of the released sums of a bin's groups, in rows, divided by
     the root of Q, so that its noise has the deviation sigma of one sum. A bin moves by
     step S / max(sigma, step m sqrt(Q) F / limit), with m the public bound on the rows: where noise
     dominates as far as its sum stands above the noise, and else by a gradient step of the log loss
-    with the learning rate `limit`. `oblivious_tree.hypothesis` says in which unit that is for
+    with the learning rate `limit`. `oblivious_tree.tree_of_release` says in which unit that is for
     several classes and for a number.
     """
-    once, response, count = config.once, config.once.response, len(config.resolutions)
+    base, response, count = config.base, config.base.response, len(config.resolutions)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
     none = ((0, 0),) * (len(response.axes) + 1)
     padded = jnp.pad(release["bins"].astype(jnp.float32), (*none[1:], (0, 1)))
-    sums = rounded(padded * unit)[..., groups(config, params, public)[0]]
-    signal = rounded(jnp.sum(sums, axis=-3) / np.float32(math.sqrt(count)))
-    noise = rounded(trees.deviation(once, params, "bins", sensitivity(config)) * unit)
+    sums = round_separately(padded * unit)[..., places_of_groups(config, params, public)[0]]
+    signal = round_separately(jnp.sum(sums, axis=-3) / np.float32(math.sqrt(count)))
+    noise = round_separately(
+        oblivious_tree.noise_deviation(base, params, "bins", bin_sum_sensitivity(config)) * unit
+    )
 
     # In bits, or in the unit of the number.
-    scale, share = trees.score_unit(response, public), 1.0
+    scale, share = oblivious_tree.score_unit(response, public), 1.0
     if not response.is_number:
         scale = np.float32(1 / LN2)
     if response.axes:
         share = (response.classes - 1) / response.classes
-        signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
-        scale, noise = np.float32(share) * scale, rounded(noise * np.float32(math.sqrt(share)))
+        signal = signal - round_separately(jnp.mean(signal, axis=0, keepdims=True))
+        scale, noise = (
+            np.float32(share) * scale,
+            round_separately(noise * np.float32(math.sqrt(share))),
+        )
     features = math.sqrt(count) * len(config.known)
-    smooth = rounded(jnp.asarray(public.rows, jnp.float32) * features)
-    rate = rounded(params.step / jnp.maximum(noise, rounded(params.step * smooth) / params.limit))
-    rate = rounded(rate * scale)
+    smooth = round_separately(jnp.asarray(public.rows, jnp.float32) * features)
+    rate = round_separately(
+        params.step / jnp.maximum(noise, round_separately(params.step * smooth) / params.limit)
+    )
+    rate = round_separately(rate * scale)
     number = jnp.arange(config.capacity, dtype=jnp.int32)
-    return Shapes(
-        rounded(signal * rate),
-        jnp.where(number == public.round, rounded(noise * rate), 0.0),
+    return ShapeFunctions(
+        round_separately(signal * rate),
+        jnp.where(number == public.round, round_separately(noise * rate), 0.0),
         jnp.asarray(config.columns),
-        parts(config, params, public),
+        pair_cell_parts(config, params, public),
     )
 
 
 # How rounds add up; all of it is post-processing.
 
 
-def growth(rounds: int, momentum: float) -> float:
+def noise_growth(rounds: int, momentum: float) -> float:
     """By what the noise of one round is multiplied in the sum of all of them.
 
     The root of the sum of squares, over rounds, of what is added in the end for each unit of the
@@ -268,7 +307,7 @@ def growth(rounds: int, momentum: float) -> float:
     return math.sqrt(np.sum(total**2))
 
 
-class Descent(NamedTuple):
+class NesterovDescent(NamedTuple):
     """Nesterov's momentum, a step that falls to 0 over the second half, and monotone curves.
 
     It has the two functions of an `optax.GradientTransformation`, and without a direction it is
@@ -276,45 +315,49 @@ class Descent(NamedTuple):
     that are rounded alike in memory and in blocks.
     """
 
-    config: Config
-    params: Params
+    config: AdditiveConfig
+    params: AdditiveParams
 
-    def init(self, like: Shapes) -> tuple[Any, Array, Array]:
+    def init(self, like: ShapeFunctions) -> tuple[Any, Array, Array]:
         """(velocity, curves, rounds so far)."""
         zeros = jax.tree.map(jnp.zeros_like, like[:2])
         return zeros, zeros[0], jnp.int32(0)
 
-    def update(self, step: Shapes, state: Any, params: Any = None) -> tuple[Shapes, Any]:
+    def update(
+        self, step: ShapeFunctions, state: Any, params: Any = None
+    ) -> tuple[ShapeFunctions, Any]:
         """What the round adds, and the next state."""
         velocity, curves, number = state
         decay = jnp.asarray(self.params.momentum, jnp.float32)
         taper = jnp.clip(2 - 2 * (number.astype(jnp.float32) / self.params.rounds), 0, 1)
 
         def faster(step: Array, velocity: Array) -> Array:
-            return step + rounded(decay * velocity)
+            return step + round_separately(decay * velocity)
 
         velocity = jax.tree.map(faster, step[:2], velocity)
-        moved = jax.tree.map(lambda a, b: rounded(taper * faster(a, b)), step[:2], velocity)
-        if any((once := self.config.once).monotone):
-            own = slice(0, len(once.known)), slice(0, once.known.shape[1])
+        moved = jax.tree.map(
+            lambda a, b: round_separately(taper * faster(a, b)), step[:2], velocity
+        )
+        if any((base := self.config.base).monotone):
+            own = slice(0, len(base.known)), slice(0, base.known.shape[1])
             after = curves + moved[0]
-            moved = after.at[own].set(monotone(after[own], once)) - curves, moved[1]
+            moved = after.at[own].set(monotone_curves(after[own], base)) - curves, moved[1]
         state = velocity, curves + moved[0], number + 1
         return step._replace(score=moved[0], noise=moved[1]), state
 
 
-def monotone(score: Array, once: splits.Config) -> Array:
+def monotone_curves(score: Array, base: ObliviousConfig) -> Array:
     """f32[F, C]: the nearest curves, in squared error, that are monotone where they must be.
 
     The bins of a column in order are one chain, and the value at a bin of the nearest increasing
     curve is the largest over its beginnings of the smallest mean over its ends.
     """
-    direction = jnp.asarray(once.monotone, jnp.float32)[:, None]
-    known = jnp.asarray(once.known)
+    direction = jnp.asarray(base.monotone, jnp.float32)[:, None]
+    known = jnp.asarray(base.known)
     signed = jnp.where(known, jnp.where(direction < 0, -score, score), jnp.inf)
     total = jnp.cumsum(jnp.where(known, signed, 0), axis=1)
     before = jnp.pad(total[:, :-1], ((0, 0), (1, 0)))
-    place = jnp.arange(once.known.shape[1], dtype=jnp.int32)
+    place = jnp.arange(base.known.shape[1], dtype=jnp.int32)
     length = (place[None, :] - place[:, None] + 1).astype(jnp.float32)  # of a beginning and an end
     mean = (total[:, None, :] - before[:, :, None]) / jnp.maximum(length, 1)[None]
     ends = (length > 0)[None] & known[:, None, :]
@@ -324,91 +367,95 @@ def monotone(score: Array, once: splits.Config) -> Array:
     return jnp.where((direction != 0) & known, jnp.where(direction < 0, -found, found), score)
 
 
-def _predict(shapes: Shapes, rows: Rows) -> Array:
+def _predict_rows(shapes: ShapeFunctions, rows: ObliviousRows) -> Array:
     return SHAPES.predict(shapes, rows.bins)
 
 
-def _scaled(shapes: Shapes, slope: Array) -> Shapes:
+def _scale_shapes(shapes: ShapeFunctions, slope: Array) -> ShapeFunctions:
     return shapes._replace(score=shapes.score * slope, noise=shapes.noise * jnp.abs(slope))
 
 
-def _merged(shapes: Shapes, *_: object) -> Shapes:
+def _merge_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
     """One hypothesis in place of those of all rounds: the sum of their curves."""
-    noise = jnp.sqrt(jnp.sum(rounded(added(shapes.noise) ** 2)))
-    return Shapes(added(shapes.score)[None], noise[None], shapes.pairs[:1], shapes.parts[:1])
+    noise = jnp.sqrt(jnp.sum(round_separately(sum_in_order(shapes.noise) ** 2)))
+    return ShapeFunctions(
+        sum_in_order(shapes.score)[None], noise[None], shapes.pairs[:1], shapes.parts[:1]
+    )
 
 
-def _curves(once: splits.Config, found: ObliviousTree, params: Any, public: Public) -> Shapes:
+def _shapes_of_trees(
+    base: ObliviousConfig, found: ObliviousTree, params: Any, public: Public
+) -> ShapeFunctions:
     """The curves that trees of one attribute add up to, where noise moves a leaf by a step.
 
     The last bin is one that a column does not have, as trees read it.
     """
-    bits = 2 ** np.arange(once.depth, dtype=np.int32)[::-1]
+    bits = 2 ** np.arange(base.depth, dtype=np.int32)[::-1]
     leaf = jnp.sum(jnp.where(found.right, bits[None, :, None], 0), axis=1)  # of each bin
-    axes = (1,) * len(once.response.axes)
+    axes = (1,) * len(base.response.axes)
     added_to = jnp.take_along_axis(found.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
 
     def add(curves: Array, tree: tuple[Array, Array]) -> Array:
         feature, values = tree
         return curves.at[..., feature, :].add(values)
 
-    zeros = jnp.zeros((*once.response.axes, len(once.attributes), types.MAX_BINS), jnp.float32)
+    zeros = jnp.zeros((*base.response.axes, len(base.attributes), types.MAX_BINS), jnp.float32)
     curves = fold(add, zeros, (found.feature[:, 0], added_to))
-    moves = jnp.sqrt(public.round.astype(jnp.float32) / len(once.attributes))
-    unit, classes = trees.score_unit(once.response, public), once.response.classes
-    if not once.response.is_number:
-        share = (classes - 1) / classes if once.response.axes else 1.0
+    moves = jnp.sqrt(public.round.astype(jnp.float32) / len(base.attributes))
+    unit, classes = oblivious_tree.score_unit(base.response, public), base.response.classes
+    if not base.response.is_number:
+        share = (classes - 1) / classes if base.response.axes else 1.0
         unit = np.float32(share / LN2)
-    noise = rounded(params.step * moves) * unit
-    return Shapes(curves[None, ..., : once.known.shape[1] + 1], noise[None])
+    noise = round_separately(params.step * moves) * unit
+    return ShapeFunctions(curves[None, ..., : base.known.shape[1] + 1], noise[None])
 
 
 @functools.cache
-def by_column(once: splits.Config) -> types.WeakLearner:
+def additive_by_column(base: ObliviousConfig) -> types.WeakLearner:
     """An additive model of which a round releases one column: `oblivious_tree` of one attribute.
 
     Guarantee: as `oblivious_tree`. Where noise is priced by the L1 norm, rounds of one column at a
     time cost as much as rounds of all, and are many more.
 
     Args:
-        once: the static parts, of one attribute a tree.
+        base: the static parts, of one attribute a tree.
     """
-    learner = trees.oblivious_tree(once)
+    learner = oblivious_tree.oblivious_tree(base)
     shapes = learner.hypotheses._replace(
         predict=Of(SHAPES, learner.hypotheses.predict.predict),  # type: ignore[attr-defined]
-        scaled=_scaled,
-        merged=functools.partial(_curves, once),
+        scaled=_scale_shapes,
+        merged=functools.partial(_shapes_of_trees, base),
     )
     traits = learner.traits._replace(tag=f"curves of {learner.traits.tag}")
     return learner._replace(hypotheses=shapes, traits=traits)
 
 
 @functools.cache
-def additive(config: Config) -> types.WeakLearner:
+def additive(config: AdditiveConfig) -> types.WeakLearner:
     """An additive model over the bins of all columns, for boosting with clipped weights.
 
     Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
     `weighting.residuals` where the response is not one of two classes): a round costs what the
-    mechanism costs at `sensitivity`, and what is drawn once what `oblivious_tree` says. With
-    rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
+    mechanism costs at `bin_sum_sensitivity`, and the one-time draws cost what `oblivious_tree`
+    says. With rounded Gaussian noise, T rounds are exactly sqrt(T) shift-GDP.
 
     Args:
         config: the static parts, checked and hashable (`recipes.additive`).
     """
-    once = config.once
-    shapes = splits.hypothesis_class(once)._replace(
-        predict=Of(SHAPES, _predict),
+    base = config.base
+    shapes = oblivious_splits.oblivious_hypothesis_class(base)._replace(
+        predict=Of(SHAPES, _predict_rows),
         bound=lambda shapes: jnp.max(jnp.sum(jnp.max(jnp.abs(shapes.score), axis=-1), axis=-1)),
-        scaled=_scaled,
-        merged=_merged,
+        scaled=_scale_shapes,
+        merged=_merge_rounds,
     )
     return boundary.weak_learner(
-        functools.partial(program, config),
-        functools.partial(hypothesis, config),
+        BinSumsProgram(config=config),
+        functools.partial(shapes_of_release, config),
         hypotheses=shapes,
-        relation=once.relation,
-        **trees.drawn_once(once, "bins"),
-        params=lambda noise, public: Params(dict(noise)),
-        optimizer=functools.partial(Descent, config),
-        tag=f"additive({config.resolutions}, {config.capacity}, {config.pairs}, {once.tag})",
+        relation=base.relation,
+        **oblivious_tree.one_time_draws(base, "bins"),
+        params=lambda noise, public: AdditiveParams(dict(noise)),
+        optimizer=functools.partial(NesterovDescent, config),
+        tag=f"additive({config.resolutions}, {config.capacity}, {config.pairs}, {base.tag})",
     )

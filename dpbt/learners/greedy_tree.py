@@ -12,7 +12,14 @@ import jax.numpy as jnp
 
 from dpbt import types
 from dpbt.learners import trees
-from dpbt.learners.trees import Alpha, Config, Params, Prepared, Settings, SplitPrice
+from dpbt.learners.trees import (
+    AlphaOfLevel,
+    GreedyTreeConfig,
+    GreedyTreeParams,
+    SplitPricing,
+    TreeRows,
+    TreeSettings,
+)
 from dpbt.losses import check_criterion
 from dpbt.privacy import accounting, boundary, sensitivity, variates
 from dpbt.privacy.boundary import Draw
@@ -20,12 +27,14 @@ from dpbt.privacy.mechanism import Numbers
 from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View
 
 
-def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
+def greedy_tree_params(
+    settings: TreeSettings, noise: Mapping[str, AnyArray], public: Public
+) -> GreedyTreeParams:
     """The learner's numbers."""
-    return Params(dict(noise), settings)
+    return GreedyTreeParams(dict(noise), settings)
 
 
-def noisy_objective(draw: Draw, config: Config) -> Alpha:
+def alpha_from_noisy_errors(draw: Draw, config: GreedyTreeConfig) -> AlphaOfLevel:
     """Objective calibration from noisy errors: one count for each level, of sensitivity 1 row.
 
     What follows is post-processing. Alpha is the ratio to the root's errors, clamped to [0, 1] and
@@ -40,7 +49,7 @@ def noisy_objective(draw: Draw, config: Config) -> Alpha:
         released = draw(
             f"error_{level}",
             config.noise,
-            boundary.Total(totals, trees.errors),
+            boundary.Total(totals, trees.majority_errors),
             sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
             moves=1,
             theorem="dpbt theorem 4",
@@ -54,26 +63,38 @@ def noisy_objective(draw: Draw, config: Config) -> Alpha:
     return alpha
 
 
-def price(relation: types.Relation) -> SplitPrice:
+def tight_split_pricing(relation: types.Relation) -> SplitPricing:
     """All nodes of a level are paid for at once: their scores move one way, on disjoint rows."""
     moves = sensitivity.num_one_signed_moves(relation)
-    return SplitPrice(sensitivity.tight_split_sensitivity, moves, False, "dpbt theorem 1-3")
+    return SplitPricing(
+        bound=sensitivity.tight_split_sensitivity,
+        moves=moves,
+        each_node=False,
+        theorem="dpbt theorem 1-3",
+    )
 
 
-def _leaf_sensitivity(config: Config) -> Numbers:
+def _leaf_sensitivity(config: GreedyTreeConfig) -> Numbers:
     """The sensitivity of the class weights of all leaves together, in grid units."""
     return config.noise.sensitivity_in_norm(
         sensitivity.class_weights_sensitivity(config.relation).times(GRID)
     )
 
 
-def program(
-    config: Config, draw: Draw, table: Prepared, weights: Array, params: Params, public: Public
+def draw_splits_and_leaves(
+    config: GreedyTreeConfig,
+    draw: Draw,
+    table: TreeRows,
+    weights: Array,
+    params: GreedyTreeParams,
+    public: Public,
 ) -> None:
     """Draw splits level by level, and the class weights of the leaves."""
-    alpha_of = noisy_objective(draw, config) if config.objective else None
+    alpha_of = alpha_from_noisy_errors(draw, config) if config.objective else None
     view = View(table, weights, params, public)
-    leaves = trees.grow(config, draw, view, alpha_of, price(config.relation))
+    leaves = trees.draw_tree_splits(
+        config, draw, view, alpha_of, tight_split_pricing(config.relation)
+    )
     draw(
         "leaf",
         config.noise,
@@ -86,7 +107,9 @@ def program(
     )
 
 
-def hypothesis(config: Config, release: Release, params: Params, public: Public) -> Tree:
+def tree_of_release(
+    config: GreedyTreeConfig, release: Release, params: GreedyTreeParams, public: Public
+) -> Tree:
     """The tree: links of noisy shares, times the leverage of their noisy edge.
 
     It is rounded once, from double precision. So a leaf depends on the program around it only if it
@@ -100,18 +123,18 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
         to_rows = variates.double(public.cap) / GRID
         noisy = variates.double(release["leaf"]) * to_rows
         prior = jnp.maximum(numbers.smoothing * leaf_scale * to_rows, trees.TINY_PRIOR)
-        share = trees.shrink_to_parents(jnp.maximum(noisy, 0), prior)
+        share = trees.leaf_shares_shrunk_to_parents(jnp.maximum(noisy, 0), prior)
         value = trees.link_values(config.link, numbers, share)
 
         # The leverage is the step times the clamped noisy edge.
         edge = jnp.sum((noisy[:, 1] - noisy[:, 0]) * value) / variates.double(public.rows)
         leverage = trees.leverage(numbers, value, edge, variates.double(public.cap))
         leaf = (leverage * value).astype(jnp.float32)
-    return Tree(trees.gathered_splits(release, config.depth), leaf)
+    return Tree(trees.splits_in_heap_order(release, config.depth), leaf)
 
 
 @functools.cache
-def greedy_tree(config: Config) -> types.WeakLearner:
+def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     """Greedy trees: a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
 
     Guarantee, under `relation`. Each level of splits costs sensitivity / scale, by one-signed
@@ -120,14 +143,14 @@ def greedy_tree(config: Config) -> types.WeakLearner:
     read.
     """
     check_criterion(config.criterion)
-    usual = trees.default_settings(config.link, config.depth)
+    usual = trees.default_tree_settings(config.link, config.depth)
     return boundary.weak_learner(
-        functools.partial(program, config),
-        functools.partial(hypothesis, config),
-        trees.fractions(0.5, 0.1 if config.objective and config.depth > 1 else None),
+        functools.partial(draw_splits_and_leaves, config),
+        functools.partial(tree_of_release, config),
+        trees.tree_budget_fractions(0.5, 0.1 if config.objective and config.depth > 1 else None),
         trees.TREES,
         config.relation,
-        params=functools.partial(params, usual),
-        work=functools.partial(trees.work, nodes=2 ** (config.depth - 1)),
+        params=functools.partial(greedy_tree_params, usual),
+        work=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
         tag=f"greedy_tree({config.tag_under(types.relation(config.relation).value)})",
     )

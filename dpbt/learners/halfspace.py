@@ -3,6 +3,7 @@
 Bun, Carmosino & Sorrell (2020), section 5.2.
 """
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 from dpbt import types
 from dpbt.data import splits
 from dpbt.learners import hypotheses, trees
-from dpbt.learners.hypotheses import Halfspace, Of, to_ball
+from dpbt.learners.hypotheses import Halfspace, Of, project_to_unit_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, divide_rounding_up
@@ -27,7 +28,7 @@ PUBLISHED_L2 = 4
 """
 
 
-class Balls(NamedTuple):
+class BallRows(NamedTuple):
     """A table laid out for halfspaces.
 
     Attributes:
@@ -43,7 +44,7 @@ class Balls(NamedTuple):
     __repr__ = without_values
 
 
-class Params(NamedTuple):
+class HalfspaceParams(NamedTuple):
     """The traced numbers of noisy centres; each may have leading axes of settings.
 
     Attributes:
@@ -55,7 +56,8 @@ class Params(NamedTuple):
     step: AnyArray
 
 
-class Config(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HalfspaceConfig:
     """The static parts of a noisy centre.
 
     Attributes:
@@ -71,7 +73,7 @@ class Config(NamedTuple):
     features: int = 256
 
 
-def check(table: Table) -> None:
+def check_halfspace_table(table: Table) -> None:
     """Refuse a table that halfspaces cannot read.
 
     Raises:
@@ -82,20 +84,20 @@ def check(table: Table) -> None:
         raise ValueError("halfspaces read all attributes: splits.allowed must be None")
 
 
-def prepare(table: Table) -> Balls:
+def prepare_ball_rows(table: Table) -> BallRows:
     """The table's rows in the unit ball: exact numbers, or the positions of bins."""
-    rows = to_ball(splits.positions_of(table))
-    return Balls(rows.T, table.target, table.present, table.weight)
+    rows = project_to_unit_ball(splits.positions_of(table))
+    return BallRows(rows.T, table.target, table.present, table.weight)
 
 
-def signed_sums(signed: Array, columns: Array, step: AnyArray) -> Array:
+def signed_row_sums(signed: Array, columns: Array, step: AnyArray) -> Array:
     """i32[d]: the exact sum of signed times row, in units of 2^-14, over `step`, rounded down.
 
     Rows are rounded towards 0 to these units.
 
     Args:
         signed: i32[N], quantized weights times labels, in -GRID..GRID; N at most `MAX_ROWS`.
-        columns: f32[d, N], see `Balls`.
+        columns: f32[d, N], see `BallRows`.
         step: f32[], a power of two, at least as large as `sensitivity.weighted_sum_step` of N.
     """
     products = signed[None] * jnp.trunc(columns * 2.0**14).astype(jnp.int32)
@@ -107,8 +109,8 @@ def signed_sums(signed: Array, columns: Array, step: AnyArray) -> Array:
 KIND = hypotheses.HALFSPACES
 HALFSPACES = types.HypothesisClass(
     example=lambda: Table(jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)),
-    check=check,
-    prepare=prepare,
+    check=check_halfspace_table,
+    prepare=prepare_ball_rows,
     predict=Of(KIND, lambda each, rows: KIND.predict(each, rows.columns)),
     bound=lambda each: jnp.sqrt(jnp.sum(each.normal**2)) * (1 + 2.0**-20),
 )
@@ -119,13 +121,15 @@ _UNIT = 2.0**14 * GRID
 """The longest row, in units of 2^-14 grid units."""
 
 
-def _distance(config: Config, step: Numbers) -> Numbers:
+def _sensitivity_in_row_lengths(config: HalfspaceConfig, step: Numbers) -> Numbers:
     """How far a row moves a sum, in lengths of the longest row: as proved, or the published 4."""
     proved = sensitivity.center_sensitivity(step, config.features)
     return proved if config.calibration == "tight" else proved.clip(min=PUBLISHED_L2)
 
 
-def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Params:
+def halfspace_params(
+    config: HalfspaceConfig, noise: Mapping[str, Numbers], public: Public
+) -> HalfspaceParams:
     """The learner's numbers. The sensitivity depends on the grid, and the grid on the noise.
 
     So the grid is chosen for the noise of a finer grid, which it hardly changes.
@@ -135,27 +139,44 @@ def params(config: Config, noise: Mapping[str, Numbers], public: Public) -> Para
     step = sensitivity.weighted_sum_step(public.rows)
     for _ in range(2):
         step = np.maximum(
-            step, sensitivity.weighted_sum_step(public.rows, finite * _distance(config, step))
+            step,
+            sensitivity.weighted_sum_step(
+                public.rows, finite * _sensitivity_in_row_lengths(config, step)
+            ),
         )
-    return Params(dict(noise), step)
+    return HalfspaceParams(dict(noise), step)
 
 
-def for_noise(config: Config, sigma: Numbers, public: Public) -> Params:
+def halfspace_params_of_sigma(
+    config: HalfspaceConfig, sigma: Numbers, public: Public
+) -> HalfspaceParams:
     """The numbers for noise of a given sigma on a centre; the ledger states its cost."""
     density = np.asarray(public.weighting.density, np.float32).astype(np.float64)
     in_sum = np.asarray(sigma, np.float64) * np.asarray(public.rows, np.float64) * density
     step = sensitivity.weighted_sum_step(public.rows, in_sum * _UNIT)
-    return Params({"center": divide_rounding_up(in_sum * ROUNDING, _distance(config, step))}, step)
+    return HalfspaceParams(
+        {
+            "center": divide_rounding_up(
+                in_sum * ROUNDING, _sensitivity_in_row_lengths(config, step)
+            )
+        },
+        step,
+    )
 
 
-def steps_to_center(params: Params, public: Public, cap: Numbers = 1.0) -> Array:
+def center_length_of_step(params: HalfspaceParams, public: Public, cap: Numbers = 1.0) -> Array:
     """f32[]: the length in a centre of one step of the sums' grid, for weights of that cap."""
     mass = jnp.asarray(public.rows * public.weighting.density)  # divides a sum to give a centre
     return cap * params.step / (mass * np.float32(_UNIT))
 
 
-def program(
-    config: Config, draw: Draw, table: Balls, weights: Array, params: Params, public: Public
+def draw_center(
+    config: HalfspaceConfig,
+    draw: Draw,
+    table: BallRows,
+    weights: Array,
+    params: HalfspaceParams,
+    public: Public,
 ) -> None:
     """Draw one vector: the weighted sum of signed rows, on a public grid.
 
@@ -171,12 +192,12 @@ def program(
         return jnp.where(table.present, both, 0).astype(jnp.int32)
 
     tight = config.calibration == "tight"
-    sums = signed_sums(trees.stored(public.round, signed), table.columns, params.step)
+    sums = signed_row_sums(trees.materialize(public.round, signed), table.columns, params.step)
     draw(
         "center",
         mechanisms.rounded_gaussian,
         sums,
-        sensitivity=_distance(config, params.step) * (_UNIT / params.step),
+        sensitivity=_sensitivity_in_row_lengths(config, params.step) * (_UNIT / params.step),
         moves=config.features,
         theorem="dpbt theorem 10" if tight else "Bun et al. (2020), Thm 27",
         releases="centre of the weighted examples",
@@ -184,9 +205,13 @@ def program(
     )
 
 
-def hypothesis(config: Config, release: types.Release, params: Params, public: Public) -> Halfspace:
+def halfspace_of_release(
+    config: HalfspaceConfig, release: types.Release, params: HalfspaceParams, public: Public
+) -> Halfspace:
     """The released centre, or its direction."""
-    center = release["center"].astype(jnp.float32) * steps_to_center(params, public, public.cap)
+    center = release["center"].astype(jnp.float32) * center_length_of_step(
+        params, public, public.cap
+    )
     if config.normalized:
         length = jnp.sqrt(jnp.sum(center**2))
         center = center / jnp.where(length > 0, length, 1)
@@ -194,7 +219,7 @@ def hypothesis(config: Config, release: types.Release, params: Params, public: P
 
 
 @functools.cache
-def halfspace(config: Config) -> types.WeakLearner:
+def halfspace(config: HalfspaceConfig) -> types.WeakLearner:
     """The noisy centre: a release of the vector sum of mu(j) y_j x_j / (kappa m) + N(0, sigma^2 I).
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, or with weights of at most u that
@@ -216,15 +241,15 @@ def halfspace(config: Config) -> types.WeakLearner:
     Raises:
         ValueError: when the program reads a table with more features than `Config.features`.
     """
-    relation, *more = config
-    static = ", ".join(map(str, more))
+    relation = types.relation(config.relation).value
+    static = f"{config.calibration}, {config.normalized}, {config.features}"
     return boundary.weak_learner(
-        functools.partial(program, config),
-        functools.partial(hypothesis, config),
+        functools.partial(draw_center, config),
+        functools.partial(halfspace_of_release, config),
         {"center": 1.0},
         HALFSPACES,
-        relation,
-        params=functools.partial(params, config),
+        config.relation,
+        params=functools.partial(halfspace_params, config),
         coupled=True,
-        tag=f"halfspace({types.relation(relation).value}, {static})",
+        tag=f"halfspace({relation}, {static})",
     )

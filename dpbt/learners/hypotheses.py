@@ -1,7 +1,7 @@
 """Kinds of hypotheses: how each predicts, is kept in files, put in words and in graphs.
 
-Functions take arrays of NumPy or of JAX alike (`arithmetic.namespace`). JAX is never imported here,
-so a loaded model predicts without it. A new kind is one `Kind`, and one row of `KINDS`.
+Functions take arrays of NumPy or of JAX alike (`arithmetic.array_namespace`). JAX is never imported
+here, so a loaded model predicts without it. A new kind is one `Kind`, and one row of `KINDS`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,17 +9,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
+from dpbt.common.arithmetic import (
+    Array,
+    array_namespace,
+    fold,
+    map_over_parts,
+    round_separately,
+    sum_in_order,
+)
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
 from dpbt.learners.shapes import (
-    Nodes,
-    Shapes,
+    GraphOutputs,
+    ShapeFunctions,
     check_shapes,
-    explain_shapes,
-    heading,
-    indented,
-    nodes_of_shapes,
+    describe_shapes,
+    graph_of_shapes,
+    indent_lines,
+    model_heading,
     predict_shapes,
 )
 from dpbt.public_types import MAX_BINS, UNSPLIT, Splits, Tree, without_values
@@ -31,7 +38,7 @@ Hypotheses = Any
 """Hypotheses of all rounds, stacked along a leading axis: a NamedTuple of arrays."""
 
 
-class Rows(NamedTuple):
+class EncodedRows(NamedTuple):
     """Encoded rows: u8[N, F] bins and what is asked of them, or f32[N, F] numbers alone."""
 
     bins: Any
@@ -46,7 +53,7 @@ class Rows(NamedTuple):
             return self.bins
         attribute, position = self.splits.attribute, self.splits.position
         bin = self.bins[:, attribute].astype(np.int32)
-        return position[namespace(bin).arange(len(attribute))[None], bin]
+        return position[array_namespace(bin).arange(len(attribute))[None], bin]
 
 
 class Kind(NamedTuple):
@@ -64,18 +71,18 @@ class Kind(NamedTuple):
         check: (hypotheses, how many features rows have, splits, axes of a score) -> None; raises
             ValueError for arrays that do not fit each other or the rows.
         explain: (hypotheses, splits, domain, target, names of several classes) -> the words.
-        nodes: (graph, hypotheses, rows in it, splits) -> `Nodes`.
+        nodes: (graph, hypotheses, rows in it, splits) -> `GraphOutputs`.
     """
 
     name: str
     predict: Callable[[Any, Any], Any]
-    read: Callable[[Rows], Any]
+    read: Callable[[EncodedRows], Any]
     shares: Callable[[Hypotheses, Any], Any] | None = None
     arrays: tuple[tuple[str, str], ...] = ()
     make: Callable[..., Hypotheses] | None = None
     check: Callable[[Any, int, Splits | None, tuple[int, ...]], None] | None = None
     explain: Callable[..., str] | None = None
-    nodes: Callable[[Graph, Hypotheses, Value, Splits | None], Nodes] | None = None
+    nodes: Callable[[Graph, Hypotheses, Value, Splits | None], GraphOutputs] | None = None
 
 
 class Of(NamedTuple):
@@ -94,7 +101,7 @@ class Of(NamedTuple):
         return self.predict(hypothesis, prepared)
 
 
-def _check_heap(inner: Array, leaf: Array) -> None:
+def _check_complete_trees(inner: Array, leaf: Array) -> None:
     """Refuse arrays that are not complete trees.
 
     Raises:
@@ -105,7 +112,7 @@ def _check_heap(inner: Array, leaf: Array) -> None:
         raise ValueError("trees must be complete, with one inner node fewer than leaves")
 
 
-def check_within(name: str, numbers: Any, low: int, high: int) -> None:
+def check_indices(name: str, numbers: Any, low: int, high: int) -> None:
     """Refuse numbers outside low..high - 1, with which a model would read out of its arrays.
 
     Raises:
@@ -119,14 +126,14 @@ def check_within(name: str, numbers: Any, low: int, high: int) -> None:
 DIGITS = 4
 """Decimals that are shown of a score, and digits of a number in its units."""
 
-Ask = Callable[[int, int], tuple[int, np.ndarray]]
+NodeQuestion = Callable[[int, int], tuple[int, np.ndarray]]
 """(tree, node) -> the feature that a node reads, and bool[MAX_BINS], its bins that go right.
 
 A node of which no bin goes right asks nothing.
 """
 
 
-def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
+def describe_bins(name: str, column: Column, right: np.ndarray) -> str:
     """What cells hold whose bins are among bool[MAX_BINS], as in "age > 37.5", "job in {a, b}"."""
     splits, bins = column.splits(name), np.flatnonzero(right[: column.n_bins]).tolist()
     names = column.values if isinstance(column, Nominal) else ()
@@ -143,7 +150,9 @@ def bins_in_words(name: str, column: Column, right: np.ndarray) -> str:
     return f"{name} in {{{', '.join([*held, 'not listed'][bin] for bin in bins)}}}"
 
 
-def _rules(leaf: np.ndarray, ask: Ask, domain: Domain, head: str, says: str) -> str:
+def _describe_trees_as_rules(
+    leaf: np.ndarray, ask: NodeQuestion, domain: Domain, head: str, says: str
+) -> str:
     """The rules of each tree.
 
     Only branches that a row can reach are shown. Branches that say the same are shown as one leaf.
@@ -172,12 +181,14 @@ def _rules(leaf: np.ndarray, ask: Ask, domain: Domain, head: str, says: str) -> 
         if here <= goes_right:  # earlier splits may leave one answer only
             return below(2 * node + 2, here)
         yes, no = below(2 * node + 2, here & goes_right), below(2 * node + 1, here - goes_right)
-        asked = bins_in_words(*columns[feature], right)
-        return yes if yes == no else [f"if {asked}:", *indented(yes), "else:", *indented(no)]
+        asked = describe_bins(*columns[feature], right)
+        return (
+            yes if yes == no else [f"if {asked}:", *indent_lines(yes), "else:", *indent_lines(no)]
+        )
 
     every_bin, lines = tuple(frozenset(range(column.n_bins)) for _, column in columns), [head]
     for tree in range(len(leaf)):
-        lines += [f"tree {tree + 1}", *indented(branch(tree, 0, every_bin))]
+        lines += [f"tree {tree + 1}", *indent_lines(branch(tree, 0, every_bin))]
     return "\n".join(lines)
 
 
@@ -188,7 +199,7 @@ ONE_HOT_NODES = 16
 """Up to so many nodes of a level, rows are compared with each of them."""
 
 
-class Bins(NamedTuple):
+class BinsAndSplits(NamedTuple):
     """The bins of the rows, and the splits that are asked of them.
 
     Attributes:
@@ -205,9 +216,9 @@ class Bins(NamedTuple):
     __repr__ = without_values
 
 
-def _read_cells(rows: Rows) -> Bins:
+def _bins_and_splits(rows: EncodedRows) -> BinsAndSplits:
     assert rows.splits is not None
-    return Bins(rows.bins.T, *rows.splits[:3])
+    return BinsAndSplits(rows.bins.T, *rows.splits[:3])
 
 
 def node_dtype(leaves: int) -> type[np.integer]:
@@ -215,22 +226,22 @@ def node_dtype(leaves: int) -> type[np.integer]:
     return np.int8 if leaves <= 128 else np.int32
 
 
-def satisfied(asked: Any, split: Any, rows: Any = slice(None)) -> Any:
+def satisfies_splits(asked: Any, split: Any, rows: Any = slice(None)) -> Any:
     """bool[K, N]: which rows satisfy some splits.
 
     Args:
-        asked: as `descend`.
+        asked: as `move_to_children`.
         split: i32[K], at least 0.
         rows: all rows, or i32[K], a row for each split; then the result is bool[K].
     """
-    if not isinstance(asked, Bins):
+    if not isinstance(asked, BinsAndSplits):
         return asked[split, rows].astype(bool)
     bin = asked.bins[asked.feature[split], rows]
     low, high = (end[split].reshape(-1, *[1] * (bin.ndim - 1)) for end in asked[2:])
     return (low <= bin) & (bin <= high)
 
 
-def descend(asked: Any, node: Any, split: Any) -> Any:
+def move_to_children(asked: Any, node: Any, split: Any) -> Any:
     """The child that each row moves to, in the dtype of `node`.
 
     Args:
@@ -238,19 +249,19 @@ def descend(asked: Any, node: Any, split: Any) -> Any:
         node: i8 or i32[N], the node of this level that each row is in.
         split: i32[nodes], the splits of this level.
     """
-    xp = namespace(node, split)
+    xp = array_namespace(node, split)
     if split.shape[0] > ONE_HOT_NODES:
         of_row = split[node.astype(np.int32)]
         own = xp.maximum(of_row, 0), xp.arange(of_row.shape[0])
-        right = satisfied(asked, *own) & (of_row != UNSPLIT)
+        right = satisfies_splits(asked, *own) & (of_row != UNSPLIT)
     else:
-        moves = satisfied(asked, xp.maximum(split, 0)) & (split != UNSPLIT)[:, None]
+        moves = satisfies_splits(asked, xp.maximum(split, 0)) & (split != UNSPLIT)[:, None]
         here = node[None, :] == xp.arange(split.shape[0], dtype=node.dtype)[:, None]
         right = xp.any(moves & here, axis=0)
     return 2 * node + right.astype(node.dtype)
 
 
-def depth(leaves: int) -> int:
+def tree_depth(leaves: int) -> int:
     """D of a complete tree with this many leaves.
 
     Raises:
@@ -261,45 +272,45 @@ def depth(leaves: int) -> int:
     return leaves.bit_length() - 1
 
 
-def _level(level: int) -> slice:
+def _nodes_of_level(level: int) -> slice:
     """The places of a level's nodes in heap order."""
     return slice(2**level - 1, 2 ** (level + 1) - 1)
 
 
-def route(tree: Tree, asked: Any) -> Any:
-    """i8 or i32[N]: the leaf that each row ends in, from its splits or bins (`descend`)."""
+def assign_leaves(tree: Tree, asked: Any) -> Any:
+    """i8 or i32[N]: the leaf of each row, from its splits or bins (`move_to_children`)."""
     leaves = tree.leaf.shape[-1]
-    rows = asked.bins.shape[1] if isinstance(asked, Bins) else asked.shape[1]
-    node = namespace(*tree).zeros(rows, node_dtype(leaves))
-    for level in range(depth(leaves)):
-        node = descend(asked, node, tree.split[_level(level)])
+    rows = asked.bins.shape[1] if isinstance(asked, BinsAndSplits) else asked.shape[1]
+    node = array_namespace(*tree).zeros(rows, node_dtype(leaves))
+    for level in range(tree_depth(leaves)):
+        node = move_to_children(asked, node, tree.split[_nodes_of_level(level)])
     return node
 
 
-def predict(tree: Tree, asked: Any) -> Any:
-    """f32[N]: the leaf value of each row, from its splits or bins (`descend`).
+def predict_tree(tree: Tree, asked: Any) -> Any:
+    """f32[N]: the leaf value of each row, from its splits or bins (`move_to_children`).
 
     In a shallow tree each row chooses between the values of two children at every node, from the
     leaves up. That needs no numbers of nodes, and no gather.
     """
-    xp, leaves = namespace(*tree), tree.leaf.shape[-1]
+    xp, leaves = array_namespace(*tree), tree.leaf.shape[-1]
     if leaves > 2 * ONE_HOT_NODES:
-        return tree.leaf[route(tree, asked).astype(np.int32)]
-    right = satisfied(asked, xp.maximum(tree.split, 0)) & (tree.split != UNSPLIT)[:, None]
+        return tree.leaf[assign_leaves(tree, asked).astype(np.int32)]
+    right = satisfies_splits(asked, xp.maximum(tree.split, 0)) & (tree.split != UNSPLIT)[:, None]
     value = tree.leaf[:, None]
-    for level in reversed(range(depth(leaves))):
-        value = xp.where(right[_level(level)], value[1::2], value[::2])
+    for level in reversed(range(tree_depth(leaves))):
+        value = xp.where(right[_nodes_of_level(level)], value[1::2], value[::2])
     return xp.broadcast_to(value[0], right.shape[1:])
 
 
 def _check_trees(trees: Tree, _: int, splits: Splits | None, axes: tuple) -> None:
     if splits is None or axes:
         raise ValueError("trees must have splits, and tell two classes apart")
-    _check_heap(trees.split, trees.leaf)
-    check_within("split", trees.split, UNSPLIT, len(splits.feature))
+    _check_complete_trees(trees.split, trees.leaf)
+    check_indices("split", trees.split, UNSPLIT, len(splits.feature))
 
 
-def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str:
+def _describe_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str:
     column, low, high = (np.asarray(field) for field in splits[:3])
     bin = np.arange(MAX_BINS)
 
@@ -307,11 +318,13 @@ def _explain_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str:
         split = trees.split[tree, node]
         return int(column[split]), (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
 
-    head = heading(None, False, "trees")[0]
-    return _rules(np.asarray(trees.leaf), ask, domain, head, f"add {{:+.{DIGITS}f}}")
+    head = model_heading(None, False, "trees")[0]
+    return _describe_trees_as_rules(
+        np.asarray(trees.leaf), ask, domain, head, f"add {{:+.{DIGITS}f}}"
+    )
 
 
-def _nodes_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | None) -> Nodes:
+def _graph_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | None) -> GraphOutputs:
     """The splits that trees use are looked up in tables of bins; the last is that of UNSPLIT."""
     assert splits is not None
     used, number = np.unique(trees.split, return_inverse=True)
@@ -331,13 +344,13 @@ def _nodes_of_trees(graph: Graph, trees: Tree, rows: Value, splits: Splits | Non
 
 TREES = Kind(
     name="trees",
-    predict=predict,
-    read=_read_cells,
+    predict=predict_tree,
+    read=_bins_and_splits,
     arrays=(("split", "int32"), ("leaf", "float32")),
     make=Tree,
     check=_check_trees,
-    explain=_explain_trees,
-    nodes=_nodes_of_trees,
+    explain=_describe_trees,
+    nodes=_graph_of_trees,
 )
 """Trees of any depth over public splits; `public.Tree` says what they are."""
 
@@ -351,8 +364,8 @@ class ObliviousTree(NamedTuple):
     Attributes:
         feature: i32[D]: the feature that each level reads.
         right: bool[D, MAX_BINS]: whether a row with this bin of the feature goes right. For a
-            column whose bins are ordered these bins have no gap, as `oblivious_splits.draw` makes
-            them.
+            column whose bins are ordered these bins have no gap, as
+            `oblivious_splits.tree_structure` makes them.
         leaf: f32[2^D]: the value added to the score; the first level is the highest bit. It is
             f32[K, 2^D] with several classes.
     """
@@ -362,11 +375,11 @@ class ObliviousTree(NamedTuple):
     leaf: Array
 
 
-_AT_ONCE = 4096
+_ROWS_AT_ONCE = 4096
 """How many rows are looked up at once by NumPy, so that they stay in a cache."""
 
 
-def _predict_oblivious(tree: ObliviousTree, bins: Any) -> Any:
+def _predict_oblivious_tree(tree: ObliviousTree, bins: Any) -> Any:
     """f32[N], or f32[K, N] with several classes: the value of each row's leaf; bins u8[F, N].
 
     With NumPy the levels that ask one feature are one table, of what each bin adds to the number of
@@ -377,7 +390,7 @@ def _predict_oblivious(tree: ObliviousTree, bins: Any) -> Any:
         feature, right = level
         return leaf + leaf + right[bins[feature].astype(np.int32)].astype(np.int32)
 
-    xp = namespace(bins, *tree)
+    xp = array_namespace(bins, *tree)
     if xp is not np:
         start = xp.zeros(bins.shape[1], np.int32)
         return tree.leaf[..., fold(ask, start, (tree.feature, tree.right))]
@@ -385,23 +398,25 @@ def _predict_oblivious(tree: ObliviousTree, bins: Any) -> Any:
     adds = tree.right * (1 << np.arange(len(tree.feature))[::-1, None])
     tables = [(bins[f], adds[tree.feature == f].sum(axis=0)) for f in set(tree.feature.tolist())]
     found = np.empty((*tree.leaf.shape[:-1], bins.shape[1]), tree.leaf.dtype)
-    for first in range(0, bins.shape[1], _AT_ONCE):
-        rows = slice(first, first + _AT_ONCE)
+    for first in range(0, bins.shape[1], _ROWS_AT_ONCE):
+        rows = slice(first, first + _ROWS_AT_ONCE)
         found[..., rows] = tree.leaf[..., sum(table[bin[rows]] for bin, table in tables)]
     return found
 
 
-def _check_oblivious(trees: ObliviousTree, width: int, splits: Splits | None, axes: tuple) -> None:
+def _check_oblivious_trees(
+    trees: ObliviousTree, width: int, splits: Splits | None, axes: tuple
+) -> None:
     if splits is None:
         raise ValueError("oblivious trees must read bins")
     count, levels = trees.feature.shape if trees.feature.ndim == 2 else (0, 0)
     right, leaf = (count, levels, MAX_BINS), (count, *axes, 2 ** min(levels, 32))
     if (trees.right.shape, trees.leaf.shape) != (right, leaf):
         raise ValueError("feature, right and leaf must be of the same trees and classes")
-    check_within("feature", trees.feature, 0, width)
+    check_indices("feature", trees.feature, 0, width)
 
 
-def _explain_oblivious(
+def _describe_oblivious_trees(
     trees: ObliviousTree, _: Splits, domain: Domain, target: Any, classes: Sequence | None
 ) -> str:
     """The splits of each tree, and what its leaves add.
@@ -410,12 +425,12 @@ def _explain_oblivious(
     Of a larger tree the smallest and the largest value are shown. With several classes there is a
     line for each class. Of a number, values are in its units.
     """
-    head, factor = heading(target, isinstance(target, Nominal), "trees")
+    head, factor = model_heading(target, isinstance(target, Nominal), "trees")
     style = f"+.{DIGITS}g" if isinstance(target, Numeric) else f"+.{DIGITS}f"
 
     def listed(values: np.ndarray, adds: str) -> list[str]:
         shown = [f"{float(value) * factor:{style}}" for value in values]
-        levels = depth(len(values))
+        levels = tree_depth(len(values))
         if levels > 3:
             low, high = shown[int(values.argmin())], shown[int(values.argmax())]
             return [f"{len(values)} leaves, each adds {low} to {high}"]
@@ -427,16 +442,18 @@ def _explain_oblivious(
     for number, (features, right, leaf) in enumerate(zip(*trees, strict=True), 1):
         lines.append(f"tree {number}")
         for level, (feature, bins) in enumerate(zip(features, right, strict=True), 1):
-            lines.append(f"  split {level}: {bins_in_words(*columns[int(feature)], bins)}")
+            lines.append(f"  split {level}: {describe_bins(*columns[int(feature)], bins)}")
         if isinstance(target, Nominal):
             of_class = zip(classes or target.values, leaf, strict=True)
             lines += [f"  {word}: {', '.join(listed(values, ''))}" for word, values in of_class]
         else:
-            lines += indented(listed(leaf, ": add"))
+            lines += indent_lines(listed(leaf, ": add"))
     return "\n".join(lines)
 
 
-def _nodes_of_oblivious(graph: Graph, trees: ObliviousTree, rows: Value, *_: Any) -> Nodes:
+def _graph_of_oblivious_trees(
+    graph: Graph, trees: ObliviousTree, rows: Value, *_: Any
+) -> GraphOutputs:
     """A tree's answers are the bits of its leaf, the first of them the highest."""
     feature, right, leaf = trees
     count, levels = feature.shape
@@ -451,13 +468,13 @@ def _nodes_of_oblivious(graph: Graph, trees: ObliviousTree, rows: Value, *_: Any
 
 OBLIVIOUS = Kind(
     name="oblivious trees",
-    predict=_predict_oblivious,
+    predict=_predict_oblivious_tree,
     read=lambda rows: rows.bins.T.copy(),
     arrays=(("feature", "int32"), ("right", "bool"), ("leaf", "float32")),
     make=ObliviousTree,
-    check=_check_oblivious,
-    explain=_explain_oblivious,
-    nodes=_nodes_of_oblivious,
+    check=_check_oblivious_trees,
+    explain=_describe_oblivious_trees,
+    nodes=_graph_of_oblivious_trees,
 )
 """Oblivious trees over the bins of a domain."""
 
@@ -470,10 +487,10 @@ SHAPES = Kind(
     predict=predict_shapes,
     read=lambda rows: rows.bins.T,
     arrays=(("score", "float32"), ("pairs", "int32"), ("parts", "uint8"), ("noise", "float32")),
-    make=Shapes,
+    make=ShapeFunctions,
     check=check_shapes,
-    explain=explain_shapes,
-    nodes=nodes_of_shapes,
+    explain=describe_shapes,
+    nodes=graph_of_shapes,
 )
 """Additive models over the bins of a domain: one curve a column, and declared pairs."""
 
@@ -497,7 +514,7 @@ class TreeGroup(NamedTuple):
     grown: Array
 
 
-def leaf_of(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any:
+def assign_leaves_by_position(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any:
     """i32[N]: the leaf that each row ends in. It only gathers, so all levels cost the same time.
 
     Args:
@@ -506,7 +523,7 @@ def leaf_of(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any
         position: f32[N, A].
         tree: i32[N], which of the P trees each row passes through.
     """
-    xp, inner = namespace(attribute, threshold, position), attribute.shape[-1]
+    xp, inner = array_namespace(attribute, threshold, position), attribute.shape[-1]
     attributes, thresholds = attribute.reshape(-1), threshold.reshape(-1)
 
     def ask(node: Any, _: Any) -> Any:
@@ -515,24 +532,25 @@ def leaf_of(attribute: Any, threshold: Any, position: Any, tree: Any = 0) -> Any
         return 2 * node + 1 + (value > thresholds[split]).astype(np.int32)
 
     start = xp.zeros(position.shape[0], np.int32)
-    return fold(ask, start, xp.arange(depth(inner + 1))) - inner
+    return fold(ask, start, xp.arange(tree_depth(inner + 1))) - inner
 
 
-def leaf_shares(group: TreeGroup, position: Any) -> Any:
+def shares_of_reached_leaves(group: TreeGroup, position: Any) -> Any:
     """f32[P, N]: theta of the leaf of each tree that each row ends in."""
-    leaf = each(
-        lambda tree: leaf_of(tree[0], tree[1], position), (group.attribute, group.threshold)
+    leaf = map_over_parts(
+        lambda tree: assign_leaves_by_position(tree[0], tree[1], position),
+        (group.attribute, group.threshold),
     )
-    return namespace(*group, position).take_along_axis(group.leaf, leaf, axis=1)
+    return array_namespace(*group, position).take_along_axis(group.leaf, leaf, axis=1)
 
 
-def votes(group: TreeGroup, position: Any) -> Any:
+def net_votes(group: TreeGroup, position: Any) -> Any:
     """f32[N]: the number of trees that say positive minus the number that say negative."""
-    xp, grown = namespace(*group, position), group.grown[:, None]
-    return xp.sum(xp.where(leaf_shares(group, position) > 0.5, grown, -grown), axis=0)
+    xp, grown = array_namespace(*group, position), group.grown[:, None]
+    return xp.sum(xp.where(shares_of_reached_leaves(group, position) > 0.5, grown, -grown), axis=0)
 
 
-def theta(trees: TreeGroup, position: Any) -> Any:
+def stated_shares(trees: TreeGroup, position: Any) -> Any:
     """f32[k, N]: the share of the positive class that each tree's leaf states for each row.
 
     Args:
@@ -541,25 +559,27 @@ def theta(trees: TreeGroup, position: Any) -> Any:
         position: f32[N, A].
     """
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in trees[:3])
-    stated = leaf_shares(TreeGroup(attribute, threshold, leaf, trees.grown), position)
-    xp = namespace(stated)
+    stated = shares_of_reached_leaves(TreeGroup(attribute, threshold, leaf, trees.grown), position)
+    xp = array_namespace(stated)
     return xp.where(trees.grown.reshape(-1)[:, None] > 0, stated, np.float32(np.nan))
 
 
-def made(attribute: np.ndarray, threshold: np.ndarray, leaf: np.ndarray) -> TreeGroup:
+def grown_trees(attribute: np.ndarray, threshold: np.ndarray, leaf: np.ndarray) -> TreeGroup:
     """The grown trees of some arrays."""
     return TreeGroup(attribute, threshold, leaf, np.ones(leaf.shape[:-1], np.float32))
 
 
-def _check_groups(groups: TreeGroup, features: int, splits: Splits | None, axes: tuple) -> None:
+def _check_tree_groups(
+    groups: TreeGroup, features: int, splits: Splits | None, axes: tuple
+) -> None:
     if axes or groups.leaf.ndim != 3 or groups.attribute.shape != groups.threshold.shape:
         raise ValueError("attribute, threshold and leaf must be of the same trees")
-    _check_heap(groups.attribute, groups.leaf)
+    _check_complete_trees(groups.attribute, groups.leaf)
     known = features if splits is None else len(splits.attribute)
-    check_within("attribute", groups.attribute, 0, known)
+    check_indices("attribute", groups.attribute, 0, known)
 
 
-def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_: Any) -> str:
+def _describe_tree_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_: Any) -> str:
     attribute, threshold, leaf = (array.reshape(-1, array.shape[-1]) for array in groups[:3])
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)
 
@@ -568,10 +588,12 @@ def _explain_groups(groups: TreeGroup, splits: Splits, domain: Domain, *_: Any) 
         return int(column[asked]), position[asked] > float(threshold[tree, node])
 
     head = "vote of each tree: positive if its share of positive is above 0.5"
-    return _rules(leaf, ask, domain, head, f"share of positive {{:.{DIGITS}f}}")
+    return _describe_trees_as_rules(leaf, ask, domain, head, f"share of positive {{:.{DIGITS}f}}")
 
 
-def _nodes_of_groups(graph: Graph, groups: TreeGroup, rows: Value, splits: Splits | None) -> Nodes:
+def _graph_of_tree_groups(
+    graph: Graph, groups: TreeGroup, rows: Value, splits: Splits | None
+) -> GraphOutputs:
     positions = graph.positions(rows, splits)
     attribute = graph.constant(groups.attribute.reshape(-1), np.int64)
     threshold = graph.constant(groups.threshold.reshape(-1), np.float32)
@@ -587,14 +609,14 @@ def _nodes_of_groups(graph: Graph, groups: TreeGroup, rows: Value, splits: Split
 
 TREE_GROUPS = Kind(
     name="tree_groups",
-    predict=votes,
+    predict=net_votes,
     read=lambda rows: rows.positions,
-    shares=theta,
+    shares=stated_shares,
     arrays=(("attribute", "int32"), ("threshold", "float32"), ("leaf", "float32")),
-    make=made,
-    check=_check_groups,
-    explain=_explain_groups,
-    nodes=_nodes_of_groups,
+    make=grown_trees,
+    check=_check_tree_groups,
+    explain=_describe_tree_groups,
+    nodes=_graph_of_tree_groups,
 )
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
 
@@ -619,16 +641,16 @@ class Halfspace(NamedTuple):
     normal: Array
 
 
-def to_ball(rows: Any) -> Any:
+def project_to_unit_ball(rows: Any) -> Any:
     """f32[N, d]: each row x as x / max(1, |x|), up to 1e-6.
 
     It is a fixed map of a row: no row is rejected, and nothing is learned from other rows. Entries
     that are not finite count as 0, and all entries are clipped to +-1e18.
     """
-    xp = namespace(rows)
+    xp = array_namespace(rows)
     rows = xp.clip(xp.where(xp.isfinite(rows), rows, np.float32(0)), -_LARGEST, _LARGEST)
     largest = xp.maximum(xp.max(xp.abs(rows), axis=1, keepdims=True), 1)
-    norm = largest * xp.sqrt(added(rounded((rows / largest) ** 2).T))[:, None]
+    norm = largest * xp.sqrt(sum_in_order(round_separately((rows / largest) ** 2).T))[:, None]
     outside = xp.maximum(norm, _INSIDE)  # no row of zeros is divided by zero
     return xp.where(norm > _INSIDE, rows / largest * (_INSIDE * largest / outside), rows)
 
@@ -644,10 +666,10 @@ def _predict_halfspace(halfspace: Halfspace, columns: Any) -> Any:
     """
 
     def add(score: Any, feature: tuple[Any, Any]) -> Any:
-        return score + rounded(feature[0] * feature[1])
+        return score + round_separately(feature[0] * feature[1])
 
     normal = halfspace.normal
-    first = rounded(columns[0] * normal[0])
+    first = round_separately(columns[0] * normal[0])
     return fold(add, first, (columns[1:], normal[1:]), unroll=4)
 
 
@@ -657,7 +679,7 @@ def _check_halfspaces(planes: Halfspace, width: int, splits: Splits | None, axes
         raise ValueError("normal must have a number for each attribute")
 
 
-def _explain_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: Any) -> str:
+def _describe_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: Any) -> str:
     """The weight of each attribute, largest first: what it adds to the score at position 1."""
     names = []
     for name, column in domain.items():
@@ -674,7 +696,7 @@ def _explain_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: A
     return "\n".join([*head, *(f"{total[a]:+.{DIGITS}f}  {names[a]}" for a in order)])
 
 
-def _nodes_of_halfspaces(graph: Graph, planes: Halfspace, rows: Value, splits: Any) -> Nodes:
+def _graph_of_halfspaces(graph: Graph, planes: Halfspace, rows: Value, splits: Any) -> GraphOutputs:
     """In double precision, for rows of finite numbers."""
     double = graph.positions(rows, splits).cast("DOUBLE")
     length = graph.add("Sqrt", (double * double).sum(keep=True))
@@ -686,12 +708,12 @@ def _nodes_of_halfspaces(graph: Graph, planes: Halfspace, rows: Value, splits: A
 HALFSPACES = Kind(
     name="halfspaces",
     predict=_predict_halfspace,
-    read=lambda rows: to_ball(rows.positions).T,
+    read=lambda rows: project_to_unit_ball(rows.positions).T,
     arrays=(("normal", "float32"),),
     make=Halfspace,
     check=_check_halfspaces,
-    explain=_explain_halfspaces,
-    nodes=_nodes_of_halfspaces,
+    explain=_describe_halfspaces,
+    nodes=_graph_of_halfspaces,
 )
 """Linear functions of rows in the unit ball, which hold exact numbers or positions of bins."""
 

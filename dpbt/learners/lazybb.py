@@ -7,6 +7,7 @@ internal nodes under a depth cap D is stored in a complete tree of depth D. Node
 route left.
 """
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ import numpy as np
 
 from dpbt import types
 from dpbt.learners import trees
-from dpbt.learners.hypotheses import satisfied
-from dpbt.learners.trees import Prepared
-from dpbt.losses import check_criterion, family_name, fixed
+from dpbt.learners.hypotheses import satisfies_splits
+from dpbt.learners.trees import TreeRows
+from dpbt.losses import check_criterion, constant_family, family_name
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Numbers
@@ -31,7 +32,7 @@ PUBLISHED_RULE_RANGE = 4
 """The 4 in 4 eta zeta of Asadi et al. (2022), Theorem 8.2; `sensitivity.RULE_ERRORS_RANGE` is 2."""
 
 
-def error_weights(table: Prepared, weights: Array) -> Array:
+def error_weights_of_rules(table: TreeRows, weights: Array) -> Array:
     """i32[2 S + 2]: the weight that each 1-rule gets wrong, in grid units; exact.
 
     The order is: constant +, constant -, then for each split the literal and its negation. So for
@@ -39,7 +40,7 @@ def error_weights(table: Prepared, weights: Array) -> Array:
     """
     # The class weights of all rows, and of those on the right side of each split.
     by_class = trees.weights_by_class(table, weights)
-    right = _mask_products(table, by_class, table.present)
+    right = _split_weights_of_mask(table, by_class, table.present)
     negative, positive = trees.node_totals(by_class)[0]
 
     # A literal errs on the positive rows without it and on the negative rows with it.
@@ -48,19 +49,19 @@ def error_weights(table: Prepared, weights: Array) -> Array:
     return jnp.concatenate([jnp.stack([negative, positive]), literals.reshape(-1)])
 
 
-def rule(choice: Array) -> Tree:
-    """The tree of 1-rule `choice` of `error_weights`."""
+def tree_of_rule(choice: Array) -> Tree:
+    """The tree of 1-rule `choice` of `error_weights_of_rules`."""
     split, sign = choice // 2 - 1, (1 - 2 * (choice % 2)).astype(jnp.float32)
     leaf = jnp.where(split < 0, jnp.ones(2), jnp.array([-1.0, 1.0])).astype(jnp.float32)
     return Tree(split[None], sign * leaf)
 
 
-def _minus_errors(errors: Array, allowed: Array | None) -> Scores:
+def _rule_scores(errors: Array, allowed: Array | None) -> Scores:
     with variates.double_precision():
         return mechanisms.behind_best(-errors, allowed)
 
 
-def _rule_program(tight: bool, draw: Draw, table: Prepared, weights: Array, *_: Any) -> None:
+def _draw_rule(tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any) -> None:
     """One selection among all rules, by their errors; rules of splits not allowed are masked."""
     allowed = None
     if table.allowed is not None:
@@ -70,7 +71,7 @@ def _rule_program(tight: bool, draw: Draw, table: Prepared, weights: Array, *_: 
     draw(
         "rule",
         mechanisms.exponential,
-        boundary.Total(error_weights(table, weights), _minus_errors, (allowed,)),
+        boundary.Total(error_weights_of_rules(table, weights), _rule_scores, (allowed,)),
         sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if tight else PUBLISHED_RULE_RANGE),
         moves=1,
         theorem="dpbt theorem 8" if tight else "Asadi et al. (2022), Thm 8.2",
@@ -97,13 +98,13 @@ def one_rule(relation: types.Relation, calibration: str = "tight") -> types.Weak
         calibration: "tight" or "published", what the ledger claims for a scale.
     """
     return boundary.weak_learner(
-        functools.partial(_rule_program, calibration == "tight"),
-        lambda release, params, public: rule(release["rule"]),
+        functools.partial(_draw_rule, calibration == "tight"),
+        lambda release, params, public: tree_of_rule(release["rule"]),
         {"rule": 1.0},
         trees.TREES,
         relation,
         coupled=True,
-        work=functools.partial(trees.work, nodes=1),
+        work=functools.partial(trees.bytes_of_level_sums, nodes=1),
         tag=f"one_rule({types.relation(relation).value}, {calibration}, exponential)",
     )
 
@@ -115,7 +116,8 @@ PUBLISHED_SPLIT_RANGE = 8
 """Asadi et al. (2022), section 9: one selection by Gini improvement is 8 eta zeta-DP."""
 
 
-class Config(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TopDownConfig:
     """The static parts of a top-down tree.
 
     Attributes:
@@ -134,7 +136,7 @@ class Config(NamedTuple):
     calibration: str = "tight"
 
 
-def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
+def tight_improvement_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
     """`sensitivity.improvement_change_range` and what rounding may add, in units of the weight cap.
 
     The range itself is evaluated in float32 (`sensitivity.tight_split_sensitivity`).
@@ -143,7 +145,7 @@ def tight_range(criterion: ProperLoss, mass: Numbers) -> Numbers:
     return exact * sensitivity.BOUND_MARGIN + sensitivity.improvement_rounding_allowance(mass)
 
 
-def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
+def split_improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array:
     """f64[nodes, S]: the decrease of the perspectives by each split, in units of the weight cap.
 
     For use within `variates.double_precision`.
@@ -153,12 +155,12 @@ def improvements(criterion: ProperLoss, products: Array, totals: Array) -> Array
         products: i32[nodes, 2, S], weights that satisfy each split, by class.
         totals: i32[nodes, 2], the class weights of the nodes.
     """
-    here = trees.perspectives(criterion, totals)[:, None]
-    right = trees.perspectives(criterion, products)
-    return here - right - trees.perspectives(criterion, totals[:, :, None] - products)
+    here = trees.perspectives_of_weights(criterion, totals)[:, None]
+    right = trees.perspectives_of_weights(criterion, products)
+    return here - right - trees.perspectives_of_weights(criterion, totals[:, :, None] - products)
 
 
-class _Growth(NamedTuple):
+class _GrowingTree(NamedTuple):
     """A growing tree, over a heap of 2^(D+1) - 1 nodes; all fields are private.
 
     Attributes:
@@ -174,13 +176,15 @@ class _Growth(NamedTuple):
     is_leaf: Array
 
 
-def _mask_products(table: Prepared, by_class: Array, mask: Array) -> Array:
+def _split_weights_of_mask(table: TreeRows, by_class: Array, mask: Array) -> Array:
     """i32[2, S]: `trees.node_products` of the rows of a mask bool[N]."""
     root = jnp.zeros(table.target.shape[0], jnp.int32)
     return trees.node_products(table, jnp.where(mask[None], by_class, 0), root, 1, None)[0]
 
 
-def _scores(criterion: ProperLoss, growth: _Growth, allowed: types.AnyArray | None) -> Scores:
+def _leaf_and_split_scores(
+    criterion: ProperLoss, growth: _GrowingTree, allowed: types.AnyArray | None
+) -> Scores:
     """The scores [S * nodes] of all pairs, at index split * nodes + node.
 
     A pair is forbidden if its node is not a leaf above the depth cap, or if its split is not
@@ -191,16 +195,16 @@ def _scores(criterion: ProperLoss, growth: _Growth, allowed: types.AnyArray | No
     if allowed is not None:
         is_open = is_open & allowed[None, :]
     with variates.double_precision():
-        gains = improvements(criterion, growth.products, growth.totals[:nodes])
+        gains = split_improvements(criterion, growth.products, growth.totals[:nodes])
         return mechanisms.behind_best(gains.T.reshape(-1), is_open.T.reshape(-1))
 
 
 def _split_leaf(
-    table: Prepared, by_class: Array, growth: _Growth, node: Array, split: Array, last: bool
-) -> _Growth:
+    table: TreeRows, by_class: Array, growth: _GrowingTree, node: Array, split: Array, last: bool
+) -> _GrowingTree:
     """The tree with one leaf split; the last split needs no products of its children."""
     left, right = 2 * node + 1, 2 * node + 2
-    child = left + satisfied(table.asked, split[None])[0].astype(jnp.int32)
+    child = left + satisfies_splits(table.asked, split[None])[0].astype(jnp.int32)
     inside = growth.products[node, :, split]
     growth = growth._replace(
         node=jnp.where(growth.node == node, child, growth.node),
@@ -211,21 +215,26 @@ def _split_leaf(
         return growth
 
     # The products of the left child by subtraction.
-    below = _mask_products(table, by_class, growth.node == right)
+    below = _split_weights_of_mask(table, by_class, growth.node == right)
     products = growth.products.at[left].set(growth.products[node] - below, mode="drop")
     return growth._replace(products=products.at[right].set(below, mode="drop"))
 
 
-def _split_range(config: Config, public: Public, cap: Numbers = 1.0) -> Numbers:
+def _improvement_range(config: TopDownConfig, public: Public, cap: Numbers = 1.0) -> Numbers:
     """f32[...]: the range of the change of improvements, in units of the cap."""
     mass = sensitivity.max_total_weight_in_caps(public.rows, public.weighting.density, cap)
-    proved = tight_range(config.criterion, mass)
+    proved = tight_improvement_range(config.criterion, mass)
     tight = config.calibration == "tight"
     return proved if tight else jnp.maximum(proved, PUBLISHED_SPLIT_RANGE)
 
 
-def _tree_program(
-    config: Config, draw: Draw, table: Prepared, weights: Array, params: Noise, public: Public
+def _draw_splits_and_labels(
+    config: TopDownConfig,
+    draw: Draw,
+    table: TreeRows,
+    weights: Array,
+    params: Noise,
+    public: Public,
 ) -> None:
     """Draw all pairs of leaf and split, and the labels of the leaves."""
     nodes, leaves, tight = 2**config.depth - 1, 2**config.depth, config.calibration == "tight"
@@ -233,8 +242,8 @@ def _tree_program(
     by_class = trees.weights_by_class(table, weights)
 
     # A tree whose only leaf is the root.
-    root, heap = _mask_products(table, by_class, table.present), nodes + leaves
-    growth = _Growth(
+    root, heap = _split_weights_of_mask(table, by_class, table.present), nodes + leaves
+    growth = _GrowingTree(
         node=jnp.zeros(table.target.shape[0], jnp.int32),
         totals=jnp.zeros((heap, 2), jnp.int32).at[0].set(trees.node_totals(by_class)[0]),
         products=jnp.zeros((nodes, *root.shape), jnp.int32).at[0].set(root),
@@ -245,9 +254,9 @@ def _tree_program(
         choice = draw(
             f"split_{k}",
             mechanisms.exponential,
-            _scores(config.criterion, growth, table.allowed),
-            sensitivity=_split_range(config, public, public.cap),
-            at_most=_split_range(config, public),
+            _leaf_and_split_scores(config.criterion, growth, table.allowed),
+            sensitivity=_improvement_range(config, public, public.cap),
+            at_most=_improvement_range(config, public),
             moves=1,
             theorem=theorem,
             releases=f"choice {k + 1} of a leaf and its split",
@@ -274,7 +283,7 @@ def _tree_program(
     )
 
 
-def tree_hypothesis(config: Config, release: types.Release, *_: Any) -> Tree:
+def tree_of_release(config: TopDownConfig, release: types.Release, *_: Any) -> Tree:
     """The tree, with leaves of +-1; nodes that no selection chose are not split."""
     nodes = 2**config.depth - 1
     split = jnp.full(nodes, types.UNSPLIT, jnp.int32)
@@ -284,13 +293,13 @@ def tree_hypothesis(config: Config, release: types.Release, *_: Any) -> Tree:
     return Tree(split, (2 * release["leaf"] - 1).astype(jnp.float32))
 
 
-def fractions(leaves: Numbers) -> dict[str, Numbers]:
+def top_down_budget_fractions(leaves: Numbers) -> dict[str, Numbers]:
     """How a tree's budget is shared, by the fraction of the labels."""
     return {"split": 1 - leaves, "leaf": leaves}
 
 
 @functools.cache
-def top_down_tree(config: Config) -> types.WeakLearner:
+def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
     """DP-TopDown: a release of t pairs of leaf and split, and of 2^D labels.
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, whose total weight it assumes.
@@ -302,17 +311,17 @@ def top_down_tree(config: Config) -> types.WeakLearner:
     noise at the same cost. Its weights are not measured in units of a public cap below 1.
 
     """
-    splits, depth, criterion, relation, calibration = config
-    family = fixed(criterion)
+    family = constant_family(config.criterion)
     check_criterion(family)
-    static = f"{splits}, {depth}, {family_name(family)}, {types.relation(relation).value}"
+    relation = types.relation(config.relation).value
+    static = f"{config.splits}, {config.depth}, {family_name(family)}, {relation}"
     return boundary.weak_learner(
-        functools.partial(_tree_program, config),
-        functools.partial(tree_hypothesis, config),
-        fractions(0.5),
+        functools.partial(_draw_splits_and_labels, config),
+        functools.partial(tree_of_release, config),
+        top_down_budget_fractions(0.5),
         trees.TREES,
-        relation,
+        config.relation,
         coupled=True,
-        tag=f"top_down_tree({static}, {calibration})",
+        tag=f"top_down_tree({static}, {config.calibration})",
         total=True,
     )

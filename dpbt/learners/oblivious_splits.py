@@ -17,6 +17,7 @@ spaced splits alone would leave the middle of columns with outliers unasked.
 Values of a nominal attribute are put in a random order, and cut nearer the middle.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -27,9 +28,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
-from dpbt.common.arithmetic import added, rounded
+from dpbt.common.arithmetic import round_separately, sum_in_order
+from dpbt.common.validate import is_traced
 from dpbt.data import splits
 from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
+from dpbt.privacy import keys
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.public_types import without_values
 from dpbt.types import Array
@@ -39,7 +42,7 @@ MAX_DEPTH = 10
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
-_EVEN = 0.4
+_EVEN_SHARE = 0.4
 """How much of the mass that thresholds follow is even over bins."""
 
 
@@ -55,7 +58,8 @@ class Attribute(NamedTuple):
     ordered: bool
 
 
-class Config(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ObliviousConfig:
     """What is static in an oblivious tree.
 
     Attributes:
@@ -66,7 +70,7 @@ class Config(NamedTuple):
             then follow the released histograms instead of being evenly spaced, scores start from
             the released log odds, and steps know how many rows a leaf has.
         scores: whether an epilogue releases the final scores by class, and maps scores by a line
-            that makes probabilities true (`oblivious_tree.line`).
+            that makes probabilities true (`oblivious_tree.fit_score_line`).
         smoothing: the weight of a leaf's neighbour, which differs in one bit, in its sum, in
             [0, 1); a leaf that differs in b bits has this to the power of b.
         relation: the neighbouring relation of the ledger.
@@ -117,7 +121,7 @@ class Config(NamedTuple):
 # The splits of a tree.
 
 
-def _ranks(words: Array) -> tuple[Array, Array]:
+def _sorting_ranks(words: Array) -> tuple[Array, Array]:
     """i32[K]: the place of each of K words when they are sorted, and which word has each place.
 
     Of equal words the first is first. Every word is compared with all, which is faster than
@@ -135,8 +139,8 @@ def _ranks(words: Array) -> tuple[Array, Array]:
     return ranks, none.at[ranks].set(place, unique_indices=True)
 
 
-def _asked(
-    config: Config, decks_key: Array, offsets_key: Array, tree: Array, bins: Array
+def _attributes_and_quantiles(
+    config: ObliviousConfig, decks_key: Array, offsets_key: Array, tree: Array, bins: Array
 ) -> tuple[Array, Array]:
     """(i32[D] attributes, f32[D] quantiles): what the levels of a tree ask.
 
@@ -162,7 +166,7 @@ def _asked(
     drawing = jnp.concatenate([folded, offsets_key[None]])
     words = jax.vmap(lambda key: jax.random.bits(key, (features,), jnp.uint32))(drawing)
 
-    _, shuffled = jax.vmap(_ranks)(words[:-1])
+    _, shuffled = jax.vmap(_sorting_ranks)(words[:-1])
     chosen = jnp.take_along_axis(shuffled, (cards % features)[:, None], axis=1)[:, 0]
     starts = (words[-1] >> np.uint32(9)).astype(jnp.float32) * np.float32(2.0**-23)  # in [0, 1)
 
@@ -179,18 +183,22 @@ def _asked(
 
     used, (slot, split) = jax.lax.scan(ask, jnp.zeros_like(place), None, length=depth)
     feature = chosen[slot]
-    moved = rounded(decks[slot].astype(jnp.float32) * _GOLDEN)
+    moved = round_separately(decks[slot].astype(jnp.float32) * _GOLDEN)
     offset = jnp.mod(starts[feature] + moved, 1.0)
     return feature, (split.astype(jnp.float32) + offset) / used[slot].astype(jnp.float32)
 
 
-def mixture(config: Config, mass: Array) -> Array:
+def threshold_mass(config: ObliviousConfig, mass: Array) -> Array:
     """f32[F, C]: the mass whose quantiles cut columns, from the share of rows in each bin."""
     shares = config.known / config.known.sum(axis=1, keepdims=True)
-    return rounded((1 - _EVEN) * mass) + rounded(_EVEN * jnp.asarray(shares, jnp.float32))
+    return round_separately((1 - _EVEN_SHARE) * mass) + round_separately(
+        _EVEN_SHARE * jnp.asarray(shares, jnp.float32)
+    )
 
 
-def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[ObliviousTree, Array]:
+def tree_structure(
+    config: ObliviousConfig, seed: Array, tree: Array, mass: Array
+) -> tuple[ObliviousTree, Array]:
     """A tree with leaves of 0.
 
     Args:
@@ -205,15 +213,15 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     """
     # A level asks about one attribute.
     attributes, depth, widest = config.attributes, config.depth, config.known.shape[1]
-    base = jax.random.key(seed, impl="threefry2x32")
+    base = keys.research_key(seed)
     kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
     tree = tree % config.structures if config.structures else tree
     all_bins = jnp.asarray([attribute.n_bins for attribute in attributes], jnp.int32)
-    feature, quantile = _asked(config, decks_key, offsets_key, tree, all_bins)
+    feature, quantile = _attributes_and_quantiles(config, decks_key, offsets_key, tree, all_bins)
 
     # The order of the bins, and how much of the mixture is up to each of them.
-    spread = mixture(config, mass)
+    spread = threshold_mass(config, mass)
     bins = all_bins[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     most = max((attribute.n_bins for attribute in attributes if not attribute.ordered), default=0)
@@ -266,7 +274,9 @@ def _bin_orders(
     known = unmoved[:, :most] < bins[:, None]
     shuffled = jnp.where(known, words >> jnp.uint32(1), jnp.uint32(2**31))
     first, rest = unmoved[:, :most], unmoved[:, most:]
-    both = (jnp.where(ordered[:, None], first, moved) for moved in jax.vmap(_ranks)(shuffled))
+    both = (
+        jnp.where(ordered[:, None], first, moved) for moved in jax.vmap(_sorting_ranks)(shuffled)
+    )
     rank, order = (jnp.concatenate([moved, rest], axis=1) for moved in both)
     return rank, order
 
@@ -274,7 +284,7 @@ def _bin_orders(
 # The rows that answer them.
 
 
-class Rows(NamedTuple):
+class ObliviousRows(NamedTuple):
     """Rows laid out for the loop.
 
     Attributes:
@@ -295,7 +305,7 @@ class Rows(NamedTuple):
     __repr__ = without_values
 
 
-def prepare(attributes: tuple[Attribute, ...], table: types.Table) -> Rows:
+def prepare_oblivious_rows(attributes: tuple[Attribute, ...], table: types.Table) -> ObliviousRows:
     """The rows of a table, column by column, of the features that the domain has.
 
     A padded table may have more.
@@ -306,13 +316,15 @@ def prepare(attributes: tuple[Attribute, ...], table: types.Table) -> Rows:
     features, bins = len(attributes), jnp.asarray(table.bins)
     if bins.shape[1] < features:
         raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
-    return Rows(bins.T[:features], table.target, table.present, table.weight)
+    return ObliviousRows(bins.T[:features], table.target, table.present, table.weight)
 
 
-_WORD = 32
+_BITS_OF_A_WORD = 32
 
 
-def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows) -> Array:
+def assign_leaves(
+    attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: ObliviousRows
+) -> Array:
     """u8[N], or u16[N] from a depth of 9 on: the leaf that each row ends in, if not known already.
 
     Rows compare their bins with those that go right, which is faster than looking them up. Half of
@@ -329,11 +341,11 @@ def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows
     count = jnp.sum(known, axis=1, dtype=jnp.int32).astype(jnp.uint8)
 
     # Others are bits of words.
-    words = -(-max(sets, default=0) // _WORD)
-    missing = max(words * _WORD - tree.right.shape[1], 0)
-    right = jnp.pad(tree.right, ((0, 0), (0, missing)))[:, : words * _WORD]
-    bits = right.reshape(len(right), words, _WORD).astype(jnp.uint32)
-    place = jnp.arange(_WORD, dtype=jnp.uint32)
+    words = -(-max(sets, default=0) // _BITS_OF_A_WORD)
+    missing = max(words * _BITS_OF_A_WORD - tree.right.shape[1], 0)
+    right = jnp.pad(tree.right, ((0, 0), (0, missing)))[:, : words * _BITS_OF_A_WORD]
+    bits = right.reshape(len(right), words, _BITS_OF_A_WORD).astype(jnp.uint32)
+    place = jnp.arange(_BITS_OF_A_WORD, dtype=jnp.uint32)
     word = jnp.sum(bits << place[None, None], axis=2, dtype=jnp.uint32)
 
     def ask(leaf: Array, level: tuple[Array, ...]) -> tuple[Array, None]:
@@ -343,8 +355,8 @@ def leaves_of(attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: Rows
         if sets:
             own = jnp.zeros(bin.shape, jnp.uint32)
             for number in range(words):
-                own = jnp.where(bin // _WORD == number, word[number], own)
-            inside = (own >> (bin % _WORD).astype(jnp.uint32)) & 1 == 1
+                own = jnp.where(bin // _BITS_OF_A_WORD == number, word[number], own)
+            inside = (own >> (bin % _BITS_OF_A_WORD).astype(jnp.uint32)) & 1 == 1
             goes = jnp.where(is_run, goes, inside)
         return leaf + leaf + goes.astype(leaf.dtype), None
 
@@ -368,11 +380,15 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
         raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
     columns = len(attributes)
     if table.bins.shape[1] != columns:
-        raise ValueError(f"the recipe's domain has {columns} columns, and the table has not")
+        raise ValueError(
+            f"the recipe's domain has {columns} columns, and the table has {table.bins.shape[1]}"
+        )
 
     # A column has a bin for each of its splits, and at most one that no split knows.
     asked = table.splits
     assert asked is not None  # as `splits.check` says
+    if is_traced(*asked):
+        return
     known = np.ones(columns, int)
     np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
     for number, (attribute, bins) in enumerate(zip(attributes, known.tolist(), strict=True)):
@@ -381,18 +397,18 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
             raise ValueError(f"{own}, and the splits of the table know {bins}")
 
 
-def _merged(structures: int, trees: ObliviousTree, *_: object) -> ObliviousTree:
+def _merge_equal_structures(structures: int, trees: ObliviousTree, *_: object) -> ObliviousTree:
     """One tree for each structure, in place of those of all rounds."""
     rounds = trees.leaf.shape[0]
     if rounds <= structures:
         return trees
     padding = ((0, -rounds % structures), *((0, 0),) * (trees.leaf.ndim - 1))
     leaf = jnp.pad(trees.leaf, padding).reshape(-1, structures, *trees.leaf.shape[1:])
-    return ObliviousTree(trees.feature[:structures], trees.right[:structures], added(leaf))
+    return ObliviousTree(trees.feature[:structures], trees.right[:structures], sum_in_order(leaf))
 
 
-def hypothesis_class(
-    config: Config,
+def oblivious_hypothesis_class(
+    config: ObliviousConfig,
     structure: Callable[[types.Params, types.Public], tuple[ObliviousTree, Array]] | None = None,
 ) -> types.HypothesisClass:
     """Oblivious trees over the bins of a domain.
@@ -409,22 +425,24 @@ def hypothesis_class(
         target, asked = absent.astype(response.dtype), splits.of_bits(len(attributes))
         return types.Table(bins, target, absent, asked)
 
-    def predict(tree: ObliviousTree, rows: Rows) -> Array:
-        leaf = leaves_of(attributes, tree, rows).astype(jnp.int32)
+    def predict(tree: ObliviousTree, rows: ObliviousRows) -> Array:
+        leaf = assign_leaves(attributes, tree, rows).astype(jnp.int32)
         return tree.leaf.at[..., leaf].get(mode="promise_in_bounds")
 
-    def place(structure: tuple[ObliviousTree, Array], rows: Rows) -> Array:
-        return leaves_of(attributes, structure[0], rows)
+    def place(structure: tuple[ObliviousTree, Array], rows: ObliviousRows) -> Array:
+        return assign_leaves(attributes, structure[0], rows)
 
     reads, cycle = lambda structure: structure[0].feature, config.structures
     return types.HypothesisClass(
         example=example,
         check=functools.partial(_check_table, attributes),
-        prepare=functools.partial(prepare, attributes),
+        prepare=functools.partial(prepare_oblivious_rows, attributes),
         predict=Of(OBLIVIOUS, predict),
         bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
         scaled=lambda trees, slope: trees._replace(leaf=trees.leaf * slope),
-        merged=functools.partial(_merged, config.structures) if config.structures else None,
+        merged=functools.partial(_merge_equal_structures, config.structures)
+        if config.structures
+        else None,
         response=response,
         partition=structure and types.Partition(structure, place, reads, cycle),
     )

@@ -19,6 +19,7 @@ intervals. Logistic regression of the class on the score (Platt scaling) follows
 alone. It also moves the intercept, which decides the accuracy where one class is rare.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping
@@ -29,18 +30,27 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
-from dpbt.common.arithmetic import LN2, added, rounded, softmax
+from dpbt.common.arithmetic import LN2, round_separately, softmax, sum_in_order
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners.hypotheses import ObliviousTree
-from dpbt.learners.oblivious_splits import Config, Rows, hypothesis_class, leaves_of
+from dpbt.learners.oblivious_splits import (
+    ObliviousConfig,
+    ObliviousRows,
+    assign_leaves,
+    oblivious_hypothesis_class,
+)
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Numbers, Sensitivity
-from dpbt.privacy.sensitivity import num_changed_rows, round_to_whole_rows, weights_on_grid
+from dpbt.privacy.sensitivity import (
+    num_changed_rows,
+    round_to_whole_rows,
+    weights_on_grid,
+)
 from dpbt.types import BINARY, GRID, AnyArray, Array, Public, Release
 
 
-class Params(NamedTuple):
+class ObliviousParams(NamedTuple):
     """The traced numbers of oblivious trees; each may have leading axes of settings.
 
     Attributes:
@@ -71,14 +81,14 @@ _CENTERS = ((np.arange(128) + 0.5) / 128).astype(np.float32)
 _SPREADS = np.geomspace(1 / 256, 0.5, 29).astype(np.float32)
 
 # What is expected before anything is released.
-_SPREAD, _LOG_SPREAD = 0.15, 1.0
-_CENTER, _OFF_CENTER = 0.5, 0.3
+_PRIOR_SPREAD, _PRIOR_LOG_SPREAD_DEVIATION = 0.15, 1.0
+_PRIOR_CENTER, _PRIOR_CENTER_DEVIATION = 0.5, 0.3
 
-_UNLIKE = 0.3
+_RELATIVE_MISFIT = 0.3
 """How far counts are from those of a logistic distribution, as a share of what is expected."""
 
 
-def histogram_sensitivity(config: Config) -> float:
+def histogram_sensitivity(config: ObliviousConfig) -> float:
     """How far one row moves all class histograms together, in rows, in the mechanism's norm.
 
     Proof. A row is in one bin of each of F histograms, in the column of its class. It adds at most
@@ -92,7 +102,7 @@ def histogram_sensitivity(config: Config) -> float:
     )
 
 
-def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Array:
+def class_histograms(config: ObliviousConfig, bins: Array, target: Array, weights: Array) -> Array:
     """i32[F, C, K]: how many rows of each class have each bin, in 1 / GRID of a row.
 
     C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
@@ -113,11 +123,13 @@ def histograms(config: Config, bins: Array, target: Array, weights: Array) -> Ar
     return jax.lax.map(of_feature, bins)
 
 
-def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_: Any) -> None:
+def _draw_histograms(
+    config: ObliviousConfig, draw: Draw, rows: ObliviousRows, weights: Array, *_: Any
+) -> None:
     """The class histograms of all attributes, and the histogram of a number."""
     number, moved = config.response.is_number, num_changed_rows(config.relation)
     if config.marginals:
-        counts = histograms(config, rows.bins, rows.target, weights)
+        counts = class_histograms(config, rows.bins, rows.target, weights)
         draw(
             "histogram",
             config.noise,
@@ -128,12 +140,12 @@ def _prologue_program(config: Config, draw: Draw, rows: Rows, weights: Array, *_
             releases=f"{'' if number else 'class '}histogram of every attribute",
         )
     if number:
-        counts = target_counts(rows.target, weights.astype(jnp.int32), config.target_bins)
-        _draw_counts(config, draw, TARGET_SITE, counts, "O1", "histogram of the target")
+        counts = target_histogram(rows.target, weights.astype(jnp.int32), config.target_bins)
+        _draw_one_histogram(config, draw, TARGET_SITE, counts, "O1", "histogram of the target")
 
 
-def _draw_counts(
-    config: Config, draw: Draw, site: str, counts: Array, theorem: str, releases: str
+def _draw_one_histogram(
+    config: ObliviousConfig, draw: Draw, site: str, counts: Array, theorem: str, releases: str
 ) -> None:
     """Draw one histogram, of which a row is in one bin."""
     draw(
@@ -147,29 +159,33 @@ def _draw_counts(
     )
 
 
-def fitted_target(config: Config, release: Release, params: Params) -> tuple[Array, Array, Array]:
+def estimate_target(
+    config: ObliviousConfig, release: Release, params: ObliviousParams
+) -> tuple[Array, Array, Array]:
     """(centre, spread, rows) of a number, as its released histogram says."""
-    return fitted(release[TARGET_SITE], deviation(config, params, TARGET_SITE))
+    return estimate_location_and_scale(
+        release[TARGET_SITE], noise_deviation(config, params, TARGET_SITE)
+    )
 
 
-def deviation(config: Config, params: Any, site: str, moved: Any = None) -> Array:
+def noise_deviation(config: ObliviousConfig, params: Any, site: str, moved: Any = None) -> Array:
     """f32[]: the standard deviation of the noise at a site, of a sensitivity or one histogram."""
     if moved is None:
         moved = config.noise.sensitivity_in_norm(
             sensitivity.histograms_sensitivity(config.relation)
         )
     of_one = math.sqrt(2) if config.noise.price.norm == "l1" else 1.0
-    return rounded(np.float32(of_one * moved) * params.noise[site])
+    return round_separately(np.float32(of_one * moved) * params.noise[site])
 
 
-def class_totals(config: Config, histogram: Array) -> Array:
+def estimate_class_rows(config: ObliviousConfig, histogram: Array) -> Array:
     """f32[K]: the classes' numbers of rows, each the median over attributes; at least 10."""
     known = jnp.asarray(config.known)[..., None]
     totals = jnp.sum(jnp.where(known, histogram, 0), axis=1).astype(jnp.float32)
     return jnp.maximum(jnp.median(totals, axis=0), 10.0)
 
 
-def _start(config: Config, release: Release, params: Params) -> Array:
+def _initial_score(config: ObliviousConfig, release: Release, params: ObliviousParams) -> Array:
     """The score that rows start from.
 
     Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
@@ -177,34 +193,36 @@ def _start(config: Config, release: Release, params: Params) -> Array:
     quantile or the logarithm of its mean.
     """
     if config.response.is_number:
-        center, spread, _ = fitted_target(config, release, params)
+        center, spread, _ = estimate_target(config, release, params)
         if config.response.objective == "squared":
             return center
-        noisy, noise = release[TARGET_SITE], deviation(config, params, TARGET_SITE)
-        return start_of(config.response, seen_shares(noisy, noise, center, spread))
-    totals = class_totals(config, release["histogram"])
+        noisy, noise = release[TARGET_SITE], noise_deviation(config, params, TARGET_SITE)
+        return initial_score_of_number(
+            config.response, estimate_target_shares(noisy, noise, center, spread)
+        )
+    totals = estimate_class_rows(config, release["histogram"])
     bins = float(config.known.sum(axis=1).mean())
     moved = histogram_sensitivity(config) * math.sqrt(bins / len(config.attributes))
-    shrunk = totals + rounded(3 * deviation(config, params, "histogram", moved))
+    shrunk = totals + round_separately(3 * noise_deviation(config, params, "histogram", moved))
     if config.response == BINARY:
         return jnp.log2(shrunk[1] / shrunk[0])
-    logs = rounded(jnp.log2(shrunk))
-    return logs - rounded(jnp.mean(logs))
+    logs = round_separately(jnp.log2(shrunk))
+    return logs - round_separately(jnp.mean(logs))
 
 
-def prologue(config: Config) -> types.Prologue:
+def histogram_prologue(config: ObliviousConfig) -> types.Prologue:
     """The prologue of oblivious trees with class histograms, or of a number."""
-    program = functools.partial(_prologue_program, config)
-    start, tag = functools.partial(_start, config), f"histograms({config.tag})"
+    program = functools.partial(_draw_histograms, config)
+    start, tag = functools.partial(_initial_score, config), f"histograms({config.tag})"
     if config.response.is_number:
-        of_number = functools.partial(fitted_target, config)
+        of_number = functools.partial(estimate_target, config)
         unit, seen = (lambda *read, part=part: of_number(*read)[part] for part in (1, 2))
         return types.Prologue(program, start, tag, unit, seen)
-    seen = lambda release, _: jnp.sum(class_totals(config, release["histogram"]))  # noqa: E731
+    seen = lambda release, _: jnp.sum(estimate_class_rows(config, release["histogram"]))  # noqa: E731
     return types.Prologue(program, start, tag, seen=seen)
 
 
-def target_counts(target: Array, rows: Array, bins: int) -> Array:
+def target_histogram(target: Array, rows: Array, bins: int) -> Array:
     """i32[B]: how many rows have their number in each bin.
 
     A row adds at most 1, by its own weight, to the count of one bin before counts are rounded to
@@ -220,7 +238,7 @@ def target_counts(target: Array, rows: Array, bins: int) -> Array:
     return jax.ops.segment_sum(rows, place.astype(jnp.int32), bins)
 
 
-def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
+def estimate_location_and_scale(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
     """(f32[] centre, f32[] spread, f32[] rows) of noisy counts; post-processing.
 
     The counts are compared with those of logistic distributions of many centres and spreads. Each
@@ -230,34 +248,43 @@ def fitted(noisy: Array, deviation: Numbers) -> tuple[Array, Array, Array]:
     range and a spread of about a seventh of it remain.
 
     Args:
-        noisy: i32[B], noisy `target_counts`, in rows.
+        noisy: i32[B], noisy `target_histogram`, in rows.
         deviation: f32[], the standard deviation of the noise, in rows.
     """
     center = jnp.asarray(_CENTERS)[:, None]
     spread = jnp.asarray(_SPREADS)[None, :]
 
-    share = _logistic(center, spread, noisy.shape[0])
+    share = _logistic_bin_shares(center, spread, noisy.shape[0])
 
     # How many rows fit best, and how far the counts then are from these shares.
     found = noisy.astype(jnp.float32)[None, None, :]
-    rows = jnp.sum(rounded(found * share), axis=2) / jnp.sum(rounded(share**2), axis=2)
+    rows = jnp.sum(round_separately(found * share), axis=2) / jnp.sum(
+        round_separately(share**2), axis=2
+    )
     rows = jnp.maximum(rows, 10.0)
-    expected = rounded(rows[..., None] * share)
-    squared = rounded(jnp.asarray(deviation, jnp.float32) ** 2)
-    variance = squared + rounded(2 * expected) + rounded((_UNLIKE * expected) ** 2) + 1
-    misfit = jnp.sum(rounded((found - expected) ** 2 / variance), axis=2)
+    expected = round_separately(rows[..., None] * share)
+    squared = round_separately(jnp.asarray(deviation, jnp.float32) ** 2)
+    variance = (
+        squared
+        + round_separately(2 * expected)
+        + round_separately((_RELATIVE_MISFIT * expected) ** 2)
+        + 1
+    )
+    misfit = jnp.sum(round_separately((found - expected) ** 2 / variance), axis=2)
 
     # The mean over all of them.
-    off_spread = rounded((jnp.log(spread / _SPREAD) / _LOG_SPREAD) ** 2)
-    prior = off_spread + rounded(((center - _CENTER) / _OFF_CENTER) ** 2)
-    likely = rounded(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
-    logs = rounded(likely * jnp.log(jnp.broadcast_to(spread, likely.shape)))
-    mean_center = jnp.sum(rounded(likely * jnp.broadcast_to(center, likely.shape)))
-    mean_spread = rounded(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
-    return mean_center, mean_spread, jnp.sum(rounded(likely * rows))
+    off_spread = round_separately(
+        (jnp.log(spread / _PRIOR_SPREAD) / _PRIOR_LOG_SPREAD_DEVIATION) ** 2
+    )
+    prior = off_spread + round_separately(((center - _PRIOR_CENTER) / _PRIOR_CENTER_DEVIATION) ** 2)
+    likely = round_separately(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
+    logs = round_separately(likely * jnp.log(jnp.broadcast_to(spread, likely.shape)))
+    mean_center = jnp.sum(round_separately(likely * jnp.broadcast_to(center, likely.shape)))
+    mean_spread = round_separately(jnp.exp(jnp.sum(logs)))  # else a / exp(b) may become a * exp(-b)
+    return mean_center, mean_spread, jnp.sum(round_separately(likely * rows))
 
 
-def _logistic(center: Array, spread: Array, bins: int) -> Array:
+def _logistic_bin_shares(center: Array, spread: Array, bins: int) -> Array:
     """f32[..., B]: the share of each bin; the ends of the range hold what lies beyond."""
     edges = jnp.arange(1, bins, dtype=jnp.float32).reshape(*[1] * center.ndim, -1) / bins
     scale = spread * np.float32(math.sqrt(3) / math.pi)
@@ -266,28 +293,32 @@ def _logistic(center: Array, spread: Array, bins: int) -> Array:
     return jnp.diff(jnp.concatenate([jnp.zeros(ends), below, jnp.ones(ends)], axis=-1), axis=-1)
 
 
-def seen_shares(noisy: Array, noise: Array, center: Array, spread: Array) -> Array:
-    """f32[B]: the share of the numbers in each bin; post-processing of noisy `target_counts`.
+def estimate_target_shares(noisy: Array, noise: Array, center: Array, spread: Array) -> Array:
+    """f32[B]: the share of the numbers in each bin; post-processing of noisy `target_histogram`.
 
     Counts of two deviations of their noise are taken as they are. The others are told by a logistic
     distribution, which counts for a fifth of a deviation in each bin.
     """
     bins, found = noisy.shape[0], noisy.astype(jnp.float32)
     seen = jnp.where(found > 2 * noise, found, 0)
-    unseen = rounded(_logistic(center, spread, bins) * (rounded(bins * noise) / 5 + 1))
-    return rounded((seen + unseen) / jnp.sum(seen + unseen))
+    unseen = round_separately(
+        _logistic_bin_shares(center, spread, bins) * (round_separately(bins * noise) / 5 + 1)
+    )
+    return round_separately((seen + unseen) / jnp.sum(seen + unseen))
 
 
-def start_of(response: types.Response, share: Array) -> Array:
+def initial_score_of_number(response: types.Response, share: Array) -> Array:
     """f32[]: the quantile, or the logarithm of the mean, of shares f32[B] of bins."""
     bins = share.shape[0]
     if response.objective == "quantile":
         up_to = jnp.cumsum(share)
         bin = jnp.minimum(jnp.sum(up_to < response.level, dtype=jnp.int32), bins - 1)
         inside = (response.level - (up_to[bin] - share[bin])) / jnp.maximum(share[bin], 1e-9)
-        return rounded((bin.astype(jnp.float32) + jnp.clip(rounded(inside), 0, 1)) / bins)
+        return round_separately(
+            (bin.astype(jnp.float32) + jnp.clip(round_separately(inside), 0, 1)) / bins
+        )
     middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
-    return rounded(jnp.log(jnp.sum(rounded(share * middles))))
+    return round_separately(jnp.log(jnp.sum(round_separately(share * middles))))
 
 
 def score_unit(response: types.Response, public: Public) -> Array:
@@ -296,28 +327,28 @@ def score_unit(response: types.Response, public: Public) -> Array:
     The prediction of a count is exp(score), so there it depends on where scores start.
     """
     if response.objective == "poisson":
-        return rounded(public.unit / rounded(jnp.exp(public.start)))
+        return round_separately(public.unit / round_separately(jnp.exp(public.start)))
     return public.unit
 
 
 # Scores by class, after the last round.
 
 
-EDGES = np.array([-4, -2.5, -1.5, -0.75, 0, 0.75, 1.5, 2.5, 4], np.float32)
+SCORE_INTERVAL_EDGES = np.array([-4, -2.5, -1.5, -0.75, 0, 0.75, 1.5, 2.5, 4], np.float32)
 """f32[9]: the public intervals of the scores, in nats."""
 
 _MIDDLES = np.array([-5, -3.2, -2, -1.1, -0.375, 0.375, 1.1, 2, 3.2, 5], np.float32)
 """f32[10]: the score that stands for each interval, in nats."""
 
 # What is expected before anything is released.
-_SLOPE, _SLOPE_SPREAD, _SHIFT_SPREAD = 0.5, 0.7, 0.3
+_PRIOR_SLOPE, _PRIOR_LOG_SLOPE_DEVIATION, _PRIOR_SHIFT_DEVIATION = 0.5, 0.7, 0.3
 
 # The slopes and the shifts (in nats) between which the counts decide.
 _SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32)
 _SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
 
 
-def parts(rows: types.Prepared, scores: Array) -> Array:
+def score_histogram(rows: types.Prepared, scores: Array) -> Array:
     """i32[10, 2]: the present rows of each class with scores (in bits) in each interval.
 
     With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
@@ -325,8 +356,10 @@ def parts(rows: types.Prepared, scores: Array) -> Array:
     """
     nats, target = scores * np.float32(LN2), rows.target
     if scores.ndim == 2:
-        nats, target = _of_largest(scores, target)
-    interval = jnp.searchsorted(jnp.asarray(EDGES), nats, side="right", method="compare_all")
+        nats, target = _log_odds_of_largest_class(scores, target)
+    interval = jnp.searchsorted(
+        jnp.asarray(SCORE_INTERVAL_EDGES), nats, side="right", method="compare_all"
+    )
     place = 2 * interval.astype(jnp.int32) + target.astype(jnp.int32)
     full = jnp.full(nats.shape, float(GRID), jnp.float32)
     part = weights_on_grid(full, rows).astype(jnp.int32)
@@ -334,15 +367,17 @@ def parts(rows: types.Prepared, scores: Array) -> Array:
     return found.reshape(len(_MIDDLES), 2)
 
 
-def _of_largest(scores: Array, target: Array) -> tuple[Array, Array]:
+def _log_odds_of_largest_class(scores: Array, target: Array) -> tuple[Array, Array]:
     """(f32[N], bool[N]): the log odds of the largest class in nats, and whether rows are of it."""
     shares, largest = softmax(scores), jnp.argmax(scores, axis=0)
     of_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
-    odds = rounded(jnp.max(shares, axis=0) / added(jnp.where(of_largest, 0, shares)))
+    odds = round_separately(
+        jnp.max(shares, axis=0) / sum_in_order(jnp.where(of_largest, 0, shares))
+    )
     return jnp.log(odds), target == largest.astype(target.dtype)
 
 
-def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
+def fit_score_line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
     """(f32[] slope, intercept in bits, as `start`), from noisy counts; post-processing.
 
     The log odds of a row with score h are start + shift + slope (h - start). If p is the
@@ -360,11 +395,11 @@ def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
         deviation: f32[], the standard deviation of the noise, in rows.
         start: f32[], or f32[K] with several classes, where scores started, in bits.
     """
-    begin, shifts = rounded(start * np.float32(LN2)), _SHIFTS
+    begin, shifts = round_separately(start * np.float32(LN2)), _SHIFTS
     if start.ndim:
         begin, shifts = jnp.float32(-math.log(start.shape[0] - 1)), np.zeros(1, np.float32)
     shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
-    noise = rounded(jnp.asarray(deviation, jnp.float32) ** 2)
+    noise = round_separately(jnp.asarray(deviation, jnp.float32) ** 2)
 
     # How far the counts of each interval are from what a line says. In a loop over intervals the
     # counts are read from memory. Unrolled, every interval would draw its noise anew. Without
@@ -372,14 +407,14 @@ def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
     # by what it knows round otherwise.
     def add(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
         (zeros, ones), middle = interval
-        positive = jax.nn.sigmoid(begin + shift + rounded(slope * (middle - begin)))
+        positive = jax.nn.sigmoid(begin + shift + round_separately(slope * (middle - begin)))
         negative = 1 - positive
-        squares = rounded(positive**2) + rounded(negative**2)
-        rows = (rounded(ones * positive) + rounded(zeros * negative)) / squares
-        of_labels = rounded(jnp.maximum(rows, 0) * positive * negative)
-        variance = rounded(noise * squares) + of_labels + 1
-        apart = rounded(ones * negative) - rounded(zeros * positive)
-        return misfit + rounded(apart**2 / variance), None
+        squares = round_separately(positive**2) + round_separately(negative**2)
+        rows = (round_separately(ones * positive) + round_separately(zeros * negative)) / squares
+        of_labels = round_separately(jnp.maximum(rows, 0) * positive * negative)
+        variance = round_separately(noise * squares) + of_labels + 1
+        apart = round_separately(ones * negative) - round_separately(zeros * positive)
+        return misfit + round_separately(apart**2 / variance), None
 
     none = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
     intervals = noisy.astype(jnp.float32), jnp.asarray(_MIDDLES)
@@ -387,15 +422,17 @@ def line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Array, Array]:
 
     # The mean over all lines.
     log_slope = jnp.log(slope)
-    prior = rounded(((log_slope - math.log(_SLOPE)) / _SLOPE_SPREAD) ** 2)
-    prior = prior + rounded((shift / _SHIFT_SPREAD) ** 2)
-    likely = rounded(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
-    slope = jnp.exp(jnp.sum(rounded(likely * log_slope)))
-    moved = rounded(jnp.sum(rounded(likely * shift)) / np.float32(LN2))
+    prior = round_separately(
+        ((log_slope - math.log(_PRIOR_SLOPE)) / _PRIOR_LOG_SLOPE_DEVIATION) ** 2
+    )
+    prior = prior + round_separately((shift / _PRIOR_SHIFT_DEVIATION) ** 2)
+    likely = round_separately(jax.nn.softmax(-(misfit + prior) / 2, axis=(0, 1)))
+    slope = jnp.exp(jnp.sum(round_separately(likely * log_slope)))
+    moved = round_separately(jnp.sum(round_separately(likely * shift)) / np.float32(LN2))
     return slope, slope * start if start.ndim else start + moved
 
 
-def epilogue(config: Config) -> types.Epilogue:
+def score_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
     """The epilogue; one draw, "scores", of the sensitivity of one histogram.
 
     Proof. Given all earlier releases, the score of a row is a function of that row alone. So a row
@@ -405,11 +442,13 @@ def epilogue(config: Config) -> types.Epilogue:
     response = config.response
 
     def program(draw: Draw, rows: types.Prepared, scores: Array, *_: Any) -> None:
-        counts = parts(rows, scores)
-        _draw_counts(config, draw, SCORES_SITE, counts, "O3", "rows by score and class")
+        counts = score_histogram(rows, scores)
+        _draw_one_histogram(config, draw, SCORES_SITE, counts, "O3", "rows by score and class")
 
-    def of_release(release: Release, params: Params, start: Array) -> tuple[Array, Array]:
-        return line(release[SCORES_SITE], deviation(config, params, SCORES_SITE), start)
+    def of_release(release: Release, params: ObliviousParams, start: Array) -> tuple[Array, Array]:
+        return fit_score_line(
+            release[SCORES_SITE], noise_deviation(config, params, SCORES_SITE), start
+        )
 
     more = f", {response.words}" if response.axes else ""
     tag = f"score_line({types.relation(config.relation).value}, {config.noise.name}{more})"
@@ -419,11 +458,11 @@ def epilogue(config: Config) -> types.Epilogue:
 # Rounds.
 
 
-LEAST_ROWS = 10.0
+MIN_DENOMINATOR_ROWS = 10.0
 """The least denominator of a leaf, in rows: without noise, leaves of few rows would overfit."""
 
 
-def sum_sensitivity(config: Config) -> float:
+def sum_sensitivity(config: ObliviousConfig) -> float:
     """How far one row moves the leaf sums of a tree, in grid units, in the mechanism's norm.
 
     Proof. Given the released scores and the public splits, a row is in one leaf and adds y w
@@ -439,10 +478,10 @@ def sum_sensitivity(config: Config) -> float:
     L1 norm for noise that is priced by L1, else the L2 norm. So the same bounds hold for all K sums
     together.
     """
-    return config.noise.sensitivity_in_norm(row_sensitivity(config))
+    return config.noise.sensitivity_in_norm(sensitivity_of_a_partition(config))
 
 
-def row_sensitivity(config: Config) -> Sensitivity:
+def sensitivity_of_a_partition(config: ObliviousConfig) -> Sensitivity:
     """How far one row moves the sums of one partition, as `sum_sensitivity` proves."""
     moved = GRID * num_changed_rows(config.relation)
     together = float(moved)
@@ -451,7 +490,9 @@ def row_sensitivity(config: Config) -> Sensitivity:
     return Sensitivity(moved, together)
 
 
-def masses(config: Config, params: Any, public: Public) -> tuple[Array, Array]:
+def estimate_bin_shares_and_rows(
+    config: ObliviousConfig, params: Any, public: Public
+) -> tuple[Array, Array]:
     """f32[F, C], the share of rows in each bin, and f32[], how many rows there are.
 
     The share is uniform without histograms, and else what stands above the noise, and a tenth of
@@ -462,21 +503,23 @@ def masses(config: Config, params: Any, public: Public) -> tuple[Array, Array]:
     if config.marginals:
         histogram = public.prologue["histogram"]
         moved = histogram_sensitivity(config) * math.sqrt(histogram.shape[2])
-        noise = deviation(config, params, "histogram", moved)
+        noise = noise_deviation(config, params, "histogram", moved)
         counts = jnp.sum(histogram, axis=2).astype(jnp.float32)
         above = jnp.where(jnp.asarray(known), jnp.maximum(counts - noise, 0), 0)
         total = jnp.sum(above, axis=1, keepdims=True)
         measured = jnp.where(total > 0, above / jnp.where(total > 0, total, 1), uniform)
-        mass = rounded(0.9 * measured) + rounded(0.1 * uniform)
+        mass = round_separately(0.9 * measured) + round_separately(0.1 * uniform)
         if rows is None or number:
-            rows = jnp.sum(class_totals(config, histogram))
+            rows = jnp.sum(estimate_class_rows(config, histogram))
     elif rows is None:
-        found = fitted_target(config, public.prologue, params)[2] if number else public.rows
+        found = estimate_target(config, public.prologue, params)[2] if number else public.rows
         rows = jnp.asarray(found, jnp.float32)
     return mass, rows
 
 
-def structure(config: Config, params: Params, public: Public) -> tuple[ObliviousTree, Array]:
+def round_structure(
+    config: ObliviousConfig, params: ObliviousParams, public: Public
+) -> tuple[ObliviousTree, Array]:
     """The round's tree, with leaves of 0, and f32[2^D]: the estimated rows of each leaf.
 
     It is as the loop gives it, or worked out.
@@ -484,32 +527,66 @@ def structure(config: Config, params: Params, public: Public) -> tuple[Oblivious
     if public.structure is not None:
         return public.structure
 
-    mass, rows = masses(config, params, public)
+    mass, rows = estimate_bin_shares_and_rows(config, params, public)
     seed = jnp.asarray(params.seed).astype(jnp.uint32)
-    tree, share = splits.draw(config, seed, jnp.asarray(public.round), mass)
-    return tree, rounded(rows * share)
+    tree, share = splits.tree_structure(config, seed, jnp.asarray(public.round), mass)
+    return tree, round_separately(rows * share)
 
 
-def program(
-    config: Config, draw: Draw, rows: Rows, weights: Array, params: Params, public: Public
+def draw_leaf_sums(
+    config: ObliviousConfig,
+    draw: Draw,
+    rows: ObliviousRows,
+    weights: Array,
+    params: ObliviousParams,
+    public: Public,
 ) -> None:
     """One draw: for each leaf the sums of residuals over its rows, in grid units, exact integers.
 
     The residual of two classes is y w.
     """
-    tree, _ = structure(config, params, public)
-    leaf = leaves_of(config.attributes, tree, rows).astype(jnp.int32)
+    tree, _ = round_structure(config, params, public)
+    leaf = assign_leaves(config.attributes, tree, rows).astype(jnp.int32)
     draw(
         "sums",
         config.noise,
-        Total(sums_of(residuals(config, rows, weights), leaf, 2**config.depth)),
+        Total(sums_by_place(row_residuals(config, rows, weights), leaf, 2**config.depth)),
         sensitivity=sum_sensitivity(config),
         theorem="dpbt theorem O2",
-        **moved_residuals(config, 1, "all leaves"),
+        **residual_draw_fields(config, 1, "all leaves"),
     )
 
 
-def sums_of(residuals: Array, place: Array, places: int) -> Array:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LeafSumsProgram:
+    """The program of a round of oblivious trees: `draw_leaf_sums` of one config."""
+
+    config: ObliviousConfig
+
+    def __call__(
+        self,
+        draw: Draw,
+        rows: ObliviousRows,
+        weights: Array,
+        params: ObliviousParams,
+        public: Public,
+    ) -> None:
+        """Draw the leaf sums of a round."""
+        draw_leaf_sums(self.config, draw, rows, weights, params, public)
+
+
+def config_of(learner: types.WeakLearner) -> ObliviousConfig:
+    """The static choices of a learner that `oblivious_tree` made.
+
+    Raises:
+        TypeError: for any other learner.
+    """
+    if not isinstance(learner.program, LeafSumsProgram):
+        raise TypeError(f"{learner.traits.tag} is not a learner of oblivious trees")
+    return learner.program.config
+
+
+def sums_by_place(residuals: Array, place: Array, places: int) -> Array:
     """i32[places], or i32[K, places]: the residuals of the rows in each place, of i32[N] places.
 
     Under vmap, processors add up one lane after the other. XLA's own batched sum takes twice the
@@ -527,7 +604,7 @@ def sums_of(residuals: Array, place: Array, places: int) -> Array:
     return jax.lax.map(lambda residual: of_platform(residual, place), residuals)
 
 
-def moved_residuals(config: Config, partitions: int, places: str) -> dict[str, Any]:
+def residual_draw_fields(config: ObliviousConfig, partitions: int, places: str) -> dict[str, Any]:
     """How many sums of some partitions move at most when a row does, and what they are."""
     most = GRID if config.noise.price.norm == "l1" else GRID**2
     of_a_row = min(config.response.classes, most) if config.response.axes else 1
@@ -536,7 +613,7 @@ def moved_residuals(config: Config, partitions: int, places: str) -> dict[str, A
     return {"moves": moves, "releases": f"{words}, {places}"}
 
 
-def residuals(config: Config, rows: Rows, weights: Array) -> Array:
+def row_residuals(config: ObliviousConfig, rows: ObliviousRows, weights: Array) -> Array:
     """i32[N], or i32[K, N] with several classes: what each row adds to the sums of its leaf.
 
     The norm of a row's residuals is at most GRID, whatever the weights are. A row beyond it, which
@@ -555,7 +632,9 @@ def residuals(config: Config, rows: Rows, weights: Array) -> Array:
     return jnp.where(jnp.sum(size, axis=0)[None] <= most, whole, 0)
 
 
-def hypothesis(config: Config, release: Release, params: Params, public: Public) -> ObliviousTree:
+def tree_of_release(
+    config: ObliviousConfig, release: Release, params: ObliviousParams, public: Public
+) -> ObliviousTree:
     """The tree: each leaf moves as far as its sum stands above the noise.
 
     Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
@@ -574,9 +653,9 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
         params: s, v and h are its step, limit and curvature.
         public: of the round.
     """
-    tree, rows = structure(config, params, public)
+    tree, rows = round_structure(config, params, public)
     unit = jnp.asarray(public.cap, jnp.float32) / GRID
-    signal = rounded(release["sums"].astype(jnp.float32) * unit)
+    signal = round_separately(release["sums"].astype(jnp.float32) * unit)
 
     # Each leaf with its neighbours. A leaf that differs in b bits has the weight of each of these
     # bits, so the first half of the bits and the second half are two small products.
@@ -584,22 +663,30 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     apart = [np.bitwise_count(np.arange(size)[:, None] ^ np.arange(size)) for size in halves]
     weights = [(float(config.smoothing) ** bits).astype(np.float32) for bits in apart]
     first, second = map(jnp.asarray, weights)
+    # It names its precision, since a flag of JAX would choose another one.
+    product = functools.partial(jnp.matmul, precision=jax.lax.Precision.DEFAULT)
     signal, rows = (
-        (first @ (leaves.reshape(*leaves.shape[:-1], *halves) @ second)).reshape(leaves.shape)
+        product(first, product(leaves.reshape(*leaves.shape[:-1], *halves), second)).reshape(
+            leaves.shape
+        )
         for leaves in (signal, rows)
     )
 
     # What noise and curvature leave of the step.
-    of_sum = deviation(config, params, "sums", sum_sensitivity(config))
-    noise = rounded(of_sum * unit) * np.float32((1 + config.smoothing**2) ** (config.depth / 2))
+    of_sum = noise_deviation(config, params, "sums", sum_sensitivity(config))
+    noise = round_separately(of_sum * unit) * np.float32(
+        (1 + config.smoothing**2) ** (config.depth / 2)
+    )
     share, response = 1.0, config.response
     if response.axes:
         share = (response.classes - 1) / response.classes
-        signal = signal - rounded(jnp.mean(signal, axis=0, keepdims=True))
-        noise = rounded(noise * np.float32(math.sqrt(share)))
+        signal = signal - round_separately(jnp.mean(signal, axis=0, keepdims=True))
+        noise = round_separately(noise * np.float32(math.sqrt(share)))
 
-    expected = rounded(rows * params.curvature / 3)
-    denominator = jnp.broadcast_to(jnp.maximum(noise + expected, LEAST_ROWS), signal.shape)
+    expected = round_separately(rows * params.curvature / 3)
+    denominator = jnp.broadcast_to(
+        jnp.maximum(noise + expected, MIN_DENOMINATOR_ROWS), signal.shape
+    )
     step = params.step
     if isinstance(step, tuple):
         step = jnp.stack([jnp.asarray(each) for each in step])[public.round]
@@ -607,13 +694,13 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     if not response.is_number:
         moved = moved / LN2
     scale = score_unit(response, public) if response.is_number else np.float32(share)
-    leaf = rounded((moved * scale).astype(jnp.float32))
+    leaf = round_separately((moved * scale).astype(jnp.float32))
     if any(config.monotone):
-        leaf = monotone(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
+        leaf = monotone_leaves(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
     return tree._replace(leaf=leaf)
 
 
-def monotone(leaf: Array, direction: Array) -> Array:
+def monotone_leaves(leaf: Array, direction: Array) -> Array:
     """f32[2^D]: the leaves, made monotone in the levels that have a direction.
 
     A leaf is at most another if they differ only in levels with a direction, and the other is on
@@ -630,12 +717,12 @@ def monotone(leaf: Array, direction: Array) -> Array:
     highest = lowest = leaf
     for level in range(depth):
         shape = (2**level, 2, 2 ** (depth - level - 1))
-        highest = _running(highest.reshape(shape), direction[level], jnp.maximum).reshape(-1)
-        lowest = _running(lowest.reshape(shape), -direction[level], jnp.minimum).reshape(-1)
+        highest = _running_best(highest.reshape(shape), direction[level], jnp.maximum).reshape(-1)
+        lowest = _running_best(lowest.reshape(shape), -direction[level], jnp.minimum).reshape(-1)
     return (highest + lowest) / 2
 
 
-def _running(sides: Array, direction: Array, best: Any) -> Array:
+def _running_best(sides: Array, direction: Array, best: Any) -> Array:
     """f32[A, 2, B]: the best of a side and of the one before it in the direction."""
     both = best(sides[:, 0], sides[:, 1])
     new_left = jnp.where(direction < 0, both, sides[:, 0])
@@ -643,7 +730,7 @@ def _running(sides: Array, direction: Array, best: Any) -> Array:
     return jnp.stack([new_left, new_right], axis=1)
 
 
-def drawn_once(config: Config, site: str) -> dict[str, Any]:
+def one_time_draws(config: ObliviousConfig, site: str) -> dict[str, Any]:
     """The prologue, the epilogue and the fractions of a learner whose rounds draw at a site.
 
     By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.
@@ -653,13 +740,13 @@ def drawn_once(config: Config, site: str) -> dict[str, Any]:
     once = dict.fromkeys([site for site, drawn in is_drawn.items() if drawn], 0.1)
     return {
         "fractions": {site: 1 - 0.1 * len(once), **once},
-        "prologue": prologue(config) if config.marginals or number else None,
-        "epilogue": epilogue(config) if config.scores else None,
+        "prologue": histogram_prologue(config) if config.marginals or number else None,
+        "epilogue": score_line_epilogue(config) if config.scores else None,
     }
 
 
 @functools.cache
-def oblivious_tree(config: Config) -> types.WeakLearner:
+def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     """Oblivious trees over public splits, for boosting with clipped weights.
 
     Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
@@ -674,11 +761,11 @@ def oblivious_tree(config: Config) -> types.WeakLearner:
         config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
     return boundary.weak_learner(
-        functools.partial(program, config),
-        functools.partial(hypothesis, config),
-        hypotheses=hypothesis_class(config, functools.partial(structure, config)),
+        LeafSumsProgram(config=config),
+        functools.partial(tree_of_release, config),
+        hypotheses=oblivious_hypothesis_class(config, functools.partial(round_structure, config)),
         relation=config.relation,
-        **drawn_once(config, "sums"),
-        params=lambda noise, public: Params(dict(noise)),
+        **one_time_draws(config, "sums"),
+        params=lambda noise, public: ObliviousParams(dict(noise)),
         tag=f"oblivious_tree({config.tag})",
     )

@@ -12,6 +12,7 @@ Only the leaves read the rows. They state noisy class weights (RF-L and the pape
 a label drawn by the exponential mechanism (RF-E of Nock & Henecka, 2020, section 17.2).
 """
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -32,11 +33,12 @@ from dpbt.types import GRID, Array
 MAX_DEPTH = 20
 """The largest depth of a random tree."""
 
-NEGATIVE = ("zero", "uniform")
+NEGATIVE_WEIGHT_RULES = ("zero", "uniform")
 """The rules for leaves with a negative noisy weight; see `shares`."""
 
 
-class Config(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RandomTreeConfig:
     """The static parts of a group.
 
     Attributes:
@@ -62,7 +64,7 @@ class Config(NamedTuple):
         return self.noise is mechanisms.exponential
 
 
-class Positions(NamedTuple):
+class PositionRows(NamedTuple):
     """A table laid out for the loops.
 
     Attributes:
@@ -78,7 +80,7 @@ class Positions(NamedTuple):
     __repr__ = without_values
 
 
-def prepare(table: types.Table) -> Positions:
+def prepare_position_rows(table: types.Table) -> PositionRows:
     """The table's rows as positions.
 
     Raises:
@@ -86,10 +88,10 @@ def prepare(table: types.Table) -> Positions:
     """
     if table.splits is not None and table.splits.allowed is not None:
         raise ValueError("random trees ask for every attribute alike: splits.allowed must be None")
-    return Positions(splits.positions_of(table), table.target, table.present, table.weight)
+    return PositionRows(splits.positions_of(table), table.target, table.present, table.weight)
 
 
-def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
+def class_weights_of_leaves(leaf: Array, target: Array, weights: Array, leaves: int) -> Array:
     """i32[leaves, 2]: the exact weight of each leaf and class (negative, positive), in grid units.
 
     Args:
@@ -102,7 +104,7 @@ def leaf_weights(leaf: Array, target: Array, weights: Array, leaves: int) -> Arr
     return jax.ops.segment_sum(weights, segment, num_segments=2 * leaves).reshape(leaves, 2)
 
 
-def shares(weights: Array, fallback: Array, negative: str) -> Array:
+def positive_shares(weights: Array, fallback: Array, negative: str) -> Array:
     """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or `fallback` without any.
 
     There are two rules, and both are post-processing of a release. `fallback` is uniform in [0, 1].
@@ -124,14 +126,18 @@ def shares(weights: Array, fallback: Array, negative: str) -> Array:
 TREE_GROUPS = types.HypothesisClass(
     example=splits.example,
     check=splits.check,
-    prepare=prepare,
-    predict=Of(hypotheses.TREE_GROUPS, lambda group, rows: hypotheses.votes(group, rows.position)),
+    prepare=prepare_position_rows,
+    predict=Of(
+        hypotheses.TREE_GROUPS, lambda group, rows: hypotheses.net_votes(group, rows.position)
+    ),
     bound=lambda group: jnp.sum(group.grown),
 )
 """Groups over positions. Their sum is a majority vote; `dpbt.predict` has all voting rules."""
 
 
-def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: Any) -> None:
+def draw_structure_and_leaves(
+    config: RandomTreeConfig, draw: Draw, table: PositionRows, weights: Array, *_: Any
+) -> None:
     """Draw a structure that never reads the rows, and what its leaves state about the rows."""
     rows, attributes = table.position.shape
     parts, leaves = config.parts, 2**config.depth
@@ -163,9 +169,13 @@ def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: An
     # Private leaves: noise on the class weights of each, or a label drawn from them. A row that
     # comes or goes moves a label's scores one way. The published exponent, leaf by leaf, allows for
     # both ways.
-    leaf = tree * leaves + hypotheses.leaf_of(attribute, threshold, table.position, tree)
+    leaf = tree * leaves + hypotheses.assign_leaves_by_position(
+        attribute, threshold, table.position, tree
+    )
     weights = jnp.where(table.present, weights, 0).astype(jnp.int32)
-    counts = leaf_weights(leaf, table.target, weights, parts * leaves).reshape(parts, leaves, 2)
+    counts = class_weights_of_leaves(leaf, table.target, weights, parts * leaves).reshape(
+        parts, leaves, 2
+    )
     what = "labels" if config.labels else "class weights"
     where = "all leaves" if parts == 1 else "all leaves of all trees"
     proof = "dpbt theorem F2" if config.labels else "dpbt theorem F1"
@@ -188,18 +198,18 @@ def program(config: Config, draw: Draw, table: Positions, weights: Array, *_: An
     )
 
 
-def hypothesis(config: Config, release: types.Release, *_: Any) -> TreeGroup:
+def tree_group_of_release(config: RandomTreeConfig, release: types.Release, *_: Any) -> TreeGroup:
     """The trees. Theta is a ratio of weights, so the unit of the weights cancels."""
     leaf, grown = release["leaf"], jnp.ones(config.parts, jnp.float32)
     if config.labels:
         stated = leaf.astype(jnp.float32)
     else:
-        stated = shares(leaf, release["fallback"], config.negative)
+        stated = positive_shares(leaf, release["fallback"], config.negative)
     return TreeGroup(release["attribute"], release["threshold"], stated, grown)
 
 
 @functools.cache
-def random_tree(config: Config) -> types.WeakLearner:
+def random_tree(config: RandomTreeConfig) -> types.WeakLearner:
     """Groups of `parts` trees with a structure drawn from public randomness and private leaves.
 
     Guarantee, under `relation`, for all leaves of all trees of the group together. With noise on
@@ -231,14 +241,15 @@ def random_tree(config: Config) -> types.WeakLearner:
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
     budget evenly among leaves. The noise is that of `budget` either way.
     """
-    depth, relation, noise, *more = config
-    static = f"{depth}, {types.relation(relation).value}, {noise.name}, {', '.join(map(str, more))}"
+    relation = types.relation(config.relation).value
+    leaves = f"{config.noise.name}, {config.parts}, {config.per_leaf}, {config.negative}"
+    static = f"{config.depth}, {relation}, {leaves}"
     return boundary.weak_learner(
-        functools.partial(program, config),
-        functools.partial(hypothesis, config),
+        functools.partial(draw_structure_and_leaves, config),
+        functools.partial(tree_group_of_release, config),
         {"leaf": 1.0},
         TREE_GROUPS,
-        relation,
+        config.relation,
         tag=f"random_tree({static})",
         withheld=("part",) if config.parts > 1 else (),
     )

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.arithmetic import Array, fold, namespace
+from dpbt.common.arithmetic import Array, array_namespace, fold
 from dpbt.learners.graph import Graph, Value
 from dpbt.public_types import MAX_BINS, Splits
 
-Nodes = tuple[Value, Value | None]
+GraphOutputs = tuple[Value, Value | None]
 """The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""
 
 
-def heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
+def model_heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
     """What the parts of a model add up to, in words, and the scale of a number's scores or 1."""
     if several:
         words = (
@@ -34,12 +34,12 @@ def heading(target: Any, several: bool, parts: str) -> tuple[str, float]:
     return f"score of a row: the sum of what the {parts} add; positive above 0", 1.0
 
 
-def indented(lines: list[str]) -> list[str]:
+def indent_lines(lines: list[str]) -> list[str]:
     """Lines two columns further in."""
     return [f"  {line}" for line in lines]
 
 
-class Shapes(NamedTuple):
+class ShapeFunctions(NamedTuple):
     """A curve for each column, and a table of cells for each declared pair of columns.
 
     By default there are no pairs.
@@ -62,9 +62,9 @@ class Shapes(NamedTuple):
     parts: Array = np.zeros((1, 0, 2, MAX_BINS), np.uint8)
 
 
-def cells(pairs: Any, parts: Any, bins: Any) -> Any:
-    """u8[P, N]: the cell of each row in each pair; bins u8[F, N], the others as `Shapes` has."""
-    xp = namespace(pairs, parts, bins)
+def pair_cells(pairs: Any, parts: Any, bins: Any) -> Any:
+    """u8[P, N]: the cell of each row in each pair; bins u8[F, N], others as in `ShapeFunctions`."""
+    xp = array_namespace(pairs, parts, bins)
     both = [
         xp.take_along_axis(parts[:, side], bins[pairs[:, side]].astype(np.int32), axis=1)
         for side in (0, 1)
@@ -72,9 +72,9 @@ def cells(pairs: Any, parts: Any, bins: Any) -> Any:
     return both[0] + both[1]
 
 
-def predict_shapes(shapes: Shapes, bins: Any) -> Any:
+def predict_shapes(shapes: ShapeFunctions, bins: Any) -> Any:
     """f32[N], or f32[K, N] with several classes: the sum over columns; bins u8[F, N]."""
-    xp, score = namespace(bins, *shapes), shapes.score
+    xp, score = array_namespace(bins, *shapes), shapes.score
 
     def add(total: Any, column: tuple[Any, Any]) -> Any:
         curve, bin = column
@@ -85,10 +85,10 @@ def predict_shapes(shapes: Shapes, bins: Any) -> Any:
     total = fold(add, start, (of_all[:columns], bins))
     if not shapes.pairs.shape[0]:
         return total
-    return fold(add, total, (of_all[columns:], cells(shapes.pairs, shapes.parts, bins)))
+    return fold(add, total, (of_all[columns:], pair_cells(shapes.pairs, shapes.parts, bins)))
 
 
-def check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple) -> None:
+def check_shapes(shapes: ShapeFunctions, width: int, splits: Splits | None, axes: tuple) -> None:
     """Refuse curves that do not fit the rows, the classes or each other.
 
     Raises:
@@ -111,8 +111,8 @@ def check_shapes(shapes: Shapes, width: int, splits: Splits | None, axes: tuple)
         raise ValueError("all rounds must have the same pairs, each once")
 
 
-def curves(
-    shapes: Shapes, domain: Mapping[str, Any]
+def shape_functions_by_column(
+    shapes: ShapeFunctions, domain: Mapping[str, Any]
 ) -> tuple[dict[tuple[str, ...], np.ndarray], float]:
     """What each bin of a column adds and what each two bins of a pair add, and the noise of one.
 
@@ -129,17 +129,21 @@ def curves(
     return found, float(np.sqrt(np.sum(noise**2)))
 
 
-def explain_shapes(
-    shapes: Shapes, _: Splits, domain: Mapping[str, Any], target: Any, classes: Sequence | None
+def describe_shapes(
+    shapes: ShapeFunctions,
+    _: Splits,
+    domain: Mapping[str, Any],
+    target: Any,
+    classes: Sequence | None,
 ) -> str:
     """The curve of each column, from the one that moves scores most; equal bins are joined.
 
     A pair has a line of the second column for bins of the first one.
     """
     several = shapes.score.ndim == 4
-    head, factor = heading(target, several, "columns")
+    head, factor = model_heading(target, several, "columns")
     names = [f" [{word}]" for word in classes or target.values] if several else [""]
-    found, noise = curves(shapes, domain)
+    found, noise = shape_functions_by_column(shapes, domain)
     found, noise = {key: values * factor for key, values in found.items()}, noise * factor
     # Two digits of the noise, or without noise three of the numbers.
     unit = noise or max(float(np.ptp(values)) for values in found.values()) / 10 or 1.0
@@ -150,7 +154,7 @@ def explain_shapes(
 
     def wrapped(name: str, column: Any, curve: np.ndarray) -> list[str]:
         return textwrap.wrap(
-            ", ".join(_entries(column, curve, digits)),
+            ", ".join(_describe_values_by_bin(column, curve, digits)),
             98,
             initial_indent=name.ljust(indent - 2) + "  ",
             subsequent_indent=" " * indent,
@@ -178,7 +182,7 @@ def explain_shapes(
     return "\n".join(lines).replace("\0", " ")
 
 
-def _entries(column: Any, curve: np.ndarray, digits: int) -> list[str]:
+def _describe_values_by_bin(column: Any, curve: np.ndarray, digits: int) -> list[str]:
     """What the bins of a column add; values without an order fall, and no entry has a space."""
     values = [f"{round(value, digits) + 0.0:+.{digits}f}" for value in curve[: column.n_bins]]
     bins = range(column.n_bins)
@@ -188,7 +192,7 @@ def _entries(column: Any, curve: np.ndarray, digits: int) -> list[str]:
     return [f"{column.held([*run])}: {value}".replace(" ", "\0") for value, run in runs]
 
 
-def nodes_of_shapes(graph: Graph, shapes: Shapes, rows: Value, *_: Any) -> Nodes:
+def graph_of_shapes(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: Any) -> GraphOutputs:
     """The scores of all columns and pairs are one table, in which each has a place of its own."""
     score: Any = np.sum(shapes.score, axis=0, dtype=np.float64).astype(np.float32)
     (columns, bins), pairs = score.shape[-2:], shapes.pairs[0]

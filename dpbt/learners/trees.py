@@ -6,12 +6,13 @@ left sibling's products are its parent's minus the right sibling's. So each leve
 right siblings only.
 
 Of many rows with many splits for each feature, the weights in all bins are summed up instead, and
-a split is a difference of cumulative sums (`bin_sums`).
+a split is a difference of cumulative sums (`split_weights_by_bins`).
 
 Weights are integers 0..GRID and splits are bits, so both fit eight bits, and sums fit int32. So
 statistics are exact, and do not depend on row order, shards, padding, method or device.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -23,7 +24,14 @@ import numpy as np
 from dpbt import types
 from dpbt.data import splits
 from dpbt.learners import hypotheses
-from dpbt.learners.hypotheses import ONE_HOT_NODES, Bins, Of, depth, descend, node_dtype
+from dpbt.learners.hypotheses import (
+    ONE_HOT_NODES,
+    BinsAndSplits,
+    Of,
+    move_to_children,
+    node_dtype,
+    tree_depth,
+)
 from dpbt.losses import family_name
 from dpbt.privacy import accounting, boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
@@ -45,8 +53,8 @@ Seconds of processor time of ten trees in memory, by product / by bin, on 2 core
 """
 
 
-class Prepared(NamedTuple):
-    """A table laid out for the loops; `prepare` makes it once, outside all of them.
+class TreeRows(NamedTuple):
+    """A table laid out for the loops; `prepare_tree_rows` makes it once, outside all of them.
 
     Attributes:
         asked: i8[S, N] of 0 and 1, which split is satisfied by which row; or the rows by their
@@ -56,7 +64,7 @@ class Prepared(NamedTuple):
         weight: f32[N] or None, as in `Table`.
     """
 
-    asked: Array | Bins
+    asked: Array | BinsAndSplits
     target: Array
     present: Array
     allowed: types.AnyArray | None = None
@@ -65,18 +73,20 @@ class Prepared(NamedTuple):
     __repr__ = without_values
 
 
-def prepare(table: types.Table) -> Prepared:
-    """The splits of the table's rows, as `node_products` and `descend` read them."""
+def prepare_tree_rows(table: types.Table) -> TreeRows:
+    """The rows and their splits, as `node_products` and `move_to_children` read them."""
     asked, (rows, features) = table.splits, table.bins.shape
-    assert asked is not None  # as `check` says
+    assert asked is not None  # as `check_tree_table` says
     if rows >= MANY_CELLS and len(asked.feature) >= SPLITS_OF_A_FEATURE * features:
-        read = Bins(table.bins.T, *map(jnp.asarray, (asked.feature, asked.low, asked.high)))
+        read = BinsAndSplits(
+            table.bins.T, *map(jnp.asarray, (asked.feature, asked.low, asked.high))
+        )
     else:
         read = splits.columns_of(table).astype(jnp.int8)
-    return Prepared(read, table.target, table.present, asked.allowed, table.weight)
+    return TreeRows(read, table.target, table.present, asked.allowed, table.weight)
 
 
-def work(table: Prepared, nodes: int) -> tuple[int, int]:
+def bytes_of_level_sums(table: TreeRows, nodes: int) -> tuple[int, int]:
     """(bytes of a row, bytes of all rows together) that the sums of a level take beside themselves.
 
     Args:
@@ -84,7 +94,7 @@ def work(table: Prepared, nodes: int) -> tuple[int, int]:
         nodes: how many nodes the level has.
     """
     asked_at_once = 4 * min(2 * nodes, 2 * ONE_HOT_NODES)  # of each, its bin and three Booleans
-    if not isinstance(table.asked, Bins):
+    if not isinstance(table.asked, BinsAndSplits):
         return 6 * table.asked.shape[0] + 2 * nodes + asked_at_once + _ROW_BYTES, 0
     features = table.asked.bins.shape[0]
     return features + asked_at_once + _ROW_BYTES, 4 * 3 * features * 2 * nodes * types.MAX_BINS
@@ -94,7 +104,7 @@ _ROW_BYTES = 40
 """What a row takes for its node, its weight and its place, with room for copies."""
 
 
-def stored(number: types.AnyArray, compute: Callable[[], Array]) -> Array:
+def materialize(number: types.AnyArray, compute: Callable[[], Array]) -> Array:
     """What `compute` returns, stored in memory.
 
     It is a branch on a number that compilers cannot know, so they cannot work the array out anew
@@ -111,14 +121,14 @@ def stored(number: types.AnyArray, compute: Callable[[], Array]) -> Array:
     return jax.lax.cond(jnp.asarray(number) >= 0, compute, never)
 
 
-def weights_by_class(table: Prepared, weights: Array) -> Array:
+def weights_by_class(table: TreeRows, weights: Array) -> Array:
     """i8[2, N]: each row's weight under its class (0 negative, 1 positive); 0 for absent rows."""
     of_class = table.target[None, :] == jnp.array([[False], [True]])
     counted = of_class & table.present[None, :]
     return jnp.where(counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
-def product(left: Array, columns: Array) -> Array:
+def integer_product(left: Array, columns: Array) -> Array:
     """i32[..., S]: left i8[..., N] times the transpose of columns i8[S, N] of bits; exact.
 
     Processors multiply small integers. Compiled for an H100, XLA's product of small integers was
@@ -128,10 +138,10 @@ def product(left: Array, columns: Array) -> Array:
     integers = functools.partial(
         jax.lax.dot_general, dimension_numbers=over_rows, preferred_element_type=jnp.int32
     )
-    return jax.lax.platform_dependent(left, columns, cpu=integers, default=product_of_floats)
+    return jax.lax.platform_dependent(left, columns, cpu=integers, default=float_product)
 
 
-def product_of_floats(left: Array, columns: Array) -> Array:
+def float_product(left: Array, columns: Array) -> Array:
     """i32[..., S]: `product` by floats, of so few rows at a time that their sums are exact.
 
     Partial sums of 2^17 rows are whole numbers of at most 2^24, in any order. Devices
@@ -146,25 +156,26 @@ def product_of_floats(left: Array, columns: Array) -> Array:
         padded = jnp.pad(array, padding).reshape(*array.shape[:-1], parts, size)
         return padded.astype(jnp.float32)
 
-    sums = jnp.einsum("...pn,spn->...sp", cut(left), cut(columns))
+    precision = jax.lax.Precision.DEFAULT  # whatever a flag of JAX says
+    sums = jnp.einsum("...pn,spn->...sp", cut(left), cut(columns), precision=precision)
     return jnp.sum(sums.astype(jnp.int32), axis=-1)
 
 
-def product_sums(columns: Array, by_class: Array, node: Array, wanted: Array) -> Array:
-    """i32[W, 2, S]: `node_products` of the W wanted nodes, as one product of small integers."""
+def split_weights_by_product(columns: Array, by_class: Array, node: Array, wanted: Array) -> Array:
+    """i32[W, 2, S]: `node_products` of W wanted nodes, by a product of small integers."""
     here = node[None, None, :] == wanted.astype(node.dtype)[:, None, None]
-    return product(jnp.where(here, by_class[None], jnp.int8(0)), columns)
+    return integer_product(jnp.where(here, by_class[None], jnp.int8(0)), columns)
 
 
-def _segments(by_class: Array, node: Array) -> tuple[Array, Array]:
+def _node_class_and_weight(by_class: Array, node: Array) -> tuple[Array, Array]:
     """i32[N] the node and class of each row, as 2 node + class, and i32[N] its weight."""
     segment = 2 * node.astype(jnp.int32) + (by_class[1] > 0).astype(jnp.int32)
     return segment, jnp.max(by_class, axis=0).astype(jnp.int32)
 
 
-def bin_sums(bins: Bins, by_class: Array, node: Array, nodes: int) -> Array:
-    """i32[nodes, 2, S]: `node_products` of a level, from the weight of the rows in each bin."""
-    segment, weight = _segments(by_class, node)
+def split_weights_by_bins(bins: BinsAndSplits, by_class: Array, node: Array, nodes: int) -> Array:
+    """i32[nodes, 2, S]: `node_products` of a level, from the weights in each bin."""
+    segment, weight = _node_class_and_weight(by_class, node)
 
     def of_feature(bin: Array) -> Array:
         sums = jnp.zeros(2 * nodes * types.MAX_BINS, jnp.int32)
@@ -182,7 +193,7 @@ def bin_sums(bins: Bins, by_class: Array, node: Array, nodes: int) -> Array:
 
 
 def node_products(
-    table: Prepared, by_class: Array, node: Array, nodes: int, parent: Array | None
+    table: TreeRows, by_class: Array, node: Array, nodes: int, parent: Array | None
 ) -> Array:
     """The weight of the rows of each node and class that satisfy each split.
 
@@ -196,12 +207,12 @@ def node_products(
     Returns:
         i32[nodes, 2, S], in units of the grid; exact.
     """
-    if isinstance(table.asked, Bins):
-        return bin_sums(table.asked, by_class, node, nodes)
+    if isinstance(table.asked, BinsAndSplits):
+        return split_weights_by_bins(table.asked, by_class, node, nodes)
     every = jnp.arange(nodes, dtype=jnp.int32)
     if parent is None:
-        return product_sums(table.asked, by_class, node, every)
-    right = product_sums(table.asked, by_class, node, every[1::2])
+        return split_weights_by_product(table.asked, by_class, node, every)
+    right = split_weights_by_product(table.asked, by_class, node, every[1::2])
     return jnp.stack([parent - right, right], axis=1).reshape(nodes, 2, -1)
 
 
@@ -210,7 +221,7 @@ def node_totals(by_class: Array) -> Array:
     return jnp.sum(by_class, axis=-1, dtype=jnp.int32)[None]
 
 
-def perspectives(loss: types.ProperLoss, counts: Array) -> Array:
+def perspectives_of_weights(loss: types.ProperLoss, counts: Array) -> Array:
     """f64[nodes, ...]: the perspective of exact class weights, in units of the weight bound.
 
     For use within `variates.double_precision`, with a loss whose alpha is float64.
@@ -223,7 +234,7 @@ def perspectives(loss: types.ProperLoss, counts: Array) -> Array:
     return loss.perspective(weight[:, 1], weight[:, 0])
 
 
-def sums_of_nodes(by_class: Array, node: Array, nodes: int) -> Array:
+def class_weights_of_nodes(by_class: Array, node: Array, nodes: int) -> Array:
     """i32[nodes, 2]: the class weights of the nodes of a level, row by row.
 
     Args:
@@ -231,7 +242,7 @@ def sums_of_nodes(by_class: Array, node: Array, nodes: int) -> Array:
         node: i8 or i32[N], the node of this level that each row is in.
         nodes: how many nodes the level has.
     """
-    segment, weight = _segments(by_class, node)
+    segment, weight = _node_class_and_weight(by_class, node)
     sums = jnp.zeros(2 * nodes, jnp.int32).at[segment].add(weight, mode="promise_in_bounds")
     return sums.reshape(nodes, 2)
 
@@ -249,7 +260,7 @@ def child_totals(products: Array, totals: Array, split: Array) -> Array:
     return jnp.stack([totals - right, right], axis=1).reshape(-1, 2)
 
 
-def check(table: types.Table) -> None:
+def check_tree_table(table: types.Table) -> None:
     """Refuse a table that trees cannot read.
 
     Raises:
@@ -263,15 +274,15 @@ def check(table: types.Table) -> None:
 
 TREES = types.HypothesisClass(
     example=splits.example,
-    check=check,
-    prepare=prepare,
-    predict=Of(hypotheses.TREES, lambda tree, table: hypotheses.predict(tree, table.asked)),
+    check=check_tree_table,
+    prepare=prepare_tree_rows,
+    predict=Of(hypotheses.TREES, lambda tree, table: hypotheses.predict_tree(tree, table.asked)),
     bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
 )
 """Trees of any depth over public splits."""
 
 
-def shrink_to_parents(counts: Array, prior: Array) -> Array:
+def leaf_shares_shrunk_to_parents(counts: Array, prior: Array) -> Array:
     """f32 or f64[L]: the share of class 1 in each leaf, shrunk towards the shares of its ancestors.
 
     q(node) = (c1 + prior q(parent)) / (c1 + c0 + prior), with q(root's parent) = 1/2. With a tiny
@@ -283,7 +294,7 @@ def shrink_to_parents(counts: Array, prior: Array) -> Array:
     """
     # The class weights of all nodes, from the leaves up.
     sums = [counts]
-    for _ in range(depth(counts.shape[0])):
+    for _ in range(tree_depth(counts.shape[0])):
         sums.append(sums[-1].reshape(-1, 2, 2).sum(axis=1))
 
     # Their shares, from the root down.
@@ -301,7 +312,7 @@ TINY_PRIOR = 1e-6
 """A parent's weight in the share of its leaf, where it should only fill in for empty leaves."""
 
 
-class Settings(NamedTuple):
+class TreeSettings(NamedTuple):
     """The numbers of a tree that are no noise; each may have axes of settings.
 
     Attributes:
@@ -323,7 +334,7 @@ class Settings(NamedTuple):
     smoothing: Numbers
 
 
-class Params(NamedTuple):
+class GreedyTreeParams(NamedTuple):
     """The traced numbers of a greedy tree.
 
     Attributes:
@@ -333,16 +344,16 @@ class Params(NamedTuple):
     """
 
     noise: Mapping[str, AnyArray]
-    settings: Settings
+    settings: TreeSettings
 
 
-def default_settings(link: LossFamily, depth: int) -> Settings:
+def default_tree_settings(link: LossFamily, depth: int) -> TreeSettings:
     """The settings of `recipes.bdpe` for alpha = 1."""
     clip, smoothness = 10.0, float(link(np.float32(1)).smoothness)
-    return Settings((1.0,) * depth, 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), clip, 1.0)
+    return TreeSettings((1.0,) * depth, 1.0, clip, 1e-4, 1 / (4 * smoothness * clip**2), clip, 1.0)
 
 
-def fractions(structure: Numbers, errors: Numbers | None) -> dict[str, Numbers]:
+def tree_budget_fractions(structure: Numbers, errors: Numbers | None) -> dict[str, Numbers]:
     """How a tree's budget is shared.
 
     Args:
@@ -354,11 +365,11 @@ def fractions(structure: Numbers, errors: Numbers | None) -> dict[str, Numbers]:
     return {"split": structure * (1 - errors), "error": structure * errors, "leaf": 1 - structure}
 
 
-Alpha = Callable[[int, Array], Array]
+AlphaOfLevel = Callable[[int, Array], Array]
 """(level, class weights i32[nodes, 2] of its nodes) -> the criterion's alpha at that level."""
 
 
-def errors(totals: AnyArray) -> Any:
+def majority_errors(totals: AnyArray) -> Any:
     """The weight that predicting each node's majority class gets wrong, in grid units.
 
     Args:
@@ -381,11 +392,11 @@ def split_scores(loss: types.ProperLoss, products: Array, totals: Array) -> Arra
         totals: i32[nodes, 2], the class weights of the nodes, or the same in float64.
     """
     left = totals[:, :, None] - products
-    return -(perspectives(loss, products) + perspectives(loss, left))
+    return -(perspectives_of_weights(loss, products) + perspectives_of_weights(loss, left))
 
 
 @functools.cache
-def split_choice(family: LossFamily) -> Callable[..., Scores]:
+def split_scorer(family: LossFamily) -> Callable[..., Scores]:
     """From the class weights of the nodes of a level to the scores of their splits.
 
     Args:
@@ -412,7 +423,8 @@ def split_choice(family: LossFamily) -> Callable[..., Scores]:
     return scores
 
 
-class Config(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GreedyTreeConfig:
     """The static parts of a greedy tree.
 
     Attributes:
@@ -438,7 +450,8 @@ class Config(NamedTuple):
         return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
 
 
-class SplitPrice(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitPricing:
     """How the draws of splits are priced.
 
     Attributes:
@@ -464,15 +477,20 @@ class SplitPrice(NamedTuple):
             return (self.moves * bound).astype(jnp.float32)
 
 
-def grow(
-    config: Config, draw: Draw, view: View, alpha_of: Alpha | None, price: SplitPrice
+def draw_tree_splits(
+    config: GreedyTreeConfig,
+    draw: Draw,
+    view: View,
+    alpha_of: AlphaOfLevel | None,
+    price: SplitPricing,
 ) -> Array:
     """Draw all splits, level by level.
 
     Args:
         config: the static parts of the tree.
         draw: the program's access to random draws.
-        view: prepared rows, their weights in 0..GRID, `Params`, and what is public in the round.
+        view: prepared rows, their weights in 0..GRID, `GreedyTreeParams`, and what is public in the
+            round.
         alpha_of: the alpha of each level; None for that of `Settings.alpha`.
         price: how the draws of splits are priced.
 
@@ -481,10 +499,10 @@ def grow(
     """
     table, weights, params, public = view
     family, noise_of = config.criterion, params.noise
-    by_class = stored(public.round, functools.partial(weights_by_class, table, weights))
+    by_class = materialize(public.round, functools.partial(weights_by_class, table, weights))
     node = jnp.zeros(table.target.shape[0], node_dtype(2**config.depth))
     totals, products = node_totals(by_class), None
-    by_rows = isinstance(table.asked, Bins)
+    by_rows = isinstance(table.asked, BinsAndSplits)
     for level in range(config.depth):
         # The weights on the right side of every split, and the criterion of this level.
         nodes = 2**level
@@ -500,7 +518,7 @@ def grow(
         split = draw(
             site,
             mechanisms.exponential,
-            boundary.Total((products, totals), split_choice(family), told),
+            boundary.Total((products, totals), split_scorer(family), told),
             sensitivity=price.sensitivity(family, alpha, public.rows),
             at_most=price.sensitivity(family, largest, public.rows),
             moves=nodes if price.each_node else price.moves,
@@ -513,21 +531,23 @@ def grow(
         # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products
         # of the levels above.
         if level + 1 < config.depth or by_rows:
-            node = stored(public.round, functools.partial(descend, table.asked, node, split))
+            node = materialize(
+                public.round, functools.partial(move_to_children, table.asked, node, split)
+            )
         if by_rows:
-            totals = sums_of_nodes(by_class, node, 2 * nodes)
+            totals = class_weights_of_nodes(by_class, node, 2 * nodes)
         else:
             totals = child_totals(products, totals, split)
     return totals
 
 
-def link_values(family: LossFamily, settings: Settings, share: Array) -> Array:
+def link_values(family: LossFamily, settings: TreeSettings, share: Array) -> Array:
     """f32 or f64[L], as the shares: the canonical link of each, with both clamped."""
     value = family(settings.link_alpha).link(jnp.clip(share, settings.zeta, 1 - settings.zeta))
     return jnp.clip(value, -settings.clip, settings.clip)
 
 
-def leverage(settings: Settings, value: Array, edge: Array, cap: Array) -> Array:
+def leverage(settings: TreeSettings, value: Array, edge: Array, cap: Array) -> Array:
     """f32 or f64[]: beta_t of Algorithm 1, the edge of a tree times a of its M.
 
     M is max |value|, or `step_clip` where that is larger. A leveraged leaf beta_t h is at most
@@ -544,6 +564,6 @@ def leverage(settings: Settings, value: Array, edge: Array, cap: Array) -> Array
     return step * jnp.clip(edge, -cap * bound, cap * bound)
 
 
-def gathered_splits(release: Release, depth: int) -> Array:
+def splits_in_heap_order(release: Release, depth: int) -> Array:
     """i32[2^D - 1]: the splits of all D levels in heap order."""
     return jnp.concatenate([release[f"split_{level}"] for level in range(depth)])

@@ -17,13 +17,13 @@ import numpy as np
 from msgspec import Meta
 
 from dpbt.common import arithmetic
-from dpbt.common.arithmetic import Array, namespace
+from dpbt.common.arithmetic import Array, array_namespace
 from dpbt.common.storage import opened, sealed, write_whole
 from dpbt.common.validate import shown
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target, response_of
-from dpbt.learners.hypotheses import KINDS, Kind, Of, Rows, check_within
+from dpbt.learners.hypotheses import KINDS, EncodedRows, Kind, Of, check_indices
 from dpbt.privacy import accounting
 from dpbt.public_types import MAX_BINS, Splits, same_splits
 
@@ -87,8 +87,8 @@ def _own_kind(hypotheses: "HypothesisClass") -> Kind:
     """The kind of hypotheses of the user's own, which no file and no words know."""
     from dpbt.types import Table
 
-    def read(rows: Rows) -> Any:
-        absent = namespace(rows.bins).zeros(rows.bins.shape[:1], bool)
+    def read(rows: EncodedRows) -> Any:
+        absent = array_namespace(rows.bins).zeros(rows.bins.shape[:1], bool)
         return hypotheses.prepare(Table(rows.bins, absent, absent, rows.splits))
 
     return Kind("", hypotheses.predict, read)
@@ -221,18 +221,18 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
             "model could give no probabilities; give its recipe a loss by name, such as 'gini'"
         )
     arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
-    domain, asked = about.domain if domain is None else domain, model.splits
+    asked = model.splits
     if domain is not None:
         domains.check(domain)
         for name in domain:
             if not isinstance(name, str):
                 raise ValueError(f"names of columns must be text to be kept, got {shown(name)}")
-        splits = domains.splits(domain)
-        fits = len(splits.attribute) == model.features
-        if asked is not None:
-            fits = len(domain) == model.features and same_splits(asked, splits)
-        if not fits:
+        domains.check_same(domain, model.domain, "the given domain", "the model")
+        if not _asks(domain, model):
             raise ValueError("the model was trained with other splits than the domain asks")
+    elif about.domain is not None and _asks(about.domain, model):  # not if splits were exchanged
+        domain = {str(name): kind for name, kind in about.domain.items()}
+    if domain is not None:
         asked = None  # the domain asks them
     content = _File(
         **{name: getattr(about, name) for name in _TOLD},
@@ -247,6 +247,14 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
     )
     text = sealed(content, FORMAT, VERSION)
     write_whole(path, lambda part: part.write_bytes(text))
+
+
+def _asks(domain: Domain, model: Any) -> bool:
+    """Whether a domain has the features of a model, and asks its splits."""
+    splits = domains.splits(domain)
+    if model.splits is None:
+        return len(splits.attribute) == model.features
+    return len(domain) == model.features and same_splits(model.splits, splits)
 
 
 def _packed(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
@@ -370,7 +378,9 @@ def _fields(file: _File) -> dict[str, Any]:
         domain=file.domain,
         privacy=accounting.from_json(file.privacy),
     )
-    reads = {"splits": asked, "features": file.features, "dtype": file.dtype}
+    reads: dict[str, Any] = {"splits": asked, "features": file.features, "dtype": file.dtype}
+    if file.domain is not None:
+        reads["domain"] = domains.declare(file.domain)
     return {"hypotheses": hypotheses, "intercept": intercept, "kept": about, **reads}
 
 
@@ -396,5 +406,5 @@ def _asked(file: _File) -> Splits | None:
     if [array.shape for array in asked[:5]] != shapes:
         raise ValueError("splits must have arrays of the same length")
     for numbers in (asked.feature, asked.attribute):
-        check_within("a split", numbers, 0, file.features)
+        check_indices("a split", numbers, 0, file.features)
     return asked

@@ -5,13 +5,13 @@ read by `dpbt.domains.encode`. JAX is never imported here.
 """
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpbt.common.arithmetic import LN2
+from dpbt.common.extras import import_extra
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
@@ -41,7 +41,7 @@ def export(model: Model, path: str | Path) -> None:
     Raises:
         ValueError: for anything that is no model, for hypotheses or a loss of your own, and for
             something that is no path.
-        ImportError: without the package `onnx`.
+        ImportError: without the package `onnx`, naming the extra.
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
@@ -49,7 +49,7 @@ def export(model: Model, path: str | Path) -> None:
     about = model.about
     if about.kind.nodes is None:
         raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
-    onnx: Any = import_module("onnx")  # an extra
+    onnx: Any = import_extra("onnx", "onnx", "an ONNX file")
     graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
     rows = Value(graph, "rows")
     score, share = about.kind.nodes(graph, model.hypotheses, rows, model.splits)

@@ -5,16 +5,21 @@ All functions take arrays of NumPy or of JAX, and need no JAX for those of NumPy
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbt.common.arithmetic import Array, fold, namespace
-from dpbt.common.validate import shown
+from dpbt.common.arithmetic import Array, array_namespace, fold
+from dpbt.common.validate import is_traced, shown
+from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
+from dpbt.data.cells import eager_advice
 from dpbt.data.kinds import Nominal, Target, in_units
-from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
+from dpbt.learners.hypotheses import EncodedRows, Hypotheses, Kind
 from dpbt.public_types import Splits, of_bits, same_splits
+
+if TYPE_CHECKING:
+    from dpbt.common.programs import Programs
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
@@ -22,11 +27,11 @@ BLOCK_ROWS = 2**16
 VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
 
-What = Callable[[Kind, Hypotheses, Array, Rows], Array]
+What = Callable[[Kind, Hypotheses, Array, EncodedRows], Array]
 """(kind, hypotheses, intercept, rows) -> [..., N]: `scores` or `shares`."""
 
 
-def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> Array:
+def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
     """f32[N], or f32[K, N] with several classes: the scores of rows."""
     laid_out = kind.read(rows)
 
@@ -34,11 +39,11 @@ def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> 
         return total + kind.predict(hypothesis, laid_out)
 
     shape = (*intercept.shape, rows.bins.shape[0])
-    start = namespace(intercept).zeros(shape, np.float32)
+    start = array_namespace(intercept).zeros(shape, np.float32)
     return intercept[..., None] + fold(add, start, hypotheses)
 
 
-def shares(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> Array:
+def shares(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
     """f32[k, N]: the shares that hypotheses state."""
     assert kind.shares is not None
     return kind.shares(hypotheses, kind.read(rows))
@@ -50,18 +55,25 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
     Raises:
         ValueError: as `dpbt.decision_function`.
     """
-    if _differ(model.splits, getattr(rows, "splits", None)):
-        raise ValueError("the model was trained with other splits than the table has")
+    if hasattr(rows, "splits"):  # a table
+        domains.check_same(rows.domain, model.domain, "the table", "the model")
+        if _differ(model.splits, rows.splits):
+            raise ValueError("the model was trained with other splits than the table has")
     if isinstance(rows, BlockTable):
+        if is_traced(*model.hypotheses, model.intercept):
+            raise ValueError(
+                "a table in blocks is read from the disk, and is predicted outside of jit, vmap "
+                "and grad"
+            )
         blocks = rows.pieces(BLOCK_ROWS)
         found = [np.asarray(of_rows(model, block.bins.T.copy(), what)) for block in blocks]
         return np.concatenate(found, axis=-1)
 
     bins, asked = _bins(model, rows), model.splits
     arrays = model.about.kind, model.hypotheses, model.intercept
-    if namespace(*arrays[1:], bins) is np:
+    if array_namespace(*arrays[1:], bins) is np:
         starts = range(0, max(len(bins), 1), BLOCK_ROWS)
-        parts = [Rows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
+        parts = [EncodedRows(bins[start : start + BLOCK_ROWS], asked) for start in starts]
         return np.concatenate([what(*arrays, part) for part in parts], axis=-1)
 
     # With JAX, by a program for one of few numbers of rows.
@@ -74,22 +86,24 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
     if not isinstance(bins, Tracer):
         padding = max(tables.row_bucket(count) - count, 0)
         bins = np.pad(np.asarray(bins), [(0, padding), (0, 0)])
-    found = compiled(what)(*arrays, Rows(bins, asked))
+    found = compiled(what)(*arrays, EncodedRows(bins, asked))
     if isinstance(found, Tracer):
         return found[..., :count]
     return jax.device_put(np.asarray(found)[..., :count])
 
 
 @functools.cache
-def compiled(what: What) -> Callable:
+def compiled(what: What) -> "Programs[Array]":
     """A function of rows as a program of JAX."""
     import jax
     import jax.numpy as jnp
 
-    def run(kind: Kind, *arrays: Any) -> Array:
-        return what(kind, *jax.tree.map(jnp.asarray, arrays))
+    from dpbt.common import programs
 
-    return jax.jit(run, static_argnums=0)
+    def run(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
+        return what(kind, *jax.tree.map(jnp.asarray, (hypotheses, intercept, rows)))
+
+    return programs.kept(static_argnames=("kind",))(run)
 
 
 def _bins(model: Any, rows: Any) -> Array:
@@ -103,12 +117,15 @@ def _bins(model: Any, rows: Any) -> Array:
     advice = f"encode raw columns by dpbt.domains.{encoder}(domain, columns)"
     if hasattr(rows, "bins") and hasattr(rows, "splits"):
         rows = rows.bins
-    by_name = hasattr(rows, "keys") or hasattr(rows, "columns")
+    lazy = eager_advice(rows) and not hasattr(rows, "__array__")  # its names may take a query
+    by_name = lazy or hasattr(rows, "keys") or hasattr(rows, "columns")
     if by_name or not (hasattr(rows, "__array_namespace__") or hasattr(rows, "__array__")):
-        raise ValueError(f"rows must be an array or a table, got {type(rows).__name__}; {advice}")
+        given = f"{type(rows).__name__}{eager_advice(rows)}"
+        raise ValueError(f"rows must be an array or a table, got {given}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
-    if rows.dtype == bool and not _differ(model.splits, of_bits(model.features)):
+    bits = None if model.domain is not None else of_bits(model.features)
+    if rows.dtype == bool and bits is not None and not _differ(model.splits, bits):
         rows = rows.astype(np.uint8)  # splits are bins 0 and 1
     if rows.dtype != model.dtype or rows.ndim != 2 or rows.shape[1] != model.features:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
@@ -120,13 +137,16 @@ def _bins(model: Any, rows: Any) -> Array:
 
 
 def _differ(splits: Splits | None, others: Splits | None) -> bool:
-    """Whether both are there and are not the same; which splits are allowed does not count."""
+    """Whether both are there and are not the same; which splits are allowed does not count.
+
+    Of traced splits the shapes are compared, which is all that is known of them.
+    """
     if splits is None or others is None:
         return False
-    try:
-        return not same_splits(splits, others)
-    except TypeError:  # traced, and checked where they come from
-        return False
+    if is_traced(*splits, *others):
+        pairs = zip(splits[:5], others[:5], strict=True)
+        return any(np.shape(ours) != np.shape(theirs) for ours, theirs in pairs)
+    return not same_splits(splits, others)
 
 
 def answer(target: Target | None, scores: Array) -> Array:
@@ -139,7 +159,7 @@ def answer(target: Target | None, scores: Array) -> Array:
     if target is None:
         return scores > 0
     if isinstance(target, Nominal):
-        return namespace(scores).argmax(scores, axis=1).astype(np.int32)
+        return array_namespace(scores).argmax(scores, axis=1).astype(np.int32)
     return in_units(target, scores)
 
 
@@ -163,7 +183,7 @@ def vote(stated: Array, voting: str, key: Any = None) -> Array:
     Raises:
         ValueError: for another rule, or a probabilistic vote without a key.
     """
-    xp = namespace(stated)
+    xp = array_namespace(stated)
     if voting == "majority":
         return 2 * xp.sum(stated > 0.5, axis=0) > xp.sum(~xp.isnan(stated), axis=0)
     mean = xp.nanmean(stated, axis=0)

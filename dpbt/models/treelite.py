@@ -6,17 +6,17 @@ imported here.
 """
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpbt.common.arithmetic import LN2
+from dpbt.common.extras import import_extra
 from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
-from dpbt.learners.hypotheses import OBLIVIOUS, TREE_GROUPS, TREES, depth
+from dpbt.learners.hypotheses import OBLIVIOUS, TREE_GROUPS, TREES, tree_depth
 from dpbt.models.model import Model, frozen, model_of
 from dpbt.public_types import MAX_BINS, UNSPLIT
 
@@ -40,7 +40,7 @@ def export(model: Model, path: str | Path) -> None:
     Raises:
         ValueError: for anything that is no model, for hypotheses that are no trees, such as curves
             and halfspaces, and for something that is no path.
-        ImportError: without the package `treelite`.
+        ImportError: without the package `treelite`, naming the extra.
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
@@ -50,7 +50,7 @@ def export(model: Model, path: str | Path) -> None:
         raise ValueError(
             f"the hypotheses of {about.name} are no trees, and treelite has only these"
         )
-    treelite: Any = import_module("treelite")  # an extra
+    treelite: Any = import_extra("treelite", "treelite", "a file of treelite")
     builder, trees = treelite.model_builder, list(_trees(model))
 
     # What margins are, and what is made of them.
@@ -125,7 +125,7 @@ def _add(
 ) -> None:
     """Add one tree of columns of so many bins. A node of which all bins go left is left out."""
     inner = len(feature)
-    assert depth(leaf.shape[-1]) == depth(inner + 1)
+    assert tree_depth(leaf.shape[-1]) == tree_depth(inner + 1)
 
     def below(node: int) -> int:
         while node < inner and right.ndim == 2 and not right[node].any():

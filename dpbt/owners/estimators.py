@@ -30,13 +30,14 @@ import dpbt
 from dpbt import recipes
 from dpbt.common.watching import working
 from dpbt.data import declarations, domains, tables
+from dpbt.data.cells import eager_advice
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, names_of
 from dpbt.data.kinds import with_objective
 from dpbt.models import model as models
 from dpbt.models.file import about
 from dpbt.models.model import explain, frozen, ledger, save, statement
-from dpbt.owners import file_report as owner
+from dpbt.owners import file_report
 from dpbt.owners.file_report import OwnerReport
 from dpbt.privacy import accounting, keys
 from dpbt.public_types import BOOSTED, FORESTS
@@ -304,8 +305,10 @@ def column_of(name: str, data: Any) -> Any:
     """Labels or weights as a column.
 
     Raises:
-        ValueError: for more than one column.
+        ValueError: for more than one column, and for what holds none yet, such as a lazy frame.
     """
+    if (advice := eager_advice(data)) and not hasattr(data, "__len__"):
+        raise ValueError(f"{name} must be one column, got {type(data).__name__}{advice}")
     names = names_of(data)
     plain = hasattr(data, "dtype") or hasattr(data, "to_pylist") or not hasattr(data, "__array__")
     if names is None and not plain:
@@ -348,7 +351,7 @@ def read(
         name = add("sample_weight", weights["sample_weight"])
         weight = WeightColumn(name, weights["max_weight"])
     label = Label(add("y", labels), **answers.options, weight=weight, user=user)
-    return table, owner.report(domain, label, [columns])
+    return table, file_report.report(domain, label, [columns])
 
 
 def keys_of(random_state: Any) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ from dpbt.common.validate import shown, whole
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.hypotheses import SHAPES
-from dpbt.learners.shapes import curves
+from dpbt.learners.shapes import shape_functions_by_column
 from dpbt.models.model import Model, domain_of
 from dpbt.owners.effects import attribute_effects, check_columns, partial_dependence
 
@@ -183,7 +183,11 @@ def shapes(
     whole("most", most)
     known = domain_of(model, domain)
     own = model.about.kind is SHAPES and of == "score"
-    named = [*curves(model.on_host(), known)[0]] if own else [(name,) for name in known]
+    named = (
+        [*shape_functions_by_column(model.on_host(), known)[0]]
+        if own
+        else [(name,) for name in known]
+    )
     found: dict[tuple[str, ...], _Curve] = {}
     found |= {name: _curve(model, known, name, of, class_) for name in named}
     order = sorted(found, key=lambda name: -float(np.ptp(found[name].values)))[:most]
@@ -269,7 +273,7 @@ def _curve(model: Model, domain: Domain, names: tuple[str, ...], of: str, class_
     """
     if model.about.kind is SHAPES and of == "score":
         check_columns(names, domain)
-        found, noise = curves(model.on_host(), domain)
+        found, noise = shape_functions_by_column(model.on_host(), domain)
         own = np.moveaxis(found[names], range(-len(names), 0), range(len(names)))
         values, words, scale = _drawn(model, own, of, class_)
         return _Curve(values * scale, f"what a column adds to the {words}", noise * scale, 0.0)

@@ -43,6 +43,7 @@ class Bound(NamedTuple):
         curve: f64[K, 2], points (q, p) of tests, with q from above and p from below, each with the
             confidence. Empty for one run.
         certain: whether epsilon is a certificate: the log ratio of the likelihoods of an output.
+        uncompared: what the audit could not compare, and so says nothing about; empty if nothing.
     """
 
     level: str
@@ -54,6 +55,7 @@ class Bound(NamedTuple):
     where: str
     curve: np.ndarray = np.zeros((0, 2))
     certain: bool = False
+    uncompared: str = ""
 
     @property
     def broken(self) -> bool:
@@ -69,6 +71,7 @@ class Bound(NamedTuple):
         return (
             f"{self.level}, {runs}: epsilon is at least {self.epsilon:.3g} {sure}, where "
             f"{self.claim[0]:.6g} is claimed at delta = {self.claim[1]:g}: {verdict}."
+            + (f" NOT COMPARED: {self.uncompared}." if self.uncompared else "")
         )
 
     def __str__(self) -> str:
@@ -152,7 +155,8 @@ def epsilon_bound_by_bets(losses: np.ndarray, *, delta: float, miss: float) -> f
         x = -np.expm1(epsilon - losses[losses > epsilon])
         log_wealth = np.sum(np.log1p(_STAKES[:, None] * (x / delta - 1)), axis=1)
         log_wealth += (len(losses) - len(x)) * np.log1p(-_STAKES)
-        return bool(special.logsumexp(log_wealth) >= math.log(len(_STAKES) / miss))
+        total_log_wealth: Any = special.logsumexp(log_wealth)
+        return bool(total_log_wealth >= math.log(len(_STAKES) / miss))
 
     return math.inf if is_refuted(LARGE / 2) else _largest_refuted(is_refuted, LARGE)
 

@@ -15,8 +15,8 @@ from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners import additive as learner
-from dpbt.learners.oblivious_splits import Config
-from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
+from dpbt.learners.oblivious_splits import ObliviousConfig
+from dpbt.recipes.building import PrivacyRequest, check_axes, checked_privacy_request
 from dpbt.recipes.oblivious import (
     OneTimeDraws,
     TreeStructure,
@@ -64,10 +64,10 @@ def additive(
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
     rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
     of bins of all columns as one vector, whose sensitivity is that of
-    `learners.additive.sensitivity`. Else, and under a pure guarantee, where such a vector costs as
-    much as its columns one by one, a round releases one column, as a tree of `oblivious_boost` that
-    asks one attribute. Histograms before the first round and scores by class after the last are
-    drawn as `auto` draws them.
+    `learners.additive.bin_sum_sensitivity`. Else, and under a pure guarantee, where such a vector
+    costs as much as its columns one by one, a round releases one column, as a tree of
+    `oblivious_boost` that asks one attribute. Histograms before the first round and scores by class
+    after the last are drawn as `auto` draws them.
 
     The curves are the model: `dpbt.explain` and `dpbt.plot.shape` show all of it, with the
     deviation of the noise that privacy added. Where columns act on their own it is more accurate
@@ -113,6 +113,16 @@ def additive(
             whose programs would differ.
     """
     num_rounds = whole("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=num_rounds,
+        step=step,
+        learning_rate=learning_rate,
+        marginals_fraction=marginals_fraction,
+        scores_fraction=scores_fraction,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -170,7 +180,7 @@ def additive(
         step=step_of_round,
         limit=np.minimum(4 * step_of_round, 0.6),
         one_time_draws=one_time_draws,
-        make_learner=learner.by_column,
+        make_learner=learner.additive_by_column,
         name="additive",
         setting="one column a round",
     )
@@ -208,12 +218,19 @@ def _recipe_of_all_columns(
     """
     # The noise of a row is that of one bin of each column and pair.
     num_curves = len(domain) + len(pairs)
-    step_of_round = total_step / (learner.growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves))
-    params = learner.Params({}, step_of_round, learning_rate, _MOMENTUM, num_rounds)
+    step_of_round = total_step / (
+        learner.noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
+    )
+    params = learner.AdditiveParams({}, step_of_round, learning_rate, _MOMENTUM, num_rounds)
     sizes = within("resolutions", resolutions, f"[1, {types.MAX_BINS}]", whole=True)
 
-    def make_learner(bins_config: Config) -> types.WeakLearner:
-        config = learner.Config(bins_config, tuple(map(int, sizes.flat)), num_rounds, pairs)
+    def make_learner(bins_config: ObliviousConfig) -> types.WeakLearner:
+        config = learner.AdditiveConfig(
+            base=bins_config,
+            resolutions=tuple(map(int, sizes.flat)),
+            capacity=num_rounds,
+            pairs=pairs,
+        )
         if (most := config.known.shape[1]) > types.MAX_BINS:
             raise ValueError(f"pairs have at most {types.MAX_BINS} cells each, and one has {most}")
         return learner.additive(config)

@@ -72,7 +72,7 @@ def random_forest(
         negative: what negative noisy counts mean, at no cost in privacy: "zero", or "uniform",
             which is theta uniform at random, as Algorithm 2 prints it. The default of the tight
             calibration is "zero", that of the published one is "uniform". The paper's own numbers
-            are those of "zero". See `random_tree.shares`.
+            are those of "zero". See `random_tree.positive_shares`.
         variant: "random_forest", or one of Nock & Henecka (2020), section 17.2, which split the
             published budget of a tree among its 2^h leaves. Leaves are disjoint, so the tight
             calibration gives every leaf epsilon / k.
@@ -120,7 +120,7 @@ def random_forest(
     # Negative counts are by default those of the calibration.
     if negative is None:
         negative = "zero" if request.is_tight else "uniform"
-    one_of("negative", negative, random_tree.NEGATIVE)
+    one_of("negative", negative, random_tree.NEGATIVE_WEIGHT_RULES)
 
     states_labels = variant == "rf_e"
     if states_labels:
@@ -130,8 +130,13 @@ def random_forest(
     else:
         mechanism = mechanisms.discrete_laplace
     pays_each_leaf = variant != "random_forest" and not request.is_tight
-    config = random_tree.Config(
-        depth, request.relation, mechanism, num_parts, pays_each_leaf, negative
+    config = random_tree.RandomTreeConfig(
+        depth=depth,
+        relation=request.relation,
+        noise=mechanism,
+        parts=num_parts,
+        per_leaf=pays_each_leaf,
+        negative=negative,
     )
     parts = RecipeParts(
         learner=random_tree.random_tree(config),

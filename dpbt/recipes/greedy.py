@@ -20,6 +20,7 @@ from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
     build_recipe,
+    check_axes,
     checked_privacy_request,
     is_single_loss,
 )
@@ -127,6 +128,20 @@ def bdpe(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # Check the arguments.
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        alpha=None if isinstance(alpha, str) or callable(alpha) else alpha,
+        beta_tree=beta_tree,
+        error_fraction=error_fraction,
+        clip=clip,
+        step_clip=step_clip,
+        zeta=zeta,
+        pi=pi,
+        smoothing=smoothing,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -155,13 +170,15 @@ def bdpe(
     error_fraction = within("error_fraction", error_fraction, "(0, 1)")
 
     # Put the parts together, and share the budget.
-    config = trees.Config(
-        depth,
-        families.criterion,
-        families.link,
-        families.is_objective,
-        request.relation if request.is_tight else types.ADD_REMOVE,  # one program for both
-        mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace,
+    config = trees.GreedyTreeConfig(
+        depth=depth,
+        criterion=families.criterion,
+        link=families.link,
+        objective=families.is_objective,
+        relation=request.relation if request.is_tight else types.ADD_REMOVE,  # one program for both
+        noise=(
+            mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace
+        ),
     )
     calibrated = greedy_tree if request.is_tight else published
     parts = RecipeParts(
@@ -175,8 +192,10 @@ def bdpe(
     return build_recipe(
         request,
         parts,
-        fractions=trees.fractions(structure_fraction, error_fraction if pays_for_errors else None),
-        make_params=functools.partial(calibrated.params, settings),
+        fractions=trees.tree_budget_fractions(
+            structure_fraction, error_fraction if pays_for_errors else None
+        ),
+        make_params=functools.partial(calibrated.greedy_tree_params, settings),
     )
 
 
@@ -212,7 +231,7 @@ def _loss_families(*, alpha: Alpha | None, criterion: Loss, loss: Loss | None) -
         ValueError: for losses that do not fit `alpha`, or cannot score splits or be boosted.
     """
     # The criterion and its alpha.
-    family = losses.as_family(criterion, "criterion")
+    family = losses.as_loss_family(criterion, "criterion")
     is_single, name = is_single_loss(family), family(0.5).name
     if alpha is None:
         alpha = 1.0 if is_single else "objective"
@@ -223,12 +242,12 @@ def _loss_families(*, alpha: Alpha | None, criterion: Loss, loss: Loss | None) -
         )
 
     # The link: by default the criterion's, or Matsushita's where that one has kinks.
-    link = family if loss is None else losses.as_family(loss, "loss")
+    link = family if loss is None else losses.as_loss_family(loss, "loss")
     losses.check_loss(link)
     if not np.isfinite(float(link(np.float32(1)).smoothness)):
         if loss is not None:
             raise ValueError(f"loss must have a smooth surrogate, {link(0.5).name} has kinks")
-        link = losses.fixed(losses.matsushita)
+        link = losses.constant_family(losses.matsushita)
 
     # The link may have an alpha where the criterion has none.
     has_no_alpha = is_single and is_single_loss(link)
@@ -254,7 +273,7 @@ def _tree_settings(
     pi: ArrayLike,
     smoothing: ArrayLike,
     step_clip: ArrayLike,
-) -> trees.Settings:
+) -> trees.TreeSettings:
     """The numbers of a tree that have nothing to do with privacy, checked.
 
     Args:
@@ -292,7 +311,7 @@ def _tree_settings(
     widest = np.abs(np.asarray(loss.link(np.asarray(1 - zeta, np.float32)), np.float64))
     clip = np.where(request.is_private, clip, widest)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(loss.smoothness, np.float64) * clip**2)
-    return trees.Settings(
+    return trees.TreeSettings(
         alpha=tuple(round_down_to_float32(alpha_by_depth)),
         link_alpha=link_alpha,
         clip=clip,

@@ -15,13 +15,14 @@ from dpbt.common.validate import floats, shown, whole, within
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
-from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
-from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
+from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, ObliviousConfig
+from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, ObliviousParams, oblivious_tree
 from dpbt.privacy import conversions, mechanisms
 from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
     build_recipe,
+    check_axes,
     checked_privacy_request,
     zero_or_share,
 )
@@ -132,6 +133,20 @@ def oblivious_boost(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        step=None if callable(step) else step,
+        limit=limit,
+        clip=clip,
+        marginals_fraction=marginals_fraction,
+        target_fraction=target_fraction,
+        scores_fraction=scores_fraction,
+        curvature=curvature,
+        seed=seed,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -200,7 +215,7 @@ def oblivious_recipe(
     smoothing: float = 0.1,
     structures: int = 0,
     seed: ArrayLike = 0,
-    make_learner: Callable[[Config], types.WeakLearner] = oblivious_tree,
+    make_learner: Callable[[ObliviousConfig], types.WeakLearner] = oblivious_tree,
     name: str = "oblivious_boost",
     setting: str | None = None,
 ) -> types.Recipe:
@@ -253,7 +268,7 @@ def oblivious_recipe(
     has_marginals = bool(
         np.any(floats("marginals_fraction", one_time_draws.marginals_fraction) > 0)
     )
-    params = Params(
+    params = ObliviousParams(
         noise={},
         step=tuple(steps) if callable(step) else steps[0],
         limit=limit,
@@ -286,10 +301,10 @@ class TreeStructure:
     """The static part of oblivious trees that follows from options alone.
 
     Attributes:
-        depth: as `oblivious_splits.Config`.
-        attributes_per_tree: as `oblivious_splits.Config`.
-        smoothing: as `oblivious_splits.Config`.
-        structures: as `oblivious_splits.Config`.
+        depth: as `oblivious_splits.ObliviousConfig`.
+        attributes_per_tree: as `oblivious_splits.ObliviousConfig`.
+        smoothing: as `oblivious_splits.ObliviousConfig`.
+        structures: as `oblivious_splits.ObliviousConfig`.
     """
 
     depth: int
@@ -308,7 +323,7 @@ def recipe_over_bins(
     one_time_draws: OneTimeDraws,
     structure: TreeStructure,
     round_site: str,
-    make_learner: Callable[[Config], types.WeakLearner],
+    make_learner: Callable[[ObliviousConfig], types.WeakLearner],
     params: types.Params,
     name: str,
     setting: str,
@@ -343,7 +358,7 @@ def recipe_over_bins(
     mechanism = (
         mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace
     )
-    config = Config(
+    config = ObliviousConfig(
         attributes=attributes_of(domain),
         depth=structure.depth,
         attributes_per_tree=structure.attributes_per_tree,
@@ -365,6 +380,7 @@ def recipe_over_bins(
         name=name,
         setting=setting,
         target=target,
+        domain=domains.declare(domain),
     )
     return build_recipe(
         request,
@@ -609,7 +625,8 @@ def auto(
     has the choices and their reasons.
 
     Arguments of type ArrayLike may be arrays. They broadcast to settings with room for the most
-    rounds of any of them, if the rule has histograms for all of them or for none.
+    rounds of any of them, if one program serves them all: the rule has histograms for all of them
+    or for none, and gives all the same depth and the same number of bins of the target.
 
     Args:
         epsilon: the total budget, above 0.
@@ -635,6 +652,12 @@ def auto(
     """
     domains.check(domain)
     target = kinds.with_objective(target, objective, quantile)
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        seed=seed,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.learners import trees
-from dpbt.learners.trees import Config, Prepared, Settings
+from dpbt.learners.trees import GreedyTreeConfig, TreeRows, TreeSettings
 from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw
@@ -24,8 +24,11 @@ from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View, WeakL
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 
-PRICE = trees.SplitPrice(
-    sensitivity.published_split_sensitivity, 2, True, "Nock & Henecka (2020), Thm 3, eq. (15), (17)"
+PRICE = trees.SplitPricing(
+    bound=sensitivity.published_split_sensitivity,
+    moves=2,
+    each_node=True,
+    theorem="Nock & Henecka (2020), Thm 3, eq. (15), (17)",
 )
 """Each node is paid for. Its scores move by at most the bound either way, a range of twice that."""
 
@@ -34,11 +37,11 @@ class Params(NamedTuple):
     """The traced numbers of a tree: those of the tight one, and the public grid of leaf values."""
 
     noise: Mapping[str, AnyArray]
-    settings: Settings
+    settings: TreeSettings
     leaf_step: Numbers
 
 
-def private_objective() -> trees.Alpha:
+def private_objective() -> trees.AlphaOfLevel:
     """Objective calibration as published, equation (16): alpha_k = errors_k / errors_0, exact.
 
     Alpha changes with the level, where the paper changes it leaf by leaf. Without an error at the
@@ -47,7 +50,7 @@ def private_objective() -> trees.Alpha:
     exact_errors: list[Array] = []
 
     def alpha(level: int, totals: Array) -> Array:
-        exact_errors.append(trees.errors(totals).astype(jnp.float32))
+        exact_errors.append(trees.majority_errors(totals).astype(jnp.float32))
         if level == 0:
             return jnp.float32(1)
         return exact_errors[-1] / jnp.maximum(exact_errors[0], 1)
@@ -55,7 +58,9 @@ def private_objective() -> trees.Alpha:
     return alpha
 
 
-def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:
+def greedy_tree_params(
+    settings: TreeSettings, noise: Mapping[str, AnyArray], public: Public
+) -> Params:
     """The learner's numbers: the grid of leaf values follows from their noise.
 
     The grid is a power of two. A step is at most 2^-12 of the range 2 a M^2 or of the noise's
@@ -75,19 +80,24 @@ def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) ->
 
 
 def program(
-    config: Config, draw: Draw, table: Prepared, weights: Array, params: Params, public: Public
+    config: GreedyTreeConfig,
+    draw: Draw,
+    table: TreeRows,
+    weights: Array,
+    params: Params,
+    public: Public,
 ) -> None:
     """Draw splits level by level, and leveraged leaf values in steps of their grid."""
     settings = params.settings
 
     # Private splits; the leaves' class weights are exact here.
     alpha_of = private_objective() if config.objective else None
-    view = View(table, weights, trees.Params(params.noise, settings), public)
-    totals = trees.grow(config, draw, view, alpha_of, PRICE)
+    view = View(table, weights, trees.GreedyTreeParams(params.noise, settings), public)
+    totals = trees.draw_tree_splits(config, draw, view, alpha_of, PRICE)
 
     # The link of each leaf's share, times the leverage of the tree.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
-    share = trees.shrink_to_parents(counts, jnp.float32(trees.TINY_PRIOR))
+    share = trees.leaf_shares_shrunk_to_parents(counts, jnp.float32(trees.TINY_PRIOR))
     value = trees.link_values(config.link, settings, share)
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
     edge = jnp.sum((counts[:, 1] - counts[:, 0]) * value) / rows
@@ -109,15 +119,17 @@ def program(
     )
 
 
-def hypothesis(config: Config, release: Release, params: Params, public: Public) -> Tree:
+def hypothesis(config: GreedyTreeConfig, release: Release, params: Params, public: Public) -> Tree:
     """The tree: noisy leaf values, clamped to their range again."""
     largest = params.settings.step * params.settings.clip**2
     value = release["leaf"].astype(jnp.float32) * params.leaf_step
-    return Tree(trees.gathered_splits(release, config.depth), jnp.clip(value, -largest, largest))
+    return Tree(
+        trees.splits_in_heap_order(release, config.depth), jnp.clip(value, -largest, largest)
+    )
 
 
 @functools.cache
-def greedy_tree(config: Config) -> WeakLearner:
+def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
 
     Guarantee claimed by the paper, for neighbours that differ by one example, so under both
@@ -135,15 +147,15 @@ def greedy_tree(config: Config) -> WeakLearner:
     value by one step.
     """
     check_criterion(config.criterion)
-    usual = trees.default_settings(config.link, config.depth)
+    usual = trees.default_tree_settings(config.link, config.depth)
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
-        trees.fractions(0.5, None),
+        trees.tree_budget_fractions(0.5, None),
         trees.TREES,
         None,
-        params=functools.partial(params, usual),
-        work=functools.partial(trees.work, nodes=2 ** (config.depth - 1)),
+        params=functools.partial(greedy_tree_params, usual),
+        work=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
         unprotected=(ALPHA_LEAK,) if config.objective else (),
         tag=f"published_greedy_tree({config.tag_under('both')})",
     )

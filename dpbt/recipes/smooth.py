@@ -25,6 +25,7 @@ from dpbt.recipes.building import (
     better_of_pure_and_zcdp_allowance,
     build_recipe,
     build_recipe_of_fixed_noise,
+    check_axes,
     checked_privacy_request,
     is_single_loss,
     pure_or_zcdp_allowance,
@@ -76,6 +77,14 @@ def lazybb_rules(
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        density=density,
+        learning_rate=learning_rate,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -152,6 +161,15 @@ def lazybb_trees(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # The static part of the trees.
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        density=density,
+        learning_rate=learning_rate,
+        leaf_fraction=leaf_fraction,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -164,7 +182,7 @@ def lazybb_trees(
     splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
     if splits > 2**depth - 1:
         raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
-    family = losses.as_family(criterion, "criterion")
+    family = losses.as_loss_family(criterion, "criterion")
     if not is_single_loss(family):
         raise ValueError(f"criterion must be a single loss here, got the family {shown(criterion)}")
     loss = family(1.0)
@@ -182,7 +200,13 @@ def lazybb_trees(
             published_allowance, draws_per_round=splits, has_labels=True
         )
 
-    config = lazybb.Config(splits, depth, loss, request.relation, calibration)
+    config = lazybb.TopDownConfig(
+        splits=splits,
+        depth=depth,
+        criterion=loss,
+        relation=request.relation,
+        calibration=calibration,
+    )
     return _voting_recipe(
         request,
         learner=lazybb.top_down_tree(config),
@@ -190,7 +214,7 @@ def lazybb_trees(
         learning_rate=learning_rate,
         name="lazybb_trees",
         setting=f"{splits}, {loss.name}",
-        fractions=lazybb.fractions(labels_share),
+        fractions=lazybb.top_down_budget_fractions(labels_share),
         total_allowance=total_allowance,
     )
 
@@ -352,6 +376,15 @@ def halfspace_boost(
         raise ValueError("give either epsilon or noise_scale")
     if np.any(floats("delta", delta) == 0):
         raise ValueError(f"delta must be in (0, 1) for Gaussian noise, got {shown(delta)}")
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        density=density,
+        learning_rate=learning_rate,
+        noise_scale=noise_scale,
+    )
     request = checked_privacy_request(
         epsilon=1.0 if epsilon is None else epsilon,  # a stated noise sets its own
         delta=delta,
@@ -362,14 +395,17 @@ def halfspace_boost(
         max_rows_per_user=max_rows_per_user,
     )
     flag("normalized", normalized)
-    config = halfspace.Config(
-        request.relation, calibration, bool(normalized), whole("features", features)
+    config = halfspace.HalfspaceConfig(
+        relation=request.relation,
+        calibration=calibration,
+        normalized=bool(normalized),
+        features=whole("features", features),
     )
     margin_rate = within("learning_rate", learning_rate, "(0, inf)") / 2
     fixed_params = None
     if noise_scale is not None:
         sigma = within("noise_scale", noise_scale, "(0, inf)").astype(np.float32)
-        fixed_params = functools.partial(halfspace.for_noise, config, sigma)
+        fixed_params = functools.partial(halfspace.halfspace_params_of_sigma, config, sigma)
     return _voting_recipe(
         request,
         learner=halfspace.halfspace(config),

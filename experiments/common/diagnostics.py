@@ -54,8 +54,8 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     Raises:
         ValueError: as `boosting.replay`.
     """
-    check_transcript(transcript)
     prepared, learner = prepared_table(table, recipe), recipe.learner
+    check_transcript(transcript, table, recipe)
     if prepared.target.dtype != bool:
         raise ValueError("edges are of two classes, and the table has another target")
     sign = jnp.where(prepared.target, 1.0, -1.0)
@@ -175,7 +175,7 @@ def _correlations(key: Array, splits: Array, draws: int) -> Array:
 
     def sums(key: Array) -> tuple[Array, Array]:
         sign = jax.random.rademacher(key, splits.shape[:1], jnp.int8)
-        return trees.product(sign, splits.T), jnp.sum(sign.astype(jnp.int32))
+        return trees.integer_product(sign, splits.T), jnp.sum(sign.astype(jnp.int32))
 
     satisfied, total = jax.lax.map(sums, jax.random.split(key, draws), batch_size=16)
     literals = jnp.abs(2 * satisfied - total[:, None])

@@ -56,7 +56,7 @@ def points(leaf: Array, label: Array, present: Array, leaves: int) -> Points:
     """Weights and correctness of every row in every tree.
 
     Args:
-        leaf: i32[k, N], from `hypotheses.leaf_of` of each tree.
+        leaf: i32[k, N], from `hypotheses.assign_leaves_by_position` of each tree.
         label: bool[N].
         present: bool[N]; the results for absent rows mean nothing.
         leaves: 2**h.

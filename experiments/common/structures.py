@@ -31,7 +31,7 @@ def structure(key: Array, depth: int, attributes: int) -> Structure:
     )
 
 
-def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tuple[Array, Array]:
+def weights_at_all_heights(tree: Structure, rows: random_tree.PositionRows) -> tuple[Array, Array]:
     """Nodes and class counts of one tree at every height 0..H.
 
     They are in heap order: node i of level h is at 2^h - 1 + i. A random tree of height h is the
@@ -40,18 +40,18 @@ def weights_at_all_heights(tree: Structure, rows: random_tree.Positions) -> tupl
 
     Args:
         tree: the structure.
-        rows: from `random_tree.prepare`.
+        rows: from `random_tree.prepare_position_rows`.
 
     Returns:
         i32[H + 1, N], the heap index of each row's node at each height, for absent rows, too.
 
         i32[2^(H + 1) - 1, 2], the present rows of each node and class. Both arrays are private.
     """
-    leaf = hypotheses.leaf_of(tree.attribute, tree.threshold, rows.position)
-    depth = hypotheses.depth(tree.attribute.size + 1)
+    leaf = hypotheses.assign_leaves_by_position(tree.attribute, tree.threshold, rows.position)
+    depth = hypotheses.tree_depth(tree.attribute.size + 1)
 
     present = rows.present.astype(jnp.int32)
-    count = random_tree.leaf_weights(leaf, rows.target, present, 2**depth)
+    count = random_tree.class_weights_of_leaves(leaf, rows.target, present, 2**depth)
     levels = [count]
     for _ in range(depth):
         levels.append(levels[-1].reshape(-1, 2, 2).sum(axis=1))

@@ -52,19 +52,24 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
         return jax.lax.map(one, keys, batch_size=50)
 
     found, wider = np.asarray(grid(keys, scales)), np.asarray(grid(keys, 2 * scales))
-    for n, negative in enumerate(random_tree.NEGATIVE):
+    for n, negative in enumerate(random_tree.NEGATIVE_WEIGHT_RULES):
         recipe = recipes.random_forest(
             epsilon=0.5, rows=400, rounds=3, depth=4, calibration="published", negative=negative
         )
 
         @jax.jit
         def library(keys, recipe=recipe):
-            tested = random_tree.prepare(dpbt.Table(*(array[held] for array in table[:3])))
+            tested = random_tree.prepare_position_rows(
+                dpbt.Table(*(array[held] for array in table[:3]))
+            )
 
             def one(key):
                 noise_key, public_key = dpbt.keys.pair(key)
                 trees = dpbt.boost(noise_key, table, recipe, public_key).hypotheses
-                theta, coins = hypotheses.theta(trees, tested.position), jax.random.fold_in(key, 9)
+                theta, coins = (
+                    hypotheses.stated_shares(trees, tested.position),
+                    jax.random.fold_in(key, 9),
+                )
                 answers = [prediction.vote(theta, rule, coins) for rule in prediction.VOTINGS]
                 return jnp.stack([jnp.mean(answer != tested.target) for answer in answers])
 

@@ -104,7 +104,7 @@ def test_learners_that_differ_have_default_tags_that_differ():
     assert len(tags) == 4
 
     def flipped(table):
-        return trees.prepare(table._replace(target=~table.target))
+        return trees.prepare_tree_rows(table._replace(target=~table.target))
 
     other = recipe_of(hypotheses=trees.TREES._replace(prepare=flipped))
     assert other.learner.traits.tag != recipe_of().learner.traits.tag

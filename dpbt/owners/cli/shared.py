@@ -29,7 +29,7 @@ from dpbt.common.watching import is_terminal
 from dpbt.data import domains, files, kinds
 from dpbt.data.domains import Domain, Label
 from dpbt.models.scoring import BLOCK_ROWS
-from dpbt.owners import file_report as owner
+from dpbt.owners import file_report
 from dpbt.owners.cli import programs
 from dpbt.public_types import BOOSTED, FORESTS
 
@@ -471,7 +471,7 @@ def form_of(options: argparse.Namespace, names: Iterable[str]) -> files.Form:
 
 def report(
     file: str, domain: Domain, label: Label, form: files.Form = files.CSV
-) -> owner.OwnerReport:
+) -> file_report.OwnerReport:
     """The report of the owner on a file of rows.
 
     Raises:
@@ -483,7 +483,7 @@ def report(
     with of_input(file):
         faults: Counter[str] = Counter()
         blocks = files.blocks_of_file(file, (*domain, *label.columns), BLOCK_ROWS, form, faults)
-        return owner.report(domain, label, blocks, faults)
+        return file_report.report(domain, label, blocks, faults)
 
 
 def ask(

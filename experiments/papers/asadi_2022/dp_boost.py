@@ -26,8 +26,8 @@ import numpy as np
 
 from dpbt import recipes
 from dpbt.learners import trees
-from dpbt.learners.hypotheses import descend
-from dpbt.learners.trees import Prepared
+from dpbt.learners.hypotheses import move_to_children
+from dpbt.learners.trees import TreeRows
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.types import GRID, Array, Public, Recipe, Release, Tree
@@ -81,7 +81,7 @@ def _parts(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return np.pad(order, (0, np.diff(starts).max())), starts
 
 
-def program(draw: Draw, table: Prepared, weights: Array, params: Any, public: Public) -> None:
+def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Public) -> None:
     """Draw the splits of each level, and the leaves, from the part of this round."""
     order, starts = _parts(table.target.shape[0])
     most = int(np.diff(starts).max())
@@ -89,14 +89,14 @@ def program(draw: Draw, table: Prepared, weights: Array, params: Any, public: Pu
     own = jax.lax.dynamic_slice(jnp.asarray(order), (start,), (most,))
     here = start + jnp.arange(most) < jnp.asarray(starts)[public.round + 1]
     asked = jnp.asarray(table.asked)
-    part = Prepared(asked[:, own], table.target[own], table.present[own] & here)
+    part = TreeRows(asked[:, own], table.target[own], table.present[own] & here)
     by_class = trees.weights_by_class(part, weights[own])
     ones = trees.weights_by_class(part, jnp.ones(most, jnp.int8))
 
     node = jnp.zeros(most, jnp.int32)
     for level in range(DEPTH):
         sums = [trees.node_products(part, rows, node, 2**level, None) for rows in (by_class, ones)]
-        totals = [trees.sums_of_nodes(rows, node, 2**level) for rows in (by_class, ones)]
+        totals = [trees.class_weights_of_nodes(rows, node, 2**level) for rows in (by_class, ones)]
         split = draw(
             f"split_{level}",
             mechanisms.exponential,
@@ -105,8 +105,8 @@ def program(draw: Draw, table: Prepared, weights: Array, params: Any, public: Pu
             moves=1,
             theorem="Li et al. (2020), code",
         )
-        node = descend(part.asked, node, split)
-    totals = [trees.sums_of_nodes(rows, node, 2**DEPTH) for rows in (by_class, ones)]
+        node = move_to_children(part.asked, node, split)
+    totals = [trees.class_weights_of_nodes(rows, node, 2**DEPTH) for rows in (by_class, ones)]
     value = _gradients(totals[0], public.cap) / (totals[1].sum(axis=1) + LAMBDA)
     clip = (1 - RATE) ** public.round.astype(jnp.float32)
     draw(
@@ -142,4 +142,4 @@ def _gains(sums: list[Array], totals: list[Array], cap: Array) -> mechanisms.Sco
 def hypothesis(release: Release, params: Any, public: Public) -> Tree:
     """The tree, on the scale of our logistic link, which has base 2."""
     leaf = RATE * STEP * release["leaf"].astype(jnp.float32) / np.float32(np.log(2))
-    return Tree(trees.gathered_splits(release, DEPTH), leaf)
+    return Tree(trees.splits_in_heap_order(release, DEPTH), leaf)

@@ -14,9 +14,9 @@ from dpbt.types import Array, Table
 from experiments.common import protocols, structures
 from experiments.common.progress import Progress
 
-NEGATIVE = random_tree.NEGATIVE
+NEGATIVE = random_tree.NEGATIVE_WEIGHT_RULES
 READINGS = (*NEGATIVE, "negative class")
-"""The readings of a private leaf's counts by `random_tree.shares`.
+"""The readings of a private leaf's counts by `random_tree.positive_shares`.
 
 The last is "zero", except that theta = 0 where both counts are 0."""
 
@@ -85,8 +85,8 @@ def grid_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
 def read(noisy: Array, fallback: Array, reading: str) -> Array:
     """f32[...]: theta from noisy class counts f32[..., 2] by one of READINGS."""
     if reading == READINGS[-1]:
-        return random_tree.shares(noisy, jnp.zeros_like(fallback), "zero")
-    return random_tree.shares(noisy, fallback, reading)
+        return random_tree.positive_shares(noisy, jnp.zeros_like(fallback), "zero")
+    return random_tree.positive_shares(noisy, fallback, reading)
 
 
 def _with_laplace(key: Array, value: Array, scale: Array) -> Array:
@@ -136,7 +136,7 @@ def grid_errors(
             serve k.
     """
     structure_key, noise_key, coin_key = jax.random.split(key, 3)
-    rows = random_tree.prepare(table)
+    rows = random_tree.prepare_position_rows(table)
     slices = [slice(2**h - 1, 2 ** (h + 1) - 1) for h in heights]
     # Offset of each height's nodes among those that are kept.
     offset = np.cumsum([0, *(2**h for h in heights)])[:-1]

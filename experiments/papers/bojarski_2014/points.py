@@ -66,12 +66,12 @@ def run(options: argparse.Namespace) -> None:
 def _points(name: str, trees: int, seed: int) -> tuple[list[Line], list[Line]]:
     """Goodness and weight over all rows of a data set, and what is proved of k_opt trees."""
     study = prepare(name, 1, seed)
-    rows, height = random_tree.prepare(study.table), POINTS["height"]
+    rows, height = random_tree.prepare_position_rows(study.table), POINTS["height"]
 
     @jax.jit
     def leaf_of(key):
         tree = structures.structure(key, height, rows.position.shape[1])
-        return hypotheses.leaf_of(tree.attribute, tree.threshold, rows.position)
+        return hypotheses.assign_leaves_by_position(tree.attribute, tree.threshold, rows.position)
 
     leaves = jnp.stack([leaf_of(key) for key in jax.random.split(jax.random.key(seed), trees)])
     stated = forest_bounds.points(leaves, rows.target, rows.present, 2**height)

@@ -17,12 +17,12 @@ from dpbt import losses, types
 from dpbt.learners import trees
 from dpbt.learners.trees import (
     TINY_PRIOR,
-    Config,
-    Params,
-    Settings,
-    default_settings,
-    gathered_splits,
-    grow,
+    GreedyTreeConfig,
+    GreedyTreeParams,
+    TreeSettings,
+    default_tree_settings,
+    draw_tree_splits,
+    splits_in_heap_order,
 )
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.mechanism import Allowance, divide_rounding_up
@@ -41,7 +41,7 @@ MOST_STEPS = 2.0**31
 
 
 class Budget(NamedTuple):
-    """The traced numbers of a tree; those of `trees.Params`, and more.
+    """The traced numbers of a tree; those of `trees.GreedyTreeParams`, and more.
 
     Attributes:
         noise: f32[], the noise multiplier of the splits of each depth; 0 for the best split.
@@ -54,7 +54,7 @@ class Budget(NamedTuple):
     """
 
     noise: Mapping[str, AnyArray]
-    settings: Settings
+    settings: TreeSettings
     inner: AnyArray
     observed: AnyArray
     leaf_scale: AnyArray
@@ -63,9 +63,9 @@ class Budget(NamedTuple):
 
 
 def program(
-    config: Config,
+    config: GreedyTreeConfig,
     draw: boundary.Draw,
-    table: trees.Prepared,
+    table: trees.TreeRows,
     weights: Array,
     budget: Budget,
     public: Public,
@@ -73,13 +73,13 @@ def program(
     """Draw splits, then noisy leaf values, then beta_t of the noisy tree without noise."""
     alpha_of = private_objective() if config.objective else None
     settings = budget.settings
-    view = types.View(table, weights, Params(budget.noise, settings), public)
-    totals = grow(config, draw, view, alpha_of, PRICE)
+    view = types.View(table, weights, GreedyTreeParams(budget.noise, settings), public)
+    totals = draw_tree_splits(config, draw, view, alpha_of, PRICE)
 
     # The link of each leaf's share, clamped before the noise. The sensitivity of a leaf is the true
     # one. Where values are clamped after the noise only, it is larger than the 2 M of the noise.
     counts = totals.astype(jnp.float32) * (public.cap / GRID)
-    share = trees.shrink_to_parents(counts, jnp.float32(TINY_PRIOR))
+    share = trees.leaf_shares_shrunk_to_parents(counts, jnp.float32(TINY_PRIOR))
     inside = jnp.clip(share, settings.zeta, 1 - settings.zeta)
     link = config.link(settings.link_alpha).link(inside)
     value = jnp.clip(link, -budget.inner, budget.inner)
@@ -126,7 +126,7 @@ def hypothesis(depth: int, release: Release, budget: Budget, public: Public) -> 
     """The tree: noisy leaf values times beta_t."""
     del public
     beta = release["beta"].astype(jnp.float32) * budget.beta_step
-    return Tree(gathered_splits(release, depth), beta * leaf_values(release["leaf"], budget))
+    return Tree(splits_in_heap_order(release, depth), beta * leaf_values(release["leaf"], budget))
 
 
 @functools.cache
@@ -140,7 +140,15 @@ def learner(depth: int, objective: bool) -> WeakLearner:
     noise, family = mechanisms.discrete_laplace, losses.m_alpha
     return boundary.weak_learner(
         functools.partial(
-            program, Config(depth, family, family, objective, types.ADD_REMOVE, noise)
+            program,
+            GreedyTreeConfig(
+                depth=depth,
+                criterion=family,
+                link=family,
+                objective=objective,
+                relation=types.ADD_REMOVE,
+                noise=noise,
+            ),
         ),
         functools.partial(hypothesis, depth),
         {"split": 1.0},
@@ -207,7 +215,7 @@ def recipe(
     given = np.asarray(1.0 if objective else alpha, np.float64)
     epsilon, share = np.asarray(epsilon, np.float64), np.asarray(beta_tree, np.float64)
     rounds = np.asarray(rounds)
-    usual = default_settings(losses.m_alpha, depth)
+    usual = default_tree_settings(losses.m_alpha, depth)
     clip = np.asarray(clip, np.float64)
 
     # The shares of equation (17), and of one leaf.

@@ -33,7 +33,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the counts over all domains that have been fitted."""
     folder = Path(options.results)
-    found = lines(folder, options.calibration or calibrations(folder))
+    if (folder / "table_1.csv").exists() and not any(folder.glob("*.jsonl")):
+        found = _aggregated(folder, options.calibration)
+    else:
+        found = lines(folder, options.calibration or calibrations(folder))
     print(json.dumps(found, indent=1) if options.json else as_text(found))
 
 
@@ -98,12 +101,36 @@ def line(folder: Path, calibration: str, epsilon: float) -> results.Line:
         "domains": len(errors),
         "counts": {a: sum(errors[name][a] <= least[name] for name in errors) for a in alphas},
         "best_error_mean": {a: float(np.mean([e[a] for e in errors.values()])) for a in alphas},
-        "paper": {
-            str(at["alpha"]): int(number)
-            for at, number in aggregated.printed(NAME, "table-1")
-            if at["epsilon"] == epsilon
-        },
+        "paper": _printed(epsilon),
     }
+
+
+def _printed(epsilon: float) -> dict[str, int]:
+    """The paper's counts, by alpha."""
+    cells = aggregated.printed(NAME, "table-1")
+    return {str(at["alpha"]): int(number) for at, number in cells if at["epsilon"] == epsilon}
+
+
+def _aggregated(folder: Path, names: Sequence[str] | None) -> list[results.Line]:
+    """The same lines, from what was aggregated of the fits.
+
+    Raises:
+        InputError: if there is none of these calibrations.
+    """
+    rows = results.read_csv(folder / "table_1.csv", f"{NAME} aggregate")
+    found: dict[tuple, results.Line] = {}
+    for row in rows:
+        at = row["calibration"], row["epsilon"]
+        if names is not None and at[0] not in names:
+            continue
+        one = {"calibration": at[0], "epsilon": float(at[1]), "domains": row["domains"]}
+        one = found.setdefault(at, {**one, "counts": {}, "best_error_mean": {}})
+        one["counts"][str(row["alpha"])] = row["count"]
+        one["best_error_mean"][str(row["alpha"])] = row["best_error_mean"]
+        one["paper"] = _printed(one["epsilon"])
+    if not found:
+        raise InputError(f"{folder}: no results of {names}")
+    return list(found.values())
 
 
 def flat(line: results.Line) -> results.Line:

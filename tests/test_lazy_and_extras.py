@@ -114,7 +114,6 @@ def test_an_estimator_in_place_of_a_model_names_its_model(estimator, tmp_path):
         dpbt.explain,
         dpbt.ledger,
         dpbt.statement,
-        dpbt.registry.entry,
         dpbt.plot.attributes,
         dpbt.plot.shapes,
         lambda est: dpbt.plot.shape(est, attribute="x"),

@@ -10,7 +10,7 @@ import pytest
 
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data
-from experiments.papers.nock_henecka_2020 import derived, saved, settings
+from experiments.papers.nock_henecka_2020 import grid_tables, saved, settings
 from experiments.reproduction import chance, claims, doc_tables, page, results
 from paper_figures import __main__ as figures
 
@@ -178,7 +178,7 @@ def fits(errors):
         saved.Setting("tight", epsilon, alpha, 0.5, rounds, depth): error + wobble
         for (epsilon, alpha, rounds, depth), error in errors.items()
     }
-    return saved.Fits.of(by_setting)
+    return saved.Fits.from_errors(by_setting)
 
 
 def known_errors(change=0.0):
@@ -187,7 +187,7 @@ def known_errors(change=0.0):
     return {
         (epsilon, alpha, rounds, 1): 0.3 - gain[alpha] + 0.02 * (rounds == 20)
         for epsilon in settings.EPSILONS
-        for alpha in derived.WAYS
+        for alpha in settings.ALPHA_NAMES
         for rounds in (2, 20)
     }
 
@@ -199,7 +199,7 @@ def test_claims_in_words_are_those_of_known_errors():
     fine = {name: {"tight": fits(known_errors(0.04))} for name in own}
     count = len(known_errors())
     grids = [saved.Grid(each, {}, (count, 0)) for each in (own, fine)]
-    found = {line["name"]: line for line in derived.measures(*grids)}
+    found = {line["name"]: line for line in grid_tables.claim_lines(*grids)}
     ahead = "domains of O.C. less those of the better constant, "
     assert found[ahead + "epsilon 0.1"]["value"] == -1
     assert found[ahead + "epsilon 0.1"]["error"] == pytest.approx(2.0)  # of 1, -1 and -1
@@ -213,13 +213,13 @@ def test_claims_in_words_are_those_of_known_errors():
     assert (ratio["value"], ratio["error"]) == (0, 0)
 
     alone = grids[0]._replace(fits={"banknote": own["banknote"]})
-    assert {line["error"] for line in derived.measures(alone)} == {None}
+    assert {line["error"] for line in grid_tables.claim_lines(alone)} == {None}
 
 
 def test_the_steps_are_commands_that_exist(capsys):
     assert command_line.main(["reproduction", "results", "--list", "--all"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 1  # `words`
+    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 1  # `claims`
     for line in said:
         paper, program = line.removeprefix("python -m experiments ").split()[:2]
         assert program in __import__(f"experiments.papers.{paper}", fromlist=["x"]).PROGRAMS

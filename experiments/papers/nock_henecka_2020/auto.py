@@ -15,7 +15,7 @@ from dpbt import recipes
 from dpbt.common.types import Array, Table
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
-from experiments.papers.nock_henecka_2020.run import add_domains
+from experiments.papers.nock_henecka_2020.run import add_dataset_option
 from experiments.papers.nock_henecka_2020.settings import EPSILONS, FOLDS, NAME, SEED
 
 BINS = 64
@@ -24,7 +24,7 @@ BINS = 64
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_domains(parser)
+    add_dataset_option(parser)
     commands.add_shared(
         parser,
         data=True,

@@ -364,14 +364,16 @@ def _unprotected_recipe(
         ),
         max_value=max_value,
         is_step_observed=np.asarray(reading.step_bound == "observed", np.float64),
-        is_beta_exact=np.asarray(reading.option == "first", np.float64),
         leaf_scale=quotient_up(leaf_scale, 1.0),
         leaf_step=leaf_step,
         beta_step=2.0 ** np.ceil(np.log2(step * clip * FINEST)),
     )
     return custom(
         unprotected_trees.learner(
-            depth=depth, objective=objective, is_noise_on_shares=reading.is_noise_on_shares
+            depth=depth,
+            objective=objective,
+            is_noise_on_shares=reading.is_noise_on_shares,
+            is_beta_exact=reading.option == "first",
         ),
         rows=rows,
         rounds=rounds,

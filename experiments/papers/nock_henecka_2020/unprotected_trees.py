@@ -31,7 +31,6 @@ class TreeParams(NamedTuple):
         settings: alpha, clip (M, of noisy leaf values), and the others of greedy trees.
         max_value: f32[], leaf values are clamped to [-max_value, max_value] before the noise.
         is_step_observed: f32[], 1 where the step's M is the largest link before the noise, else 0.
-        is_beta_exact: f32[], 1 where beta_t is that of the tree before the noise, else 0.
         leaf_scale: f32[], the noise scale of a leaf's value, or of its share of class 1.
         leaf_step: f32[], the grid that these values or shares lie on.
         beta_step: f32[], the grid that beta_t lies on.
@@ -41,7 +40,6 @@ class TreeParams(NamedTuple):
     settings: Settings
     max_value: AnyArray
     is_step_observed: AnyArray
-    is_beta_exact: AnyArray
     leaf_scale: AnyArray
     leaf_step: AnyArray
     beta_step: AnyArray
@@ -53,10 +51,12 @@ class TreeConfig(NamedTuple):
     Attributes:
         greedy: those that it shares with other greedy trees.
         is_noise_on_shares: whether a leaf's share of class 1 has the noise, and not its link.
+        is_beta_exact: whether beta_t is that of the tree before the noise.
     """
 
     greedy: Config
     is_noise_on_shares: bool
+    is_beta_exact: bool
 
 
 def program(
@@ -99,8 +99,7 @@ def program(
 
     # Step 2.2 of Algorithm 1: exact class weights, no noise.
     rows = jnp.maximum(jnp.sum(table.present.astype(jnp.float32)), 1)
-    noisy_values = leaf_values(config, noisy, params)
-    tree = jnp.where(params.is_beta_exact > 0, value, noisy_values)
+    tree = value if config.is_beta_exact else leaf_values(config, noisy, params)
     edge = jnp.sum((counts[:, 1] - counts[:, 0]) * tree) / rows
     step_values = jnp.where(params.is_step_observed > 0, link, tree)
     beta = trees.leverage(settings, step_values, edge, jnp.float32(jnp.inf)) / params.beta_step
@@ -137,18 +136,23 @@ def hypothesis(config: TreeConfig, release: Release, params: TreeParams, public:
 
 
 @functools.cache
-def learner(*, depth: int, objective: bool, is_noise_on_shares: bool = False) -> WeakLearner:
+def learner(
+    *, depth: int, objective: bool, is_noise_on_shares: bool = False, is_beta_exact: bool = False
+) -> WeakLearner:
     """Trees whose beta_t is read off the rows: no guarantee at all.
 
     Args:
         depth: D, at least 1.
         objective: take the criterion's alpha from the private errors, equation (16).
         is_noise_on_shares: put the noise of a leaf on its share of class 1, and not on its link.
+        is_beta_exact: take the beta_t of the tree before the noise.
     """
     noise, family = mechanisms.discrete_laplace, losses.m_alpha
     greedy = Config(depth, family, family, objective, types.ADD_REMOVE, noise)
-    config = TreeConfig(greedy, is_noise_on_shares)
-    tag = f"second option({depth}, {objective})"  # a noise key hashes it
+    config = TreeConfig(greedy, is_noise_on_shares, is_beta_exact)
+    tag = f"second option({depth}, {objective})"  # A noise key hashes the tag.
+    tag += ", noise on shares" if is_noise_on_shares else ""
+    tag += ", exact beta" if is_beta_exact else ""
     return boundary.weak_learner(
         functools.partial(program, config),
         functools.partial(hypothesis, config),
@@ -156,5 +160,5 @@ def learner(*, depth: int, objective: bool, is_noise_on_shares: bool = False) ->
         trees.TREES,
         "add_remove",
         unprotected=(BETA_LEAK, *((ALPHA_LEAK,) if objective else ())),
-        tag=f"{tag}, noise on shares" if is_noise_on_shares else tag,
+        tag=tag,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dpbt.__main__
-from dpbt.cli.shared import Parser, add_commands
+from dpbt.owners.cli.shared import Parser, add_commands
 
 PAGE = Path(__file__).with_suffix(".md")
 MARK = "<!-- The rest is written by docs/command_line.py. -->\n"

@@ -7,16 +7,11 @@ from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpbt import learners, losses, recipes, sweeps, tuning, weighting
-    from dpbt.analysis import audit, effects, plot, preview
-    from dpbt.common.types import Recipe, Splits, Table, Transcript, Tree
-    from dpbt.data import blocks, cells, convert, domains, files, owner, splits
+    from dpbt import audit, learners, losses, recipes, sweeps, tuning, weighting
+    from dpbt.data import blocks, cells, convert, domains, files, splits
     from dpbt.data.tables import table
-    from dpbt.privacy import accounting, boundary, keys, mechanisms
-    from dpbt.privacy.filter import Filter
-    from dpbt.privacy.keys import fresh_key
-    from dpbt.release import onnx, registry, treelite
-    from dpbt.release.model import (
+    from dpbt.models import onnx, registry, treelite
+    from dpbt.models.model import (
         Model,
         decision_function,
         explain,
@@ -27,29 +22,38 @@ if TYPE_CHECKING:
         save,
         statement,
     )
+    from dpbt.owners import effects, file_report, plot, preview
+    from dpbt.owners.filter import Filter
+    from dpbt.privacy import accounting, boundary, keys, mechanisms
+    from dpbt.privacy.keys import fresh_key
     from dpbt.training import boosting, processes
     from dpbt.training.boosting import replay
     from dpbt.training.fit import Boosted, boost, fit
     from dpbt.tuning import tune
+    from dpbt.types import Recipe, Splits, Table, Transcript, Tree
 
-_NAMES = {
-    "dpbt": "learners losses recipes sweeps tuning weighting",
-    "dpbt.analysis": "audit effects plot preview",
-    "dpbt.data": "blocks cells convert domains files owner splits",
+_MODULES = {
+    "dpbt": "audit learners losses recipes sweeps tuning weighting",
+    "dpbt.data": "blocks cells convert domains files splits",
+    "dpbt.models": "onnx registry treelite",
+    "dpbt.owners": "effects file_report plot preview",
     "dpbt.privacy": "accounting boundary keys mechanisms",
-    "dpbt.release": "onnx registry treelite",
     "dpbt.training": "boosting processes",
-    "dpbt.common.types": "Splits Recipe Table Transcript Tree",
+}
+"""Package -> the modules of it that are attributes of `dpbt`."""
+
+_CLASSES_AND_FUNCTIONS = {
     "dpbt.data.tables": "table",
-    "dpbt.privacy.filter": "Filter",
-    "dpbt.privacy.keys": "fresh_key",
-    "dpbt.release.model": "Model decision_function explain ledger "
+    "dpbt.models.model": "Model decision_function explain ledger "
     "load predict predict_proba save statement",
+    "dpbt.owners.filter": "Filter",
+    "dpbt.privacy.keys": "fresh_key",
     "dpbt.training.boosting": "replay",
     "dpbt.training.fit": "Boosted boost fit",
     "dpbt.tuning": "tune",
+    "dpbt.types": "Splits Recipe Table Transcript Tree",
 }
-"""Modules of the library by their package, and classes and functions by their module."""
+"""Module -> the classes and functions of it that are attributes of `dpbt`."""
 
 __version__ = metadata.version("dpbt")
 """The version of the installed package, which pyproject.toml states."""
@@ -82,14 +86,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The module or the name, imported when it is first asked for."""
-    for where, names in _NAMES.items():
+    """The module, class or function, imported when it is first asked for."""
+    for package, modules in _MODULES.items():
+        if name in modules.split():
+            return import_module(f"{package}.{name}")
+    for module, names in _CLASSES_AND_FUNCTIONS.items():
         if name in names.split():
-            found = import_module(where)
-            package = hasattr(found, "__path__")
-            return import_module(f"{where}.{name}") if package else getattr(found, name)
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'dpbt' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *" ".join(_NAMES.values()).split()})
+    names = [*_MODULES.values(), *_CLASSES_AND_FUNCTIONS.values()]
+    return sorted({*__all__, *" ".join(names).split()})

@@ -8,23 +8,23 @@ import os
 import sys
 
 import dpbt
-from dpbt.cli.shared import INTERRUPTED, Parser, add_commands, status_of
+from dpbt.owners.cli.shared import INTERRUPTED, Parser, add_commands, status_of
 
 COMMANDS = {
-    "check": "dpbt.cli.rows:check",
-    "convert": "dpbt.cli.rows:convert",
-    "fit": "dpbt.cli.rows:fit",
-    "preview": "dpbt.cli.audit:preview",
-    "predict": "dpbt.cli.models:predict",
-    "evaluate": "dpbt.cli.models:evaluate",
-    "explain": "dpbt.cli.models:explain",
-    "export": "dpbt.cli.models:export",
-    "statement": "dpbt.cli.models:statement",
-    "plot": "dpbt.cli.models:plot",
-    "theorem": "dpbt.cli.models:theorem",
-    "audit": "dpbt.cli.audit:audit",
-    "domain": "dpbt.cli.domains",
-    "filter": "dpbt.cli.filter",
+    "check": "dpbt.owners.cli.rows:check",
+    "convert": "dpbt.owners.cli.rows:convert",
+    "fit": "dpbt.owners.cli.rows:fit",
+    "preview": "dpbt.owners.cli.audit:preview",
+    "predict": "dpbt.owners.cli.models:predict",
+    "evaluate": "dpbt.owners.cli.models:evaluate",
+    "explain": "dpbt.owners.cli.models:explain",
+    "export": "dpbt.owners.cli.models:export",
+    "statement": "dpbt.owners.cli.models:statement",
+    "plot": "dpbt.owners.cli.models:plot",
+    "theorem": "dpbt.owners.cli.models:theorem",
+    "audit": "dpbt.owners.cli.audit:audit",
+    "domain": "dpbt.owners.cli.domains",
+    "filter": "dpbt.owners.cli.filter",
 }
 """The commands by their names; one is imported when it is asked for."""
 

@@ -24,8 +24,8 @@ from jax.core import Tracer
 from jax.scipy.special import xlogy
 
 from dpbt.common.arithmetic import log_probability, matsushita_probability, square_probability
-from dpbt.common.types import Array, LossFamily, Numbers, ProperLoss
 from dpbt.common.validate import shown, within
+from dpbt.types import Array, LossFamily, Numbers, ProperLoss
 
 
 def m_alpha(alpha: Numbers) -> ProperLoss:

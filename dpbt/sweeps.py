@@ -39,13 +39,13 @@ import numpy as np
 from jax.stages import Compiled, Wrapped
 
 import dpbt
-from dpbt.common.public import without_values
 from dpbt.common.storage import held, naming, remove_all_left, write_whole
-from dpbt.common.types import BINARY, Array, Hypothesis, Recipe, Table
 from dpbt.common.validate import as_path, shown, whole, within
 from dpbt.privacy.keys import pair
+from dpbt.public_types import without_values
 from dpbt.training import step
 from dpbt.training.fit import OLDER_EMITTER, boost, may_choose
+from dpbt.types import BINARY, Array, Hypothesis, Recipe, Table
 
 __all__ = ["Report", "Sweep", "Task", "load_columns", "run"]
 

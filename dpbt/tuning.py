@@ -22,21 +22,21 @@ import jax.numpy as jnp
 import numpy as np
 from msgspec import structs
 
-from dpbt.common import types
-from dpbt.common.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
+from dpbt import types
 from dpbt.common.validate import within
 from dpbt.common.watching import working
 from dpbt.data import tables
+from dpbt.models import file
+from dpbt.models.model import Model
 from dpbt.privacy import boundary, conversions, keys, mechanisms, pricing
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
-from dpbt.recipes.building import for_people, setting, zeros_or_shares
-from dpbt.release import file
-from dpbt.release.model import Model
+from dpbt.recipes.building import allowance_of_one_row, setting, zero_or_share
 from dpbt.training import boosting, step
 from dpbt.training.step import Learned
+from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
 # Scores.
 
@@ -305,7 +305,7 @@ def plan(single: Sequence[Recipe], selection: Selection) -> Plan:
     spent = Allowance(np.asarray(choice.epsilon), np.asarray(0.0))
     if first.delta > 0:
         spent = Allowance(np.asarray(0.0), np.asarray(choice.rho))
-    multiplier = noise.multiplier(for_people(spent.part(part), first.max_rows_per_user))
+    multiplier = noise.multiplier(allowance_of_one_row(spent.part(part), first.max_rows_per_user))
     params = Noise({SITE: multiplier})
     programs = tuple(program_of(score, noise, score.loss_of(each)) for each in single)
 
@@ -366,7 +366,7 @@ def candidates(
     """
     epsilon, delta = (
         float(within("epsilon", epsilon, "(0, inf]")),
-        float(zeros_or_shares("delta", delta)),
+        float(zero_or_share("delta", delta)),
     )
     relation = types.relation(relation)
     if not grid or not all(len(values) for values in grid.values()):

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.common import types
+from dpbt import types
 from dpbt.common.arithmetic import added, rounded, softmax
-from dpbt.common.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
-from dpbt.common.types import uniform as uniform
 from dpbt.losses import as_family, check_loss, family_name
+from dpbt.types import GRID, AnyArray, Array, Prepared, Weighted, WeightUpdate
+from dpbt.types import uniform as uniform
 
 
 class MirrorNumbers(NamedTuple):

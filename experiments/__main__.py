@@ -7,7 +7,7 @@ bad input, and 130 an interruption.
 
 import sys
 
-from dpbt.cli.shared import status_of
+from dpbt.owners.cli.shared import status_of
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser, add_commands
 

@@ -17,9 +17,9 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.analysis import audit as audits
-from dpbt.cli.shared import of_input
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Recipe, relation
+from dpbt.audit import exact_loss as audits
+from dpbt.owners.cli.shared import of_input
+from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe, relation
 from experiments.common import commands, data, results, tables
 from experiments.common.criteria import CRITERIA
 from experiments.common.progress import progress

@@ -17,11 +17,11 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, sweeps
-from dpbt.common.types import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.domains import Nominal
 from dpbt.data.splits import of_splits
 from dpbt.privacy import mechanisms
+from dpbt.types import Recipe, Table
 from experiments.common import (
     commands,
     data,

@@ -25,10 +25,10 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, sweeps
-from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table
 from dpbt.data.domains import Domain
+from dpbt.owners.cli.shared import InputError
+from dpbt.types import ADD_REMOVE, REPLACE_ONE, Array, Recipe, Relation, Table
 from experiments.common import commands, data, protocols, results, tables
 from experiments.common.criteria import CRITERIA, LABELS
 from experiments.common.progress import progress

@@ -1,7 +1,9 @@
 """Draw the papers' figures, each as PDF and PNG.
 
 NAME is a figure, such as nock_henecka_2020/fig1, or the folder of a paper. Without a name, all
-figures are drawn whose results have been saved, and the others are named on standard error.
+figures are drawn whose results have been saved, and the others are named on standard error. Those
+of papers read the aggregated results that are kept with the code. --results reads those of a run of
+your own, and writes the figures beside them.
 
 Exit status: 0 if all figures were drawn; 1 if some were left out; 2 for a bad option, and for a
 named figure without results.
@@ -17,8 +19,9 @@ import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from dpbt.cli.shared import InputError, status_of
 from dpbt.common.storage import write_whole
+from dpbt.owners.cli.shared import InputError, status_of
+from experiments.common import aggregated
 from experiments.common.cache import use_compilation_cache
 from experiments.common.commands import Parser
 from paper_figures import gallery, style
@@ -38,6 +41,9 @@ NAMES = ("privacy_audit", *(f"{module}/{name}" for module in PAPERS for name in 
 DPI = 200
 """Pixels an inch of a PNG."""
 
+FIGURES = "figures"
+"""The folder of figures, below the working folder or beside the results of a run."""
+
 LEFT_OUT = 1
 """The exit status if a figure was left out."""
 
@@ -47,8 +53,11 @@ def main(arguments: list[str] | None = None) -> int:
     names = "".join(f"\n  {name}" for name in NAMES)
     parser = Parser(prog="python -m paper_figures", description=f"{__doc__}\nFigures:{names}")
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures or folders (all)")
-    words = "the folder to write to (%(default)s)"
-    parser.add_argument("--out", metavar="FOLDER", default="figures", help=words)
+    words = "the folder of aggregated results that figures of papers read (%(default)s)"
+    default = str(aggregated.FOLDER)
+    parser.add_argument("--results", metavar="FOLDER", default=default, help=words)
+    words = f"the folder to write to ({FIGURES}; with --results, a folder of that name in it)"
+    parser.add_argument("--out", metavar="FOLDER", help=words)
     words = "also write small pictures of the papers' figures below this folder, and gallery.md; "
     words += "figures that are not named keep theirs"
     parser.add_argument("--gallery", metavar="FOLDER", help=words)
@@ -58,9 +67,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     chosen = [name for given in options.names for name in _figures_of(given)]
+    folder, out = Path(options.results), Path(options.out or FIGURES)
+    if folder != aggregated.FOLDER:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder")
+        out = Path(options.out or folder / FIGURES)
 
     use_compilation_cache()
     matplotlib.use("Agg")
+    with aggregated.reading_from(folder):
+        return _draw_all(options, chosen, out)
+
+
+def _draw_all(options: argparse.Namespace, chosen: list[str], out: Path) -> int:
     left_out, shown = 0, []
     for name in chosen or NAMES:
         try:
@@ -75,11 +94,11 @@ def _run(options: argparse.Namespace) -> int:
             _settle(figure)
             if options.gallery and "/" in name:
                 shown.append(gallery.add(figure, name, title, Path(options.gallery)))
-            save(figure, Path(options.out) / title)
+            save(figure, out / title)
     if options.gallery:
         print(gallery.page(shown, chosen or NAMES, _titles(), Path(options.gallery)))
     if left_out:
-        print(f"{left_out} of {len(NAMES)} figures were left out", file=sys.stderr)
+        print(f"{left_out} of {len(chosen or NAMES)} figures were left out", file=sys.stderr)
     return LEFT_OUT if left_out else 0
 
 

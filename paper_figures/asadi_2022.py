@@ -1,12 +1,13 @@
 """Figures and tables of Asadi et al. (2022)."""
 
+import itertools
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from dpbt.cli.shared import InputError
+from dpbt.owners.cli.shared import InputError
 from experiments.common import aggregated
 from experiments.common.results import Line, columns, distinct, where
 from paper_figures.style import (
@@ -20,6 +21,7 @@ from paper_figures.style import (
     WITHOUT,
     bars_of,
     finish,
+    keys_of,
     legend_below,
     line_of,
     sheet,
@@ -123,7 +125,7 @@ def fig1() -> Figure:
     figure.suptitle(
         f"LazyBB with 1-rules on Adult: epsilon = {about['epsilon']:g}, "
         f"kappa = {about['density']:g}, "
-        f"lambda = gamma / 4, T = {about['rounds']}, {about['keys']} keys"
+        f"lambda = gamma / 4, T = {about['rounds']}, {keys_of(advantages)}"
     )
     return figure
 
@@ -149,11 +151,13 @@ def fig2() -> Figure:
                 by_epsilon(
                     panel, own, calibration, f"{calibration}, delta = {delta:g}", linestyle=style
                 )
-        baselines(panel, "adult", "folds")
+        baselines(panel, lines[0]["dataset"], "folds")
         epsilon_axis(panel, title=title)
     panels[0].set_ylabel("cross-validated accuracy, mean and sd over keys")
     legend_below(figure, panels[1], 3)
-    words = f"Adult, training rows, LazyBB with 1-rules; {series[0][0]['keys']} keys"
+    every = list(itertools.chain(*series))
+    names = " and ".join(distinct(every, "dataset"))
+    words = f"{names[0].upper()}{names[1:]}, training rows, LazyBB with 1-rules; {keys_of(every)}"
     figure.suptitle(words)
     return figure
 
@@ -190,7 +194,7 @@ def sparsity() -> Figure:
         panel.minorticks_off()
     panels[0][0].set_ylabel("features used, mean over keys")
     legend_below(figure, panels[0][0], 5)
-    figure.suptitle(f"LazyBB with 1-rules, settings of Tables 8-10; {lines[0]['keys']} keys")
+    figure.suptitle(f"LazyBB with 1-rules, settings of Tables 8-10; {keys_of(lines)}")
     return figure
 
 
@@ -223,8 +227,12 @@ def table2() -> Figure:
         epsilon_axis(panel, title=f"{name}, {PROTOCOL[name]}")
     panels[0][0].set_ylabel("accuracy, mean and sd over keys")
     legend_below(figure, panels[0][-1], 3)
-    first = lines[0]
-    words = f"LazyBB with 1-rules, settings of Tables 8-10; {first['keys']} keys, delta = 0; "
-    words += "rivals: 2 or 3 keys, where they were run"
+    words = f"LazyBB with 1-rules, settings of Tables 8-10; {keys_of(lines)}, delta = 0"
+    try:
+        others = [at for at in aggregated.read(NAME, "rivals") if at["dataset"] in names]
+    except InputError:
+        others = []
+    if others:
+        words += f"; rivals: {keys_of(others)}, where they were run"
     figure.suptitle(words)
     return figure

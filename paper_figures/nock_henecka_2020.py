@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from dpbt import losses
-from dpbt.cli.shared import InputError
+from dpbt.owners.cli.shared import InputError
 from dpbt.privacy import sensitivity
 from experiments.common import aggregated
 from experiments.common.results import Line, where
@@ -29,6 +30,7 @@ from paper_figures.style import (
     WITHOUT,
     bars_of,
     colour,
+    counted,
     finish,
     legend_below,
     line_of,
@@ -63,14 +65,18 @@ class Runs(NamedTuple):
         return Runs(*(column[chosen] for column in self))
 
 
-@functools.cache
 def lines(bins: int = 10, clip: float = 10) -> list[Line]:
     """The lines of a grid.
 
     Raises:
         InputError: if it has not been aggregated.
     """
-    return aggregated.read(NAME, f"grid_{bins}_{clip:g}")
+    return _lines(aggregated.folder_read(), bins, clip)
+
+
+@functools.cache
+def _lines(folder: Path, bins: int, clip: float) -> list[Line]:
+    return aggregated.read(NAME, f"grid_{bins}_{clip:g}", folder)
 
 
 def fitted(bins: int = 10, calibration: str | None = None) -> list[str]:
@@ -227,8 +233,6 @@ def fig2() -> Figure:
         style: dict[str, Any] = {"color": "0.5", "linewidth": 0.9, "linestyle": ":"}
         panel.axvline(CLAIM[0], **style)
         panel.axhline(CLAIM[1], label="the text's claim: 2/3 of O.C. at 20 % error", **style)
-    words = "dotted: all settings,\nconstant by construction"
-    panels[1, 1].text(-0.01, 24, words, fontsize=7)
     panels[0, 0].set_ylabel("% of settings with at most x")
     panels[1, 0].set_ylabel("leaves, an input: mean and sd")
     private = max(error for name in CALIBRATIONS for error in runs(DOMAIN, name).error)
@@ -240,6 +244,8 @@ def fig2() -> Figure:
     for panel in panels[1]:
         panel.set_xlabel("mean test error x of ten folds")
     panels[0, 1].plot([], [], color="black", linewidth=0.8, label="larger class")
+    words = "leaves: all settings, by construction"
+    panels[0, 1].plot([], [], color="0.3", linestyle=":", linewidth=1, label=words)
     legend_below(figure, panels[0, 1], 3)
     figure.suptitle(f"{DOMAIN}: v_q = 10, M = 10, T, d, beta_tree and epsilon together")
     return figure
@@ -508,13 +514,14 @@ def auto() -> Figure:
             for at in EPSILONS
         ]
         panel.plot(EPSILONS, means, label=f"best setting, {name}", **line_of(name))
-    means = [np.mean([line["error_mean"] for line in where(theirs, epsilon=at)]) for at in EPSILONS]
+    own = {at: [line["error_mean"] for line in where(theirs, epsilon=at)] for at in EPSILONS}
+    means = [np.mean(errors) if errors else np.nan for errors in own.values()]
     panel.plot(EPSILONS, means, label="auto", **AUTO_STYLE)
     finish(panel, xlabel="epsilon", xscale="log", ylabel="mean test error")
     panel.set_xticks(EPSILONS, [f"{at:g}" for at in EPSILONS])
     panel.minorticks_off()
     panel.legend()
-    figure.suptitle(f"{len(names)} domains: v_q = 10, M = 10, ten folds")
+    figure.suptitle(f"{counted(len(names), 'domain')}: v_q = 10, M = 10, ten folds")
     return figure
 
 
@@ -541,7 +548,8 @@ def table1() -> Figure:
             panel.bar(places, counts, width=0.25, label=words, **bars_of(k))
         panel.set_xticks(range(len(epsilons)), [f"{epsilon:g}" for epsilon in epsilons])
         number = own[0]["domains"] if own else 19
-        finish(panel, xlabel="epsilon", title=f"{name}: {number} domains", ylim=(0, number))
+        title = f"{name}: {counted(number, 'domain')}"
+        finish(panel, xlabel="epsilon", title=title, ylim=(0, number))
         panel.yaxis.set_major_locator(MaxNLocator(integer=True))
     panels[0].set_ylabel("domains on which it is best")
     panels[0].legend()
@@ -572,7 +580,7 @@ def table4() -> Figure:
         panel.bar([k - 0.27 for k in places], printed, 0.25, color=PAPER, label="printed")
         for k, name in enumerate(CALIBRATIONS):
             own = [
-                line["percent"]
+                np.nan if line["percent"] is None else line["percent"]  # nothing was significant
                 for way in WAYS
                 for line in lines
                 if (line["rounds"], line["forest"], line["calibration"]) == (rounds, forest, name)
@@ -581,7 +589,7 @@ def table4() -> Figure:
             if len(own) == len(WAYS):
                 places_of = [place + 0.27 * k for place in places]
                 bars = panel.bar(places_of, own, 0.25, label=name, **bars_of(k))
-                if max(own) < 10:  # too short to be read off
+                if all(share < 10 for share in own):  # too short to be read off
                     panel.bar_label(bars, fmt="%.0f", fontsize=7)
         panel.axhline(50, color="0.6", linewidth=0.8, zorder=0)
         panel.set_xticks(places, [words.replace(" = ", "\n= ") for words in WAYS.values()])
@@ -589,6 +597,7 @@ def table4() -> Figure:
     panels[0].set_ylabel("% of significant differences won")
     legend_below(figure, panels[0], 3)
     first = lines[0]
-    words = f"{first['domains']} domains, depths 2, 4, 6; RF of 21 trees; v_q = 10, M = 10"
+    words = counted(first["domains"], "domain")
+    words += ", depths 2, 4, 6; RF of 21 trees; v_q = 10, M = 10"
     figure.suptitle(f"{words}; paired t-test over ten folds at 0.01")
     return figure

@@ -5,6 +5,7 @@ in print. Colours are those of Okabe and Ito, which colour-blind readers tell ap
 also differ in dashes, markers or hatches, so that nothing is lost in grey.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import matplotlib
@@ -98,6 +99,18 @@ def ordered(k: int, count: int) -> dict[str, Any]:
     """Colour and dash of the k-th of some ordered values, from dark to bright."""
     shade = matplotlib.colormaps["viridis"](0.88 * k / max(count - 1, 1))
     return {"color": shade, "linestyle": DASHES[k % len(DASHES)]}
+
+
+def keys_of(lines: Iterable[Mapping[str, Any]]) -> str:
+    """Words for the number of keys that lines are means over, such as "2 to 5 keys"."""
+    counts = sorted({line["keys"] for line in lines})
+    least, most = counts[0], counts[-1]
+    return counted(most, "key") if least == most else f"{least} to {most} keys"
+
+
+def counted(number: int, noun: str) -> str:
+    """Words such as "1 key" or "5 keys"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def legend_below(figure: Figure, panel: Axes, columns: int, title: str | None = None) -> None:

@@ -18,8 +18,8 @@ shapes.watch()  # before the library is imported
 
 import dpbt
 from dpbt import sweeps
-from dpbt.common.types import Transcript
 from dpbt.training.fit import Boosted
+from dpbt.types import Transcript
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache
 from tests.tables import random_table

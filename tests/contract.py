@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbt import losses, recipes
-from dpbt.common.types import Recipe, Table
 from dpbt.data.domains import Boolean
+from dpbt.types import Recipe, Table
 from tests import tables
 
 

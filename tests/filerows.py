@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.common.types import ADD_REMOVE, Relation, Table
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric
 from dpbt.data.files import read_columns
+from dpbt.types import ADD_REMOVE, Relation, Table
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=6, missing=True),

@@ -7,9 +7,9 @@ from msgspec import structs
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import ADD_REMOVE
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.privacy import accounting, mechanisms, pricing
+from dpbt.types import ADD_REMOVE
 
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 RECIPES = recipes.NAMED

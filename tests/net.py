@@ -21,9 +21,9 @@ import jax
 import numpy as np
 
 import dpbt
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE
 from dpbt.data import convert
 from dpbt.data.domains import Numeric
+from dpbt.types import ADD_REMOVE, REPLACE_ONE
 from tests.contract import ROWS, THREE, Row
 from tests.tables import random_features
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import dpbt.__main__
 import experiments.__main__
-from dpbt.cli.shared import Parser, add_commands
+from dpbt.owners.cli.shared import Parser, add_commands
 from paper_figures.__main__ import NAMES as FIGURES
 
 ROOT = Path(__file__).parent.parent

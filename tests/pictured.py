@@ -7,12 +7,12 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.public import Tree
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.kinds import response_of
 from dpbt.learners.hypotheses import Halfspace, ObliviousTree, made
 from dpbt.learners.shapes import Shapes
+from dpbt.public_types import Tree
 
 DOMAIN = {
     "age": Numeric(0, 100, cuts=(20, 25.5, 60), missing=True),

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.analysis import audit
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Relation, Table
+from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.splits import of_splits
 from dpbt.privacy import keys
+from dpbt.types import ADD_REMOVE, REPLACE_ONE, Relation, Table
 
 Extreme = tuple[Relation, dict, audit.Neighbours]
 """A relation, settings of a recipe, and a table with one neighbour."""

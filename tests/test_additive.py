@@ -8,13 +8,13 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import GRID, View
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import additive as learner
 from dpbt.learners.hypotheses import SHAPES
 from dpbt.learners.shapes import Shapes
+from dpbt.models import model as models
 from dpbt.privacy import boundary
-from dpbt.release import model as models
+from dpbt.types import GRID, View
 from tests.noise import drawn
 
 DOMAIN = {

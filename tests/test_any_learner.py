@@ -10,7 +10,7 @@ from scipy import stats
 import dpbt
 from dpbt import audit, recipes
 from dpbt.__main__ import main
-from dpbt.analysis import hooks
+from dpbt.audit import grey_box as hooks
 from dpbt.data.domains import Boolean
 from dpbt.privacy import bounds
 from dpbt.privacy.conversions import gdp_epsilon

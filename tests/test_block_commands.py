@@ -10,7 +10,7 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
-from dpbt.cli import models
+from dpbt.owners.cli import models
 
 ROOT = Path(__file__).parent.parent
 DOMAIN = {

@@ -9,12 +9,12 @@ import pytest
 
 import dpbt
 from dpbt import recipes, weighting
-from dpbt.common.types import ADD_REMOVE
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import lazybb
 from dpbt.training import blocks as in_blocks
 from dpbt.training.blocks import MemoryPlan, plan_for
+from dpbt.types import ADD_REMOVE
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 

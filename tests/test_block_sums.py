@@ -10,9 +10,9 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import GRID, Noise, Prologue, View
 from dpbt.privacy import boundary, mechanisms, pricing, totals
 from dpbt.privacy.mechanisms import SATURATION
+from dpbt.types import GRID, Noise, Prologue, View
 
 KEY, PUBLIC = jax.random.key(3), jax.random.key(6)
 
@@ -118,9 +118,9 @@ def test_public_randomness_for_each_row_is_refused():
         noise = {"sensitivity": 1.0, "moves": 1, "theorem": "none", "scale": 1.0}
         draw("total", mechanisms.discrete_laplace, total, **noise)
 
-    one, nine = (View(None, jnp.ones(rows), dpbt.common.types.Noise({}), None) for rows in (1, 9))
+    one, nine = (View(None, jnp.ones(rows), dpbt.types.Noise({}), None) for rows in (1, 9))
     sites = boundary.public_draws(program, PUBLIC, one)
-    given = dpbt.common.types.Given(sites, KEY, jnp.zeros(2, jnp.uint32))
+    given = dpbt.types.Given(sites, KEY, jnp.zeros(2, jnp.uint32))
     assert boundary.sums(program, ("total",), given, one).keys() == {"total"}
     with pytest.raises(ValueError, match="'coin' is public randomness for each row"):
         boundary.sums(program, ("total",), given, nine)

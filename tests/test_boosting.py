@@ -15,12 +15,12 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.common.types import UNSPLIT
 from dpbt.data.splits import of_splits, splits_of
 from dpbt.data.tables import take
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
 from dpbt.training import step
+from dpbt.types import UNSPLIT
 from tests import reference
 from tests.conftest import random_table
 from tests.noise import multiplier, scales

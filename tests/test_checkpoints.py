@@ -352,7 +352,7 @@ def test_what_is_refused_is_not_paid_for_and_leaves_nothing(table, monkeypatch, 
     assert "changed or damaged" in refused(capsys, *fit(0.2))
     path.write_bytes(whole)
     with monkeypatch.context() as patch:  # another run spends after the first check
-        patch.setattr("dpbt.privacy.filter.Filter.check", lambda *_: None)
+        patch.setattr("dpbt.owners.filter.Filter.check", lambda *_: None)
         assert "epsilon = 2 of 2 is left" in refused(capsys, *fit(3))
     assert not Path("run").exists()
     assert run(*fit(1)) == 0

@@ -18,12 +18,12 @@ import pytest
 
 import dpbt
 from dpbt import __main__ as command_line
-from dpbt.analysis import audit as audits
-from dpbt.cli import programs as cached
+from dpbt import audit as audits
 from dpbt.common.storage import checksum
 from dpbt.common.watching import Progress, working
 from dpbt.data import domains, files
 from dpbt.data.domains import template
+from dpbt.owners.cli import programs as cached
 from dpbt.privacy import keys
 from dpbt.training import fit as training_fit
 from tests.pictured import random_model

@@ -6,11 +6,11 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import MAX_ROWS
 from dpbt.data import tables
 from dpbt.data.splits import of_splits
-from dpbt.release import scoring as prediction
+from dpbt.models import scoring as prediction
 from dpbt.training import fit as training_fit
+from dpbt.types import MAX_ROWS
 
 # Shapes.
 

@@ -12,8 +12,8 @@ import pytest
 
 import dpbt
 from dpbt import boosting
-from dpbt.analysis import audit
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE, Recipe
+from dpbt.audit import exact_loss as audit
+from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe
 from tests import filerows
 from tests.contract import ROWS, Row
 from tests.tables import Extreme, like

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt.analysis import effects
-from dpbt.analysis.effects import attribute_effects, partial_dependence
 from dpbt.data.domains import Boolean, Numeric
+from dpbt.owners import effects
+from dpbt.owners.effects import attribute_effects, partial_dependence
 from tests.pictured import DOMAIN, EVERY, MODELS, N_BINS, VOTES, Saved
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dpbt.cli.shared import BAD_INPUT, Parser, keep, status_of
 from dpbt.common import storage
+from dpbt.owners.cli.shared import BAD_INPUT, Parser, keep, status_of
 from tests import worker
 from tests.test_sweeps import digests
 

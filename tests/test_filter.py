@@ -13,8 +13,8 @@ from msgspec import structs
 
 import dpbt
 from dpbt import recipes
+from dpbt.owners import filter as filters
 from dpbt.privacy import conversions, mechanisms
-from dpbt.privacy import filter as filters
 from dpbt.privacy.outside import EpsilonDeltaDpEvent
 from tests import noise
 from tests.filters import DOMAIN, POOL, RECIPES, ROWS, book, filter_of, line, made, pooled

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt.privacy import filter as filters
+from dpbt.owners import filter as filters
 from dpbt.privacy import mechanisms
 from dpbt.privacy.pricing import line_of
 from tests.filters import ROWS, book, filter_of, line, pooled

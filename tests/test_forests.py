@@ -13,10 +13,10 @@ from scipy import stats
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import GRID, Table
+from dpbt.models import scoring as prediction
 from dpbt.privacy import boundary, mechanisms
-from dpbt.release import scoring as prediction
 from dpbt.training import step
+from dpbt.types import GRID, Table
 from tests import noise
 from tests.conftest import random_table
 from tests.noise import scales

@@ -12,17 +12,7 @@ from scipy import stats
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.analysis import audit
-from dpbt.common.types import (
-    ADD_REMOVE,
-    GRID,
-    REPLACE_ONE,
-    Noise,
-    Prologue,
-    Table,
-    Transcript,
-    View,
-)
+from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.splits import of_splits
 from dpbt.learners import (
@@ -34,6 +24,7 @@ from dpbt.learners import (
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.privacy.sensitivity import whole_rows
 from dpbt.recipes.published import private_objective
+from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.audit import label_flips
 from tests.conftest import random_table

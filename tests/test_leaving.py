@@ -17,10 +17,10 @@ import pytest
 
 import dpbt
 from dpbt import recipes, sweeps
-from dpbt.common.types import Table
 from dpbt.data import domains
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.data.tables import take
+from dpbt.types import Table
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
 
 PUBLIC = jax.random.key(2**31)

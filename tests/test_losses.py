@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpbt import losses, recipes, weighting
-from dpbt.common.types import ProperLoss
+from dpbt.types import ProperLoss
 
 SMOOTH = {loss.name: loss for loss in (losses.matsushita, losses.square, losses.log)}
 SMOOTH |= {f"m_{alpha}": losses.m_alpha(alpha) for alpha in (0.1, 0.5)}

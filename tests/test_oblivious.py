@@ -12,13 +12,13 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.common.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import hypotheses, oblivious_splits, oblivious_tree
 from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import step
+from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
 from tests import reference_oblivious as reference
 from tests.noise import scales

@@ -12,13 +12,13 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes
-from dpbt.analysis import audit
-from dpbt.common.types import ADD_REMOVE, Noise, Partition, Prologue
+from dpbt.audit import exact_loss as audit
 from dpbt.data.domains import Boolean
 from dpbt.learners import oblivious_tree, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import whole_rows
 from dpbt.training import step
+from dpbt.types import ADD_REMOVE, Noise, Partition, Prologue
 from tests import reference_oblivious as reference
 from tests.tables import random_table
 

@@ -13,10 +13,10 @@ import pytest
 
 import dpbt
 from dpbt.__main__ import main
-from dpbt.cli import shared as commands
-from dpbt.cli.shared import InputError
-from dpbt.data import owner
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, read_domain
+from dpbt.owners import file_report
+from dpbt.owners.cli import shared as commands
+from dpbt.owners.cli.shared import InputError
 
 ROWS = 60
 DOMAIN = {
@@ -121,12 +121,12 @@ def test_a_report_counts_what_is_not_read():
         {"a": ["x", 0.9], "c": ["t", ""], "b": [2, 0], "y": [0.1, 0.9], "w": [None, 1]},
         {"a": [None], "c": [None], "b": [""], "y": ["-"], "w": [""]},
     ]
-    found = owner.report(domain, label, blocks)
+    found = file_report.report(domain, label, blocks)
     assert (found.rows, found.constant) == (5, ("w",))
     assert dict(found.unread) == {"a": 3, "c": 2, "b": 2, "y": 2, "w": 2}
     assert found.doubtful == ("w", "a", "y")
     assert "a: 3 are missing" in str(found)
-    usual = owner.OwnerReport(100, {"a": 50, "y": 5}, (), "y")
+    usual = file_report.OwnerReport(100, {"a": 50, "y": 5}, (), "y")
     assert usual.doubtful == ()
     assert str(usual).endswith("nothing is doubtful")
 

@@ -10,7 +10,7 @@ import pytest
 
 import dpbt
 from dpbt import recipes, sweeps, tuning
-from dpbt.analysis import audit
+from dpbt.audit import exact_loss as audit
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.sklearn import PrivateBoostingClassifier

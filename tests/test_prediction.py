@@ -11,7 +11,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.hypotheses import TREES
-from dpbt.release import model as prediction
+from dpbt.models import model as prediction
 from tests.pictured import random_model
 
 DOMAIN = {"age": Numeric(0, 100, bins=10), "job": Nominal(("a", "b")), "member": Boolean()}

@@ -5,8 +5,8 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.analysis import preview
 from dpbt.data.domains import Boolean, Nominal, Numeric, Objective
+from dpbt.owners import preview
 
 DOMAIN = {"size": Numeric(0, 1, bins=16), "kind": Nominal(("a", "b", "c")), "on": Boolean()}
 NUMBER = Numeric(-10, 30)

@@ -8,9 +8,9 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes, weighting
-from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.data.domains import Boolean
 from dpbt.learners import lazybb
+from dpbt.types import ADD_REMOVE, Noise
 from tests.noise import drawn, multiplier
 
 GOOD = {"epsilon": 1.0, "rows": 100}

@@ -6,11 +6,11 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.analysis import audit
-from dpbt.common.types import Table
+from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.data.splits import of_splits
+from dpbt.types import Table
 from experiments.audit import label_flips
 from experiments.common import protocols
 from tests.leaving import BOUND, N, Watch, found_in, private_task

@@ -9,7 +9,6 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import Given, Weighted
 from dpbt.data import blocks, convert, declarations
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import halfspace, hypotheses, oblivious_splits, random_tree, trees
@@ -18,6 +17,7 @@ from dpbt.privacy.boundary import DrawSpec, Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training import step
+from dpbt.types import Given, Weighted
 from tests.leaving import BOUND, N, found_in, private_task
 from tests.pictured import random_model
 

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, sweeps, weighting
-from dpbt.analysis import audit
-from dpbt.common import types
+from dpbt import recipes, sweeps, types, weighting
+from dpbt.audit import exact_loss as audit
 from dpbt.common.arithmetic import softmax
-from dpbt.common.types import GRID, NUMBER
 from dpbt.data import kinds, tables
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
 from dpbt.learners import oblivious_tree
+from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
-from dpbt.release import measures
 from dpbt.training import step
+from dpbt.types import GRID, NUMBER
 from tests.noise import drawn
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
@@ -263,7 +262,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
     response = kinds.response_of(EVERY[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
-    under = dpbt.common.types.relation(relation)
+    under = dpbt.types.relation(relation)
     kind = oblivious_tree.Config(attributes, 2, (1,), False, False, 0.0, under, noise, response)
     order = 1 if noise is mechanisms.discrete_laplace else 2
     directions = np.array(list(itertools.product((-1, -0.5, 0, 0.5, 1), repeat=3))[:62])

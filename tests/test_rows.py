@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpbt import weighting
-from dpbt.common.types import Public, Table
 from dpbt.learners import halfspace, oblivious_tree
 from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows
+from dpbt.types import Public, Table
 
 SIZES = 1, 7, 9, 64, 127, 20_000
 MOST, ALONE = max(SIZES), 130

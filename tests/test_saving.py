@@ -22,9 +22,9 @@ from dpbt.data import domains
 from dpbt.data.domains import Boolean, Nominal, Numeric, Objective
 from dpbt.learners.hypotheses import HALFSPACES, Halfspace, Rows
 from dpbt.learners.trees import TREES
-from dpbt.release import scoring
-from dpbt.release.model import frozen
-from dpbt.release.scoring import VOTINGS
+from dpbt.models import scoring
+from dpbt.models.model import frozen
+from dpbt.models.scoring import VOTINGS
 from tests.odd import Frame
 from tests.pictured import DEPTHS, random_model
 

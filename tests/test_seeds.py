@@ -45,7 +45,7 @@ def keys_of(estimator, given):
         raise InterruptedError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpbt.sklearn.fit", learn)
+        patch.setattr("dpbt.owners.estimators.fit", learn)
         with pytest.raises(InterruptedError):
             estimator.fit(*given)
     return used

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import losses
-from dpbt.common.types import GRID
 from dpbt.learners import trees
 from dpbt.privacy import mechanisms, sensitivity, variates
+from dpbt.types import GRID
 
 LOSSES = [losses.matsushita, losses.square, losses.log, losses.zero_one, losses.m_alpha(0.3)]
 each = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)

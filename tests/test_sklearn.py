@@ -143,7 +143,7 @@ def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
         tables.append(table)
         return learn(key, table, *others, **more)
 
-    monkeypatch.setattr("dpbt.sklearn.fit", watched)
+    monkeypatch.setattr("dpbt.owners.estimators.fit", watched)
     fitted = [boosting(rows=60).fit(X[:count], y[:count]) for count in (0, 50)]
     models = [estimator.model_ for estimator in fitted]
     for count in (0, 1, 50):
@@ -480,7 +480,7 @@ def asked(monkeypatch):
         seen.append(recipe)
         raise InterruptedError
 
-    monkeypatch.setattr("dpbt.sklearn.fit", fit)
+    monkeypatch.setattr("dpbt.owners.estimators.fit", fit)
     return seen
 
 
@@ -502,7 +502,8 @@ def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(targets, asked):
 
 def test_ids_of_users_limit_their_rows(monkeypatch, tmp_path):
     seen = []
-    monkeypatch.setattr("dpbt.sklearn.fit", lambda *given, **_: seen.append(given) or 1 / 0)
+    watched = lambda *given, **_: seen.append(given) or 1 / 0  # noqa: E731
+    monkeypatch.setattr("dpbt.owners.estimators.fit", watched)
     stated = {"epsilon": 1, "rows": 6, "max_rows_per_user": 2}
     X, y, ids = np.zeros((8, 1)), np.ones(8, bool), ["a", 7, "7", " 7.0", None, "b", "c", "A"]
     for made in (PrivateBoostingClassifier, PrivateForestClassifier):

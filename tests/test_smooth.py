@@ -9,11 +9,11 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import GRID, REPLACE_ONE
 from dpbt.data.splits import splits_of
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.training import step
+from dpbt.types import GRID, REPLACE_ONE
 from experiments.common import smooth_bounds
 from tests import reference_smooth
 from tests.noise import scales

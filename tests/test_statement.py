@@ -14,11 +14,11 @@ from msgspec import structs
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import ADD_REMOVE
 from dpbt.data.domains import Boolean, Numeric
+from dpbt.models import registry
+from dpbt.models import statement as statements
 from dpbt.privacy import accounting, conversions, mechanisms, pricing
-from dpbt.release import registry
-from dpbt.release import statement as statements
+from dpbt.types import ADD_REMOVE
 from tests import pictured, tables
 
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.common.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
 from dpbt.data.splits import of_splits, splits_of
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.training import step
+from dpbt.types import ADD_REMOVE, GRID, MAX_ROWS, UNSPLIT, Noise, Public, View
 from tests import reference_smooth
 from tests.tables import random_table
 

@@ -7,12 +7,12 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import GRID, MAX_ROWS, Tree
 from dpbt.data import domains, splits
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.data.splits import columns_of, splits_of
 from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import Bins
+from dpbt.types import GRID, MAX_ROWS, Tree
 from tests.conftest import random_table
 
 

@@ -12,10 +12,10 @@ from scipy import stats
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting, conversions
 from dpbt.privacy.keys import ResearchKeyWarning
+from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE
 from tests import tuned
 
 # Runs and choices.

@@ -9,9 +9,10 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.__main__ import main
-from dpbt.cli import rows as commands
-from dpbt.data import convert, files, owner
+from dpbt.data import convert, files
 from dpbt.data.domains import Label, Numeric, UserColumn, read_domain
+from dpbt.owners import file_report
+from dpbt.owners.cli import rows as commands
 from tests.test_blocks import assert_same_rows
 
 DOMAIN = {"x": Numeric(-0.5, 199.5, bins=200)}
@@ -175,7 +176,7 @@ def test_the_command_line_limits_the_rows_of_a_file_and_of_its_blocks(
 
     domain, found = read_domain("d.json")
     columns = files.read_columns("rows.csv", (*domain, *found.columns))
-    report = owner.report(domain, found, [columns])
+    report = file_report.report(domain, found, [columns])
     assert report.unread["id"] == 10
     assert report.doubtful == ("id",)
     assert "id: 10 have no id, and are absent" in str(report)

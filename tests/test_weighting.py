@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbt import weighting
-from dpbt.analysis import audit
-from dpbt.common.types import ADD_REMOVE, GRID, REPLACE_ONE, Public
+from dpbt.audit import exact_loss as audit
 from dpbt.data.splits import of_splits
 from dpbt.privacy import sensitivity
+from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Public
 from tests import reference_smooth
 
 levels_of = jax.jit(weighting.dense_weights)

@@ -7,10 +7,10 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.data.splits import of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
+from dpbt.types import ADD_REMOVE, Noise
 
 NOISE = mechanisms.discrete_laplace
 

@@ -11,10 +11,10 @@ import numpy as np
 import optax
 
 import dpbt
-from dpbt.common.types import GRID, Tree
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
+from dpbt.types import GRID, Tree
 
 SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.predicates(domain)[4].yes
 

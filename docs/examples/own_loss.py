@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.common.types import ProperLoss
 from dpbt.data.domains import Nominal, Numeric
+from dpbt.types import ProperLoss
 
 # The Bayes risk is L(u) = SCALE (1 - sqrt(u^2 + (1 - u)^2)), so that L(1/2) = 1.
 SCALE = 1 / (1 - math.sqrt(0.5))

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.common.types import Tree
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary
 from dpbt.privacy.mechanism import PURE, Mechanism, StepLoss
+from dpbt.types import Tree
 
 
 def sample(key, bit, scale):

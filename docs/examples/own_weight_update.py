@@ -11,8 +11,8 @@ import numpy as np
 
 import dpbt
 from dpbt import weighting
-from dpbt.common.types import ADD_REMOVE, Numbers, WeightUpdate
 from dpbt.learners import lazybb
+from dpbt.types import ADD_REMOVE, Numbers, WeightUpdate
 
 
 class Rate(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.public import MAX_ROWS_IN_BLOCKS
+from dpbt.public_types import MAX_ROWS_IN_BLOCKS
 
 LOCK = ".running"
 """The name of the file that keeps other runs out of a folder."""

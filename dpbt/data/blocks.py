@@ -27,12 +27,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Splits, without_values
 from dpbt.common.storage import Digits, opened
 from dpbt.common.validate import as_path
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain, Label
 from dpbt.data.kinds import Target
+from dpbt.public_types import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Splits, without_values
 
 FORMAT, VERSION = "dpbt blocks", 2
 

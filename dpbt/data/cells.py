@@ -39,7 +39,7 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from decimal import Decimal
 from typing import Any
 
@@ -221,7 +221,7 @@ def cells_of(values: RawColumn, name: str = "") -> ColumnCells:
     if type(values) is list:  # which no reading changes
         return values
     if not is_sequence(values):
-        given = type(values).__name__
+        given = f"{type(values).__name__}{eager_advice(values)}"
         raise ValueError(f"{name}a column must be a sequence of cells, got {given}")
     return _listed(values, lambda: list(values), by_position(values).__getitem__)
 
@@ -252,6 +252,19 @@ def is_sequence(values: object) -> bool:
     if isinstance(values, str | bytes | bytearray | Mapping | Set):
         return False
     return isinstance(values, Sized) and isinstance(values, Iterable)
+
+
+def eager_advice(values: object) -> str:
+    """What to do with a value that holds no cells yet, as the end of an error; else nothing.
+
+    Such are lazy frames (polars, Spark, Dask, Ibis) and iterators, which have no length.
+    """
+    for method in ("toPandas", "collect", "compute", "execute"):
+        if callable(getattr(type(values), method, None)):
+            return f"; it holds a query and no cells yet, so give what its .{method}() returns"
+    if isinstance(values, Iterator):
+        return "; it gives its items once and has no length, so give a list of them"
+    return ""
 
 
 def by_position(values: RawColumn) -> Any:

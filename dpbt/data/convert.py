@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.public import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
 from dpbt.common.storage import naming, sealed, write_whole
 from dpbt.common.validate import as_path, whole
 from dpbt.data import blocks, domains
@@ -26,6 +25,7 @@ from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import CSV, Form, blocks_of_file
 from dpbt.data.kinds import Target
+from dpbt.public_types import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
 
 READ_ROWS = 2**16
 """How many rows are encoded at a time."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpbt.common.validate import shown
 from dpbt.data import domains, kinds
-from dpbt.data.cells import RawColumn, is_sequence, tried
+from dpbt.data.cells import RawColumn, eager_advice, is_sequence, tried
 from dpbt.data.domains import Columns, Domain, Label, Names, names_of
 from dpbt.data.kinds import Nominal, Numeric, Target
 
@@ -65,6 +65,10 @@ def rows_of(data: Any, width: int | None = None) -> Rows:
         return Rows(len(data), len(names), names, lambda j: data[names[j]])
     if not hasattr(data, "__array__"):  # NumPy would show how many cells a list has
         if not is_sequence(data):
+            if advice := eager_advice(data):
+                raise ValueError(
+                    f"X must be a data frame or rows, got {type(data).__name__}{advice}"
+                )
             raise ValueError(_not_rows(type(data).__name__))
         rows = [tried(_cells, row) for row in list(data)]
         widths = {None if row is None else len(row) for row in rows}

@@ -25,13 +25,13 @@ import msgspec
 import numpy as np
 
 from dpbt.common import storage
-from dpbt.common.public import Splits
 from dpbt.common.validate import as_path, flag, one_of, shown, whole
 from dpbt.data.cells import (
     ColumnCells,
     RawColumn,
     cells_of,
     declared,
+    eager_advice,
     number,
     read_ids,
     read_numbers,
@@ -51,6 +51,7 @@ from dpbt.data.kinds import (
     response_of,
 )
 from dpbt.data.kinds import Objective as Objective
+from dpbt.public_types import Splits
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
@@ -96,8 +97,9 @@ def encode(domain: Domain, columns: Columns) -> np.ndarray:
     Args:
         domain: the public domain.
         columns: for every column of the domain N cells of any kind: a sequence, a NumPy array, a
-            pandas Series, or an Arrow array. `cells` says how each cell is read. Columns that the
-            domain does not name are not read.
+            pandas Series, or an Arrow array. It is a mapping or a data frame (pandas, polars,
+            Arrow). `cells` says how each cell is read. Columns that the domain does not name are
+            not read.
 
     Raises:
         ValueError: if a column is missing or is no column, if lengths differ, and as `check`. No
@@ -171,10 +173,12 @@ def read_columns(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
         ValueError: as `encode`. The number of rows is in no message.
     """
     check(domain)
-    if not hasattr(columns, "keys") or not hasattr(columns, "__getitem__"):
-        raise ValueError(f"columns must map names to cells, got {type(columns).__name__}")
+    names: Any = columns if hasattr(columns, "keys") else names_of(columns)
+    if names is None or not hasattr(columns, "__getitem__"):
+        given = f"{type(columns).__name__}{eager_advice(columns)}"
+        raise ValueError(f"columns must map names to cells, got {given}")
 
-    absent = [name for name in domain if name not in columns]
+    absent = [name for name in domain if name not in names]
     if absent:
         raise ValueError(f"the data lacks columns {absent} of the domain")
     read = {name: cells_of(columns[name], f"column {name!r}: ") for name in domain}
@@ -189,8 +193,13 @@ Names = tuple[Hashable, ...]
 
 
 def names_of(frame: Any) -> Names | None:
-    """The names of the columns of a data frame or an Arrow table; None for what is neither."""
-    if isinstance(frame, np.ndarray | Mapping) or not hasattr(frame, "__getitem__"):
+    """The names of the columns of a data frame or an Arrow table; None for what is neither.
+
+    A lazy frame, which has no length, is neither.
+    """
+    if isinstance(frame, np.ndarray | Mapping):
+        return None
+    if not hasattr(frame, "__getitem__") or not hasattr(frame, "__len__"):
         return None
     names = getattr(frame, "column_names", getattr(frame, "columns", None))
     return None if names is None or callable(names) else tuple(names)

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.public import BINARY, MAX_BINS, NUMBER, Response
 from dpbt.common.validate import flag, one_of, shown, whole, within
 from dpbt.data.cells import (
     ColumnCells,
@@ -26,6 +25,7 @@ from dpbt.data.cells import (
     read_numbers,
     read_truths,
 )
+from dpbt.public_types import BINARY, MAX_BINS, NUMBER, Response
 
 if TYPE_CHECKING:
     Word: TypeAlias = str

@@ -9,17 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.public import of_bits as of_bits
-from dpbt.common.types import (
-    MAX_BINS,
-    MAX_ROWS,
-    AnyArray,
-    Array,
-    Splits,
-    Table,
-    dtype_and_rank,
-)
 from dpbt.common.validate import shown
+from dpbt.public_types import of_bits as of_bits
+from dpbt.types import MAX_BINS, MAX_ROWS, AnyArray, Array, Splits, Table, dtype_and_rank
 
 
 def as_array(name: str, value: object) -> Array:

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, Label, encode, positions, splits
 from dpbt.data.kinds import Target, fingerprint
+from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
 
 
 def table(

@@ -22,9 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
+from dpbt import types
 from dpbt.common.arithmetic import added, fold, rounded
-from dpbt.common.types import GRID, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners import oblivious_tree as trees
 from dpbt.learners.hypotheses import SHAPES, ObliviousTree, Of
@@ -33,6 +32,7 @@ from dpbt.learners.shapes import Shapes, cells
 from dpbt.privacy import boundary
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Sensitivity
+from dpbt.types import GRID, AnyArray, Array, Public, Release
 
 CELLS = 8
 """The most groups that the bins of a column in order are joined to in a pair."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.common.public import MAX_BINS, Splits
+from dpbt.public_types import MAX_BINS, Splits
 
 
 class Graph:

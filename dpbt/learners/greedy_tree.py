@@ -10,14 +10,14 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from dpbt.common import types
-from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree, View
+from dpbt import types
 from dpbt.learners import trees
 from dpbt.learners.trees import Alpha, Config, Params, Prepared, Settings, SplitPrice
 from dpbt.losses import check_criterion
 from dpbt.privacy import accounting, boundary, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Numbers
+from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View
 
 
 def params(settings: Settings, noise: Mapping[str, AnyArray], public: Public) -> Params:

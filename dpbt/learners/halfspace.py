@@ -10,15 +10,15 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
-from dpbt.common.public import without_values
-from dpbt.common.types import GRID, AnyArray, Array, Public, Table
+from dpbt import types
 from dpbt.data import splits
 from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import Halfspace, Of, to_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, quotient_up
+from dpbt.public_types import without_values
+from dpbt.types import GRID, AnyArray, Array, Public, Table
 
 PUBLISHED_L2 = 4
 """The L2 distance of Bun et al. (2020), Theorem 27 at slickness 1 / (kappa n).

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.common.arithmetic import Array, added, each, fold, namespace, rounded
-from dpbt.common.public import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
 from dpbt.learners.shapes import (
@@ -23,6 +22,7 @@ from dpbt.learners.shapes import (
     nodes_of_shapes,
     predict_shapes,
 )
+from dpbt.public_types import MAX_BINS, UNSPLIT, Splits, Tree, without_values
 
 Domain = Mapping[str, Column]
 """The public columns by name."""

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
-from dpbt.common.types import GRID, Array, Noise, ProperLoss, Public, Tree
+from dpbt import types
 from dpbt.learners import trees
 from dpbt.learners.hypotheses import satisfied
 from dpbt.learners.trees import Prepared
@@ -23,6 +22,7 @@ from dpbt.privacy import accounting, boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Numbers
 from dpbt.privacy.mechanisms import Scores
+from dpbt.types import GRID, Array, Noise, ProperLoss, Public, Tree
 
 # 1-rules.
 

@@ -26,13 +26,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
+from dpbt import types
 from dpbt.common.arithmetic import added, rounded
-from dpbt.common.public import without_values
-from dpbt.common.types import Array
 from dpbt.data import splits
 from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
 from dpbt.privacy.mechanism import Mechanism
+from dpbt.public_types import without_values
+from dpbt.types import Array
 
 MAX_DEPTH = 10
 """Trees have at most 2^10 leaves."""

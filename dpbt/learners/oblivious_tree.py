@@ -28,9 +28,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
+from dpbt import types
 from dpbt.common.arithmetic import added, rounded, softmax
-from dpbt.common.types import BINARY, GRID, AnyArray, Array, Public, Release
 from dpbt.learners import oblivious_splits as splits
 from dpbt.learners.hypotheses import ObliviousTree
 from dpbt.learners.oblivious_splits import Config, Rows, hypothesis_class, leaves_of
@@ -38,6 +37,7 @@ from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw, Total
 from dpbt.privacy.mechanism import Numbers, Sensitivity
 from dpbt.privacy.sensitivity import counted_weights, moved_rows, whole_rows
+from dpbt.types import BINARY, GRID, AnyArray, Array, Public, Release
 
 
 class Params(NamedTuple):

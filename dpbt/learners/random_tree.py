@@ -19,15 +19,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
-from dpbt.common.public import without_values
-from dpbt.common.types import GRID, Array
+from dpbt import types
 from dpbt.data import splits
 from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import Of, TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Mechanism
+from dpbt.public_types import without_values
+from dpbt.types import GRID, Array
 
 MAX_DEPTH = 20
 """The largest depth of a random tree."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt.common.arithmetic import Array, fold, namespace
-from dpbt.common.public import MAX_BINS, Splits
 from dpbt.learners.graph import Graph, Value
+from dpbt.public_types import MAX_BINS, Splits
 
 Nodes = tuple[Value, Value | None]
 """The score of each row in an ONNX graph, and its mean share where hypotheses state shares."""

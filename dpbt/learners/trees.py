@@ -20,9 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
-from dpbt.common.public import without_values
-from dpbt.common.types import GRID, AnyArray, Array, LossFamily, Release, View
+from dpbt import types
 from dpbt.data import splits
 from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import ONE_HOT_NODES, Bins, Of, depth, descend, node_dtype
@@ -31,6 +29,8 @@ from dpbt.privacy import accounting, boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.privacy.mechanisms import Scores
+from dpbt.public_types import without_values
+from dpbt.types import GRID, AnyArray, Array, LossFamily, Release, View
 
 MANY_CELLS, SPLITS_OF_A_FEATURE = 2**14, 16
 """From so many rows and splits for each feature on, sums by bin beat products on CPUs.

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.public import ADD_REMOVE, GRID, REPLACE_ONE, Relation
 from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
 from dpbt.common.validate import one_of, within
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import Choice, Cost
+from dpbt.public_types import ADD_REMOVE, GRID, REPLACE_ONE, Relation
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import ComposedDpEvent, DpEvent

@@ -37,8 +37,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.public import without_values
-from dpbt.common.types import (
+from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
+from dpbt.public_types import without_values
+from dpbt.types import (
     Array,
     Epilogue,
     Given,
@@ -55,8 +56,7 @@ from dpbt.common.types import (
     View,
     WeakLearner,
 )
-from dpbt.common.types import relation as to_relation
-from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
+from dpbt.types import relation as to_relation
 
 
 class Total(NamedTuple):

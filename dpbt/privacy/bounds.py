@@ -13,7 +13,7 @@ then needs no threshold: the mean of max(0, 1 - e^(epsilon - L)) is delta at mos
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -41,6 +41,7 @@ class Bound(NamedTuple):
         curve: f64[K, 2], points (q, p) of tests, with q from above and p from below, each with the
             confidence. Empty for one run.
         certain: whether epsilon is a certificate: the log ratio of the likelihoods of an output.
+        uncompared: what the audit could not compare, and so says nothing about; empty if nothing.
     """
 
     level: str
@@ -52,6 +53,7 @@ class Bound(NamedTuple):
     where: str
     curve: np.ndarray = np.zeros((0, 2))
     certain: bool = False
+    uncompared: str = ""
 
     @property
     def broken(self) -> bool:
@@ -67,6 +69,7 @@ class Bound(NamedTuple):
         return (
             f"{self.level}, {runs}: epsilon is at least {self.epsilon:.3g} {sure}, where "
             f"{self.claim[0]:.6g} is claimed at delta = {self.claim[1]:g}: {verdict}."
+            + (f" NOT COMPARED: {self.uncompared}." if self.uncompared else "")
         )
 
     def __str__(self) -> str:
@@ -135,7 +138,8 @@ def bet_epsilon(losses: np.ndarray, delta: float, miss: float) -> float:
         x = -np.expm1(epsilon - losses[losses > epsilon])
         grown = np.sum(np.log1p(_STAKES[:, None] * (x / delta - 1)), axis=1)
         grown += (len(losses) - len(x)) * np.log1p(-_STAKES)
-        return bool(special.logsumexp(grown) >= math.log(len(_STAKES) / miss))
+        wealth: Any = special.logsumexp(grown)
+        return bool(wealth >= math.log(len(_STAKES) / miss))
 
     return math.inf if refuted(LARGE / 2) else _largest(refuted, LARGE)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.types import Array, Numbers
+from dpbt.types import Array, Numbers
 
 Value = Any
 """What a mechanism reads: an array, or `mechanisms.Scores`; private."""

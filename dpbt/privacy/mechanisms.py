@@ -29,8 +29,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
-from dpbt.common.public import without_values
-from dpbt.common.types import UNSPLIT, Array
 from dpbt.privacy import variates
 from dpbt.privacy.keys import words
 from dpbt.privacy.mechanism import (
@@ -45,6 +43,8 @@ from dpbt.privacy.mechanism import (
     StepLoss,
 )
 from dpbt.privacy.variates import positive
+from dpbt.public_types import without_values
+from dpbt.types import UNSPLIT, Array
 
 # Additive noise on integers.
 

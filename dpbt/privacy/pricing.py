@@ -16,7 +16,12 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from dpbt.common.types import (
+from dpbt.common.validate import whole, within
+from dpbt.privacy import accounting, boundary, keys, mechanisms
+from dpbt.privacy.accounting import Ledger, Line
+from dpbt.privacy.boundary import DrawSpec, group_of, stated
+from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
+from dpbt.types import (
     Array,
     Params,
     Program,
@@ -29,11 +34,6 @@ from dpbt.common.types import (
     WeightUpdate,
     uniform,
 )
-from dpbt.common.validate import whole, within
-from dpbt.privacy import accounting, boundary, keys, mechanisms
-from dpbt.privacy.accounting import Ledger, Line
-from dpbt.privacy.boundary import DrawSpec, group_of, stated
-from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
 
 
 @jax.enable_x64(False)  # so it is the same wherever it is asked for, and prices what runs

@@ -44,7 +44,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import (
+from dpbt.privacy.mechanism import Numbers, Sensitivity
+from dpbt.types import (
     ADD_REMOVE,
     BINARY,
     GRID,
@@ -55,7 +56,6 @@ from dpbt.common.types import (
     Relation,
     Response,
 )
-from dpbt.privacy.mechanism import Numbers, Sensitivity
 
 # Losses and histograms, where a row moves its own weight alone.
 

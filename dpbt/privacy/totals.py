@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import Array
 from dpbt.privacy import variates
 from dpbt.privacy.boundary import DrawSpec, site_key
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.privacy.mechanisms import SATURATION
+from dpbt.types import Array
 
 Totals = dict[str, Any]
 """Site -> int64[...], or a pytree of such arrays: private sums over rows."""

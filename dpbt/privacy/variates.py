@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import Array, Numbers
+from dpbt.types import Array, Numbers
 
 EXPONENTIAL_WORDS = 4
 """How many words one exponential variable takes."""

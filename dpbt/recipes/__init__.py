@@ -5,9 +5,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpbt.common.public import BOOSTED, FORESTS
-from dpbt.common.types import Recipe
 from dpbt.common.validate import shown
+from dpbt.public_types import BOOSTED, FORESTS
 from dpbt.recipes.additive import additive as additive
 from dpbt.recipes.building import custom as custom
 from dpbt.recipes.building import setting as setting
@@ -20,6 +19,7 @@ from dpbt.recipes.oblivious import oblivious_boost as oblivious_boost
 from dpbt.recipes.smooth import halfspace_boost as halfspace_boost
 from dpbt.recipes.smooth import lazybb_rules as lazybb_rules
 from dpbt.recipes.smooth import lazybb_trees as lazybb_trees
+from dpbt.types import Recipe
 
 NAMED: dict[str, Callable[..., Recipe]] = {name: globals()[name] for name in (*BOOSTED, *FORESTS)}
 NAMED["bdpe"] = functools.partial(bdpe, criterion="gini")
@@ -29,34 +29,36 @@ The criterion of bdpe is then Gini, which is far more accurate than the paper's.
 """
 
 
-def build(asked: Any, options: Mapping[str, Any], known: Mapping[str, Callable[..., Any]]) -> Any:
-    """What the function of a recipe makes of options.
+def make_recipe(
+    maker: Any, options: Mapping[str, Any], makers: Mapping[str, Callable[..., Any]]
+) -> Any:
+    """The recipe that a function of `makers`, or the caller's own function, makes of options.
 
     Args:
-        asked: a name of `known`, or a function.
-        options: by name. What is None is not given, and the domain and one row for each user are
-            given only to a function that takes them.
-        known: functions by name.
+        maker: a name of `makers`, or a function.
+        options: by name. An option that is None is left to its default. The domain, and one row for
+            each user, are passed only to a function that takes them.
+        makers: functions by name.
 
     Raises:
         ValueError: for a name or an object that is no recipe, for an option that the recipe does
             not take, and as the recipe.
     """
-    function: Any = known.get(asked) if isinstance(asked, str) else asked
+    function: Any = makers.get(maker) if isinstance(maker, str) else maker
     if not callable(function) or isinstance(function, Recipe):
         raise ValueError(
-            f"recipe must be one of {[*known]}, or a function that is given epsilon, delta, rows, "
+            f"recipe must be one of {[*makers]}, or a function that is given epsilon, delta, rows, "
             "relation and domain by name and returns a recipe, such as "
-            f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(asked)}"
+            f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(maker)}"
         )
 
-    given = {name: value for name, value in options.items() if value is not None}
-    own = inspect.signature(function).parameters
-    if any(one.kind is one.VAR_KEYWORD for one in own.values()):
-        return function(**given)
-    for name in [name for name in given if name not in own]:
-        if name != "domain" and (name, given[name]) != ("max_rows_per_user", 1):
-            others = [each for each in known if name in inspect.signature(known[each]).parameters]
-            raise ValueError(f"the recipe {shown(asked)} takes no {name}, as these do: {others}")
-        del given[name]
-    return function(**given)
+    stated = {name: value for name, value in options.items() if value is not None}
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return function(**stated)
+    for name in [name for name in stated if name not in parameters]:
+        if name != "domain" and (name, stated[name]) != ("max_rows_per_user", 1):
+            others = [each for each in makers if name in inspect.signature(makers[each]).parameters]
+            raise ValueError(f"the recipe {shown(maker)} takes no {name}, as these do: {others}")
+        del stated[name]
+    return function(**stated)

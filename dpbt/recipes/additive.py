@@ -9,15 +9,22 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common import types
+from dpbt import types
 from dpbt.common.validate import shown, whole, within
 from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners import additive as learner
 from dpbt.learners.oblivious_splits import Config
-from dpbt.recipes.building import checked_request
-from dpbt.recipes.oblivious import Once, assembled, oblivious_boost, rules
+from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
+from dpbt.recipes.oblivious import (
+    OneTimeDraws,
+    TreeStructure,
+    choose_numbers_of_settings,
+    oblivious_recipe,
+    recipe_over_bins,
+    with_rounds,
+)
 
 _MOMENTUM = 0.9
 
@@ -27,6 +34,9 @@ _DEPTH = 4
 """Of the trees of one column, which cut it into 16 groups."""
 
 _MAX_ROUNDS = 4096
+
+_NO_TREES = TreeStructure(depth=1, attributes_per_tree=(1,), smoothing=0.0, structures=0)
+"""What the config of the bins says of trees, which vectors of all columns do not have."""
 
 
 def additive(
@@ -83,7 +93,7 @@ def additive(
             quantiles as curves have, and others a group for each value. A pair costs as much noise
             as a column. It has at most 256 cells, and no monotone column. Pairs are declared from
             what is known without the rows: to choose them by looking at the rows is not private.
-        rounds: T; by default 128, and of one column as `rule` says for `auto`.
+        rounds: T; by default 128, and of one column as `oblivious.choose_numbers` says for `auto`.
         step: the deviation, in nats, of the noise that all rounds together add to the score of a
             row, where noise sets the step. By default 1.6 for two classes.
         learning_rate: the largest learning rate of a vector, for features of length 1. By default
@@ -92,7 +102,7 @@ def additive(
             joined to in a vector; by default (2, 4, 8, 16). Where they are given, all rounds
             release vectors. Pairs are refused where a round would release one column.
         marginals_fraction: the share of the budget for class histograms before the first round; by
-            default as `rule` says for `auto`.
+            default as `oblivious.choose_numbers` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
@@ -102,71 +112,129 @@ def additive(
         ValueError: for a value outside these ranges, named with what was given. Also for settings
             whose programs would differ.
     """
-    count = whole("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
-    given = epsilon, delta, rows, count, "tight", relation, max_rows_per_user
-    request = checked_request(*given, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    num_rounds = whole("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
+    request = checked_privacy_request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=num_rounds,
+        relation=relation,
+        max_rows_per_user=max_rows_per_user,
+        max_rows=types.MAX_ROWS_IN_BLOCKS,
+    )
     target = kinds.with_objective(target, objective, quantile)
     response = kinds.response_of(target)
-    number = response.is_number
     if step is None:
-        step = 0.5 if number else 1.6 if response == types.BINARY else 1.1
-    total = within("step", step, "[1e-30, 1e30]")
+        step = 0.5 if response.is_number else 1.6 if response == types.BINARY else 1.1
+    total_step = within("step", step, "[1e-30, 1e30]")
     if learning_rate is None:
-        learning_rate = 12.0 if number else 50.0
-    rate = within("learning_rate", learning_rate, "[1e-30, 1e30]")
+        learning_rate = 12.0 if response.is_number else 50.0
+    learning_rate = within("learning_rate", learning_rate, "[1e-30, 1e30]")
 
     # What is drawn once follows from public quantities, as for `auto`.
-    ruled = rules(request, domain, response)
-    if marginals_fraction is None:
-        marginals_fraction = ruled["marginals_fraction"]
-    if scores_fraction is None:
-        scores_fraction = ruled["scores_fraction"]
-    once = {name: ruled[name] for name in ("target_fraction", "target_bins")}
-    once |= {"marginals_fraction": marginals_fraction, "scores_fraction": scores_fraction}
-    vector = resolutions is not None or (request.approximate and ruled["depth"] > 6)
-    if pairs and not vector:
+    numbers = choose_numbers_of_settings(request, len(domain), response)
+    one_time_draws = numbers.one_time_draws
+    if marginals_fraction is not None:
+        one_time_draws = dataclasses.replace(one_time_draws, marginals_fraction=marginals_fraction)
+    if scores_fraction is not None:
+        one_time_draws = dataclasses.replace(one_time_draws, scores_fraction=scores_fraction)
+
+    releases_all_columns = resolutions is not None or (request.is_approximate and numbers.depth > 6)
+    if releases_all_columns:
+        return _recipe_of_all_columns(
+            request,
+            domain=domain,
+            target=target,
+            monotone=monotone,
+            one_time_draws=one_time_draws,
+            pairs=_columns_of_pairs(pairs, domain, monotone),
+            total_step=total_step,
+            learning_rate=learning_rate,
+            resolutions=_RESOLUTIONS if resolutions is None else resolutions,
+            num_rounds=num_rounds,
+        )
+    if pairs:
         raise ValueError(
             "pairs need rounds of all columns, and these settings learn one column a round; "
             "resolutions=(2, 4, 8, 16) makes rounds of all, at more noise"
         )
-    if not vector:
-        per_round = total / np.sqrt(ruled["rounds"] if rounds is None else count)
-        common = {"domain": domain, "target": target, "monotone": monotone, **once}
-        shared = ("epsilon", "delta", "rows", "relation")
-        common |= {name: getattr(request, name) for name in shared}
-        found = oblivious_boost(
-            **common,
-            max_rows_per_user=max_rows_per_user,
-            rounds=ruled["rounds"] if rounds is None else count,
-            depth=_DEPTH,
-            attributes_per_tree=(1,),
-            step=per_round,
-            limit=np.minimum(4 * per_round, 0.6),
-        )
-        by_column = learner.by_column(found.learner.program.args[0])  # type: ignore[attr-defined]
-        words = {"name": "additive", "setting": "one column a round"}
-        return dataclasses.replace(found, learner=by_column, **words)
+    rounds_by_column = numbers.rounds if rounds is None else num_rounds
+    step_of_round = total_step / np.sqrt(rounds_by_column)
+    return oblivious_recipe(
+        with_rounds(request, rounds_by_column),
+        domain=domain,
+        target=target,
+        monotone=monotone,
+        depth=_DEPTH,
+        attributes_per_tree=(1,),
+        step=step_of_round,
+        limit=np.minimum(4 * step_of_round, 0.6),
+        one_time_draws=one_time_draws,
+        make_learner=learner.by_column,
+        name="additive",
+        setting="one column a round",
+    )
 
-    # The numbers of the rounds; the noise of a row is that of one bin of each column.
-    asked = _numbered(pairs, domain, monotone)
-    per_round = total / (learner.growth(count, _MOMENTUM) * math.sqrt(len(domain) + len(asked)))
-    numbers = learner.Params({}, per_round, rate, _MOMENTUM, count)
-    groups = _RESOLUTIONS if resolutions is None else resolutions
-    sizes = within("resolutions", groups, f"[1, {types.MAX_BINS}]", whole=True)
-    joined = tuple(map(int, sizes.flat))
 
-    def learned(config: Config) -> types.WeakLearner:
-        made = learner.Config(config, joined, count, asked)
-        if (most := made.known.shape[1]) > types.MAX_BINS:
+def _recipe_of_all_columns(
+    request: PrivacyRequest,
+    *,
+    domain: Domain,
+    target: Target | None,
+    monotone: Mapping[str, int] | None,
+    one_time_draws: OneTimeDraws,
+    pairs: tuple[tuple[int, int], ...],
+    total_step: np.ndarray,
+    learning_rate: np.ndarray,
+    resolutions: Sequence[int],
+    num_rounds: int,
+) -> types.Recipe:
+    """The recipe whose rounds release one vector of all columns and pairs.
+
+    Args:
+        request: the checked arguments.
+        domain: as `additive`.
+        target: as `additive`, with its objective.
+        monotone: as `additive`.
+        one_time_draws: what is drawn once.
+        pairs: the numbers of the columns of each pair.
+        total_step: the deviation that all rounds add to the score of a row, in nats.
+        learning_rate: as `additive`.
+        resolutions: as `additive`.
+        num_rounds: T.
+
+    Raises:
+        ValueError: as `additive`.
+    """
+    # The noise of a row is that of one bin of each column and pair.
+    num_curves = len(domain) + len(pairs)
+    step_of_round = total_step / (learner.growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves))
+    params = learner.Params({}, step_of_round, learning_rate, _MOMENTUM, num_rounds)
+    sizes = within("resolutions", resolutions, f"[1, {types.MAX_BINS}]", whole=True)
+
+    def make_learner(bins_config: Config) -> types.WeakLearner:
+        config = learner.Config(bins_config, tuple(map(int, sizes.flat)), num_rounds, pairs)
+        if (most := config.known.shape[1]) > types.MAX_BINS:
             raise ValueError(f"pairs have at most {types.MAX_BINS} cells each, and one has {most}")
-        return learner.additive(made)
+        return learner.additive(config)
 
-    drawn = Once(**once, clip=None)
-    parts, described = ("bins", learned, numbers), ("additive", f"{sizes.size} resolutions")
-    return assembled(request, domain, target, monotone, drawn, (1, (1,), 0.0, 0), parts, described)
+    return recipe_over_bins(
+        request,
+        domain=domain,
+        target=target,
+        monotone=monotone,
+        clip=None,
+        one_time_draws=one_time_draws,
+        structure=_NO_TREES,
+        round_site="bins",
+        make_learner=make_learner,
+        params=params,
+        name="additive",
+        setting=f"{sizes.size} resolutions",
+    )
 
 
-def _numbered(
+def _columns_of_pairs(
     pairs: Sequence[tuple[str, str]], domain: Domain, monotone: Mapping[str, int] | None
 ) -> tuple[tuple[int, int], ...]:
     """The numbers of the columns of each pair.
@@ -176,14 +244,14 @@ def _numbered(
     """
     if not isinstance(pairs, list | tuple) or not all(isinstance(p, list | tuple) for p in pairs):
         raise ValueError(f"pairs must list pairs of columns, got {shown(pairs)}")
-    names, found = list(domain), []
+    names, columns_of_pairs = list(domain), []
     for pair in pairs:
-        places = [names.index(name) for name in pair if name in names]
-        if len(pair) != 2 or len(set(places)) != 2:
+        columns = [names.index(name) for name in pair if name in names]
+        if len(pair) != 2 or len(set(columns)) != 2:
             raise ValueError(f"pairs: {shown(pair)} must be two columns of {names}")
-        if sorted(places) in map(sorted, found):
+        if sorted(columns) in map(sorted, columns_of_pairs):
             raise ValueError(f"pairs: {shown(pair)} is there twice")
         if any((monotone or {}).get(name) for name in pair):
             raise ValueError(f"pairs: {shown(pair)} has a monotone column, and cells are not so")
-        found.append((places[0], places[1]))
-    return tuple(found)
+        columns_of_pairs.append((columns[0], columns[1]))
+    return tuple(columns_of_pairs)

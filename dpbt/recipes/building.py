@@ -1,4 +1,4 @@
-"""How a recipe is built: check the request, pay for finite bits, split the budget, assemble.
+"""How a recipe is built: check the request, pay for finite bits, share the budget, set the noise.
 
 The function of a recipe states the options of one algorithm and how its budget is shared. This
 module holds what all algorithms have in common.
@@ -7,30 +7,30 @@ module holds what all algorithms have in common.
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common import types, validate
-from dpbt.common.types import MAX_ROWS, Params, Recipe, WeakLearner
-from dpbt.common.types import relation as to_relation
+from dpbt import types
+from dpbt.common import validate
 from dpbt.common.validate import floats, one_of, shown, whole, wholes, within
 from dpbt.losses import as_family, check_loss
 from dpbt.privacy import boundary, conversions, pricing
 from dpbt.privacy.mechanism import ROUNDING, Allowance
+from dpbt.types import MAX_ROWS, Params, Recipe, WeakLearner
+from dpbt.types import relation as to_relation
 from dpbt.weighting import uniform
 
 MAX_EPSILON = 1e6
 """The largest finite epsilon of any recipe."""
 
-MAX_OF_EPSILON, MAX_OF_DELTA = 0.005, 0.01
+MAX_SAMPLER_SHARE_OF_EPSILON, MAX_SAMPLER_SHARE_OF_DELTA = 0.005, 0.01
 """The most that the samplers' finite bits may cost, as a share of the budget."""
 
-MAX_DELTA = 1e-6
+MAX_SAMPLER_DELTA = 1e-6
 """The most delta that finite bits may cost a pure guarantee.
 
 For epsilon up to 10 they cost below 1e-15.
@@ -39,8 +39,12 @@ For epsilon up to 10 they cost below 1e-15.
 # The arguments that recipes share.
 
 
-def zeros_or_shares(name: str, value: ArrayLike) -> np.ndarray:
+def zero_or_share(name: str, value: ArrayLike) -> np.ndarray:
     """A delta, or a share of the budget, as float64.
+
+    Args:
+        name: how errors call it.
+        value: a number, or an array of settings.
 
     Raises:
         ValueError: unless it is 0 for every setting, or in (0, 1) for every setting.
@@ -51,13 +55,14 @@ def zeros_or_shares(name: str, value: ArrayLike) -> np.ndarray:
     return numbers
 
 
-def is_single(family: types.LossFamily) -> bool:
+def is_single_loss(family: types.LossFamily) -> bool:
     """Whether all members of a family are one loss, so that alpha has no meaning."""
     return family(0.25) is family(0.75)
 
 
-class Request(NamedTuple):
-    """The arguments that all recipes share, checked.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivacyRequest:
+    """What a caller asks of a recipe's guarantee, checked once by `checked_privacy_request`.
 
     Attributes:
         epsilon: f64[...], the total budget; infinite for no privacy.
@@ -67,7 +72,6 @@ class Request(NamedTuple):
         calibration: "tight" or "published".
         relation: the neighbouring relation.
         max_rows_per_user: the most rows that one person has.
-        approximate: whether the guarantee is (epsilon, delta) rather than pure.
     """
 
     epsilon: np.ndarray
@@ -77,50 +81,79 @@ class Request(NamedTuple):
     calibration: str
     relation: types.Relation
     max_rows_per_user: int
-    approximate: bool
 
     @property
-    def tight(self) -> bool:
+    def is_tight(self) -> bool:
         """Whether the calibration is the tight one."""
         return self.calibration == "tight"
 
+    @property
+    def is_approximate(self) -> bool:
+        """Whether the guarantee is (epsilon, delta)-DP rather than pure."""
+        return bool(np.any(self.delta > 0))
 
-def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool = True) -> Request:
-    """Check the arguments that all recipes share.
+    @property
+    def is_private(self) -> np.ndarray:
+        """bool[...], whether a setting has an epsilon; without one, any noise will do."""
+        return np.isfinite(self.epsilon)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes of settings that its numbers have together."""
+        numbers = self.epsilon, self.delta, self.rows, self.rounds
+        return np.broadcast_shapes(*map(np.shape, numbers))
+
+
+def checked_privacy_request(
+    *,
+    epsilon: ArrayLike,
+    delta: ArrayLike,
+    rows: ArrayLike,
+    rounds: ArrayLike,
+    relation: str | types.Relation,
+    max_rows_per_user: int,
+    calibration: str = "tight",
+    max_rows: int = MAX_ROWS,
+    has_published_delta: bool = True,
+) -> PrivacyRequest:
+    """The request of a recipe's arguments, each checked.
 
     Args:
-        given: epsilon, delta, rows, rounds, calibration, relation and max_rows_per_user, in their
-            order.
-        max_rows: the most rows: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may
-            be read in blocks.
-        published_delta: whether the paper proves more than a pure guarantee.
+        epsilon: above 0, at most `MAX_EPSILON` or infinite.
+        delta: 0 for every setting, or in (0, 1) for every setting.
+        rows: m, whole numbers in 1..`max_rows` that float32 holds.
+        rounds: T, whole numbers of at least 1.
+        relation: a neighbouring relation, or its name.
+        max_rows_per_user: the most rows that one person has, at least 1.
+        calibration: "tight" or "published".
+        max_rows: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be in blocks.
+        has_published_delta: whether the paper proves more than a pure guarantee.
 
     Raises:
         ValueError: for a value outside its range, naming the argument and what was given. Also for
-            a number of rows that float32 does not hold, and for a delta above 0 with the published
-            calibration of a pure guarantee.
+            a delta above 0 with the published calibration of a pure guarantee.
     """
-    epsilon, delta, rows, rounds, calibration, relation, people = given
     one_of("calibration", calibration, ("tight", "published"))
-    numbers = within("rows", rows, f"[1, {max_rows}]", whole=True)
-    held = numbers.astype(np.float32)
-    if np.any(numbers != held):
-        above = np.nextafter(held, np.float32(np.inf)).astype(int)
+    checked_rows = within("rows", rows, f"[1, {max_rows}]", whole=True)
+    rows_in_float32 = checked_rows.astype(np.float32)
+    if np.any(checked_rows != rows_in_float32):
+        above = np.nextafter(rows_in_float32, np.float32(np.inf)).astype(int)
         raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
-    budget = within("epsilon", epsilon, "(0, inf]"), zeros_or_shares("delta", delta)
-    if np.any(np.isfinite(budget[0]) & (budget[0] > MAX_EPSILON)):
+    checked_epsilon = within("epsilon", epsilon, "(0, inf]")
+    checked_delta = zero_or_share("delta", delta)
+    if np.any(np.isfinite(checked_epsilon) & (checked_epsilon > MAX_EPSILON)):
         most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
         raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
-    request = Request(
-        *budget,
-        numbers,
-        wholes("rounds", rounds).astype(np.int32),
-        calibration,
-        to_relation(relation),
-        whole("max_rows_per_user", people),
-        bool(np.any(budget[1] > 0)),
+    request = PrivacyRequest(
+        epsilon=checked_epsilon,
+        delta=checked_delta,
+        rows=checked_rows,
+        rounds=wholes("rounds", rounds).astype(np.int32),
+        calibration=calibration,
+        relation=to_relation(relation),
+        max_rows_per_user=whole("max_rows_per_user", max_rows_per_user),
     )
-    if request.approximate and not (request.tight or published_delta):
+    if request.is_approximate and not (request.is_tight or has_published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
     return request
 
@@ -128,29 +161,34 @@ def checked_request(*given: Any, max_rows: int = MAX_ROWS, published_delta: bool
 # The budget as an allowance.
 
 
-def one_accountant(request: Request, *, either: bool = False, gaussian: bool = False) -> Allowance:
-    """The whole budget: an epsilon for a pure guarantee, a rho of zCDP for one with a delta.
-
-    Args:
-        request: the checked arguments.
-        either: for recipes with one draw in a round, or with one accountant for all draws of a
-            round: with a delta, an epsilon as well as a rho.
-        gaussian: for recipes whose draws are all Gaussian: rho = mu^2 / 2, and mu by GDP, which
-            composes them exactly. Through zCDP the noise would be 5 to 8 % larger.
-    """
-    zero = np.zeros(np.broadcast_shapes(*map(np.shape, request[:4])))
-    if gaussian:
-        return Allowance(zero, zero + conversions.gdp_mu(request.epsilon, request.delta) ** 2 / 2)
-    if not request.approximate:
-        return Allowance(request.epsilon, zero)
+def pure_or_zcdp_allowance(request: PrivacyRequest) -> Allowance:
+    """The whole budget: an epsilon for a pure guarantee, a rho of zCDP for one with a delta."""
+    if not request.is_approximate:
+        return Allowance(request.epsilon, np.zeros(request.shape))
     rho = conversions.zcdp_rho(request.epsilon, request.delta)
-    return Allowance(request.epsilon if either else zero, rho)
+    return Allowance(np.zeros(request.shape), rho)
 
 
-either_accountant = functools.partial(one_accountant, either=True)
+def better_of_pure_and_zcdp_allowance(request: PrivacyRequest) -> Allowance:
+    """The whole budget as an epsilon and, with a delta, also as a rho; draws take the better.
+
+    It is for recipes with one draw in a round, or with one accountant for all draws of a round.
+    """
+    if not request.is_approximate:
+        return pure_or_zcdp_allowance(request)
+    return Allowance(request.epsilon, conversions.zcdp_rho(request.epsilon, request.delta))
 
 
-def for_people(allowance: Allowance, max_rows_per_user: int) -> Allowance:
+def gaussian_allowance(request: PrivacyRequest) -> Allowance:
+    """The whole budget of draws that are all Gaussian: rho = mu^2 / 2, with mu by GDP.
+
+    GDP composes Gaussian draws exactly. Through zCDP the noise would be 5 to 8 % larger.
+    """
+    zero = np.zeros(request.shape)
+    return Allowance(zero, zero + conversions.gdp_mu(request.epsilon, request.delta) ** 2 / 2)
+
+
+def allowance_of_one_row(allowance: Allowance, max_rows_per_user: int) -> Allowance:
     """What one row may cost, if all rows of a person may cost the allowance.
 
     A price depends on sensitivity / scale alone. Pure costs grow with it and costs in rho with its
@@ -164,178 +202,288 @@ def for_people(allowance: Allowance, max_rows_per_user: int) -> Allowance:
 # From a request to a recipe.
 
 
-def _single_precision(numbers: Any) -> Any:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecipeParts:
+    """The parts of a recipe, without the numbers that set its noise.
+
+    Attributes:
+        learner: the weak learner.
+        weight_update: how scores become weights.
+        weighting: the numbers of the weight update.
+        name: the algorithm's name in tables.
+        setting: its options in tables.
+        target: the declared classes or range; None for two classes.
+    """
+
+    learner: WeakLearner
+    weight_update: types.WeightUpdate
+    weighting: types.Weighting
+    name: str
+    setting: str
+    target: types.Target | None = None
+
+
+def _as_float32(numbers: Any) -> Any:
     """A pytree of numbers as float32.
 
     Raises:
         ValueError: naming the one that is no number.
     """
-    named, kind = jax.tree_util.tree_flatten_with_path(numbers)
-    names = [jax.tree_util.keystr(path, simple=True, separator=" ") for path, _ in named]
-    given = zip(names, named, strict=True)
-    return kind.unflatten([floats(name, one).astype(np.float32) for name, (_, one) in given])
+    with_paths, structure = jax.tree_util.tree_flatten_with_path(numbers)
+    return structure.unflatten(
+        [
+            floats(jax.tree_util.keystr(path, simple=True, separator=" "), number).astype(
+                np.float32
+            )
+            for path, number in with_paths
+        ]
+    )
 
 
-def build(
-    request: Request,
-    learner: WeakLearner,
-    weight_update: types.WeightUpdate,
-    weighting: types.Weighting,
+def _draft_recipe(request: PrivacyRequest, parts: RecipeParts) -> Recipe:
+    """The recipe of a request with no numbers of its learner yet."""
+    return Recipe(
+        rows=request.rows.astype(np.float32),
+        delta=request.delta,
+        rounds=request.rounds,
+        calibration=request.calibration,
+        relation=request.relation,
+        max_rows_per_user=request.max_rows_per_user,
+        capacity=int(np.max(request.rounds)),
+        learner=parts.learner,
+        weight_update=parts.weight_update,
+        weighting=_as_float32(parts.weighting),
+        name=parts.name,
+        setting=parts.setting,
+        target=parts.target,
+        params=(),
+    )
+
+
+def build_recipe(
+    request: PrivacyRequest,
+    parts: RecipeParts,
     *,
     fractions: Mapping[str, Any] | None = None,
-    params: Callable[[Mapping[str, Any], types.Public], Params] | None = None,
-    given: Callable[[types.Public], Params] | None = None,
-    allow: Callable[[Request], Allowance] = one_accountant,
-    **words: Any,
+    make_params: Callable[[Mapping[str, Any], types.Public], Params] | None = None,
+    total_allowance: Callable[[PrivacyRequest], Allowance] = pure_or_zcdp_allowance,
 ) -> Recipe:
     """Build a recipe: pay for finite bits out of the request, and share the rest among the draws.
 
     Args:
         request: the checked arguments.
-        learner: the weak learner.
-        weight_update: the weight update.
-        weighting: the numbers of the weight update.
-        fractions: the fraction of the budget of each site; the learner's own by default.
-        params: (noise multipliers by site, public) -> the learner's numbers; the learner's own by
-            default.
-        given: (public) -> the learner's numbers, where the request does not set the noise.
-        allow: the most that all rounds may cost together, unless all draws are Gaussian.
-        words: name, setting, and the target where it is declared, as `Recipe` has them.
+        parts: learner, weight update and names.
+        fractions: site -> its fraction of the budget; the learner's own by default.
+        make_params: (noise multipliers by site, public) -> the learner's numbers; the learner's own
+            by default.
+        total_allowance: what all rounds may cost together, of a request. Where all draws are
+            Gaussian and the calibration is tight, it is `gaussian_allowance`.
 
     Raises:
         ValueError: if a number of the budget does not fit float32, or finite bits cost too much
             of the request. Also for a site without a fraction, for fractions of a budget that are
             no numbers above 0, or more than all of it, and as `Recipe`.
     """
-    # The recipe without the numbers of its learner.
     validate.warn_of_delta(request.delta, request.rows)
-    shared = request._replace(rows=request.rows.astype(np.float32))._asdict()
-    del shared["epsilon"], shared["approximate"]
-    shared |= {"learner": learner, "weight_update": weight_update, "params": ()}
-    numbers, capacity = _single_precision(weighting), int(np.max(request.rounds))
-    drafted = Recipe(weighting=numbers, capacity=capacity, **shared, **words)
-    public = drafted.public()._replace(rows=request.rows)
-    if given is not None:
-        return assemble(drafted, given(public), np.isfinite(request.epsilon))
-    fractions = dict(learner.fractions if fractions is None else fractions)
+    draft = _draft_recipe(request, parts)
+    fractions = _checked_fractions(parts.learner.fractions if fractions is None else fractions)
+    make_params = make_params or parts.learner.params
+    public = draft.public()._replace(rows=request.rows)
+
+    # The draws that share the budget are the same under any noise.
+    any_params = make_params(dict.fromkeys(fractions, np.ones(())), public)
+    with_any_noise = dataclasses.replace(draft, params=_as_float32(any_params))
+    paid_draws = _paid_draws(with_any_noise, request, fractions)
+
+    # Finite bits cost more with less noise, so the whole request is shared first.
+    all_gaussian = all(draw.spec.mechanism.price.gaussian for draw in paid_draws)
+    if request.is_approximate and request.is_tight and all_gaussian:
+        total_allowance = gaussian_allowance
+    noise = noise_multipliers(request, total_allowance, fractions, paid_draws)
+    request_for_laws = pay_for_finite_bits(request, paid_draws, noise)
+    noise = noise_multipliers(request_for_laws, total_allowance, fractions, paid_draws)
+    return _with_params(draft, make_params(noise, public), request.is_private)
+
+
+def build_recipe_of_fixed_noise(
+    request: PrivacyRequest, parts: RecipeParts, make_params: Callable[[types.Public], Params]
+) -> Recipe:
+    """Build a recipe whose noise the caller states; its ledger then says what that costs.
+
+    Args:
+        request: the checked arguments, whose epsilon sets nothing.
+        parts: learner, weight update and names.
+        make_params: (public) -> the learner's numbers, its noise among them.
+
+    Raises:
+        ValueError: if a number does not fit float32, and as `Recipe`.
+    """
+    validate.warn_of_delta(request.delta, request.rows)
+    draft = _draft_recipe(request, parts)
+    params = make_params(draft.public()._replace(rows=request.rows))
+    return _with_params(draft, params, request.is_private)
+
+
+def _checked_fractions(fractions: Mapping[str, Any] | Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Site -> fraction of the budget.
+
+    Raises:
+        ValueError: for one that is no number above 0, and for more than all of the budget.
+    """
+    fractions = dict(fractions)
     for site, fraction in fractions.items():
         within(f"the fraction of {site!r}", fraction, "(0, inf]")
-    total = sum(np.asarray(each, np.float64) for each in fractions.values())
+    total = sum(np.asarray(fraction, np.float64) for fraction in fractions.values())
     if np.any(total > 1 + 1e-9):
         raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")
-    params = params or learner.params
-
-    # The draws that share the budget, as one setting makes them with any noise.
-    any_noise = _single_precision(params(dict.fromkeys(fractions, np.ones(())), public))
-    filled, made = dataclasses.replace(drafted, params=any_noise), []
-    single = jax.tree.map(lambda leaf: np.asarray(leaf).flat[0], filled)
-    for part in learner.parts:
-        times = request.rounds.astype(np.float64) if part == "rounds" else np.ones(())
-        for ask in pricing.sites(single, part):
-            if ask.mechanism.price.reads_rows and not ask.own_scale:
-                made.append((ask, boundary.group_of(ask.site, fractions), times))
-    if unused := sorted(set(fractions) - {group for _, group, _ in made}):
-        raise ValueError(f"{learner.traits.tag} draws nothing at {unused}, which have fractions")
-
-    # Gaussian draws alone are composed by GDP.
-    gaussian = all(ask.mechanism.price.gaussian for ask, _, _ in made)
-    if request.approximate and request.tight and gaussian:
-        allow = functools.partial(one_accountant, gaussian=True)
-
-    # What finite bits cost depends on the noise, so the whole request is shared first.
-    people = request.max_rows_per_user
-    first = _noise(for_people(allow(request), people), fractions, made)
-    remaining = after_samplers(request, made, first)
-    noise = _noise(for_people(allow(remaining), people), fractions, made)
-    return assemble(drafted, params(noise, public), np.isfinite(request.epsilon))
+    return fractions
 
 
-PaidDraw = tuple[boundary.DrawSpec, str, Any]
-"""A draw that costs something, the name of its fraction, and how often all rounds make it."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PaidDraw:
+    """A draw that the budget pays for.
+
+    Attributes:
+        spec: what the program asks for.
+        group: the name of its fraction of the budget.
+        times: f64[...], how often all rounds make it.
+    """
+
+    spec: boundary.DrawSpec
+    group: str
+    times: np.ndarray
 
 
-def _noise(
-    allowance: Allowance, fractions: Mapping[str, Any], made: Sequence[PaidDraw]
+def _paid_draws(
+    recipe: Recipe, request: PrivacyRequest, fractions: Mapping[str, Any]
+) -> list[PaidDraw]:
+    """The draws that share the budget, as one setting of the recipe makes them.
+
+    Raises:
+        ValueError: for a draw without a fraction, and for a fraction without a draw.
+    """
+    first_setting = jax.tree.map(lambda leaf: np.asarray(leaf).flat[0], recipe)
+    paid_draws = [
+        PaidDraw(
+            spec=spec,
+            group=boundary.group_of(spec.site, fractions),
+            times=request.rounds.astype(np.float64) if part == "rounds" else np.ones(()),
+        )
+        for part in recipe.learner.parts
+        for spec in pricing.sites(first_setting, part)
+        if spec.mechanism.price.reads_rows and not spec.own_scale
+    ]
+    if unused := sorted(set(fractions) - {draw.group for draw in paid_draws}):
+        raise ValueError(
+            f"{recipe.learner.traits.tag} draws nothing at {unused}, which have fractions"
+        )
+    return paid_draws
+
+
+def noise_multipliers(
+    request: PrivacyRequest,
+    total_allowance: Callable[[PrivacyRequest], Allowance],
+    fractions: Mapping[str, Any],
+    paid_draws: Sequence[PaidDraw],
 ) -> dict[str, np.ndarray]:
-    """The noise multiplier of each site; draws of one fraction and as many payments share one."""
+    """The noise multiplier of each site; draws of one fraction and as many payments share one.
+
+    Args:
+        request: what all draws together may cost.
+        total_allowance: from the request to what all rounds may cost.
+        fractions: group -> its fraction of the budget.
+        paid_draws: the draws.
+    """
+    allowance = allowance_of_one_row(total_allowance(request), request.max_rows_per_user)
     noise: dict[str, np.ndarray] = {}
-    for ask, group, times in made:
-        counts = [other.count for other, of_group, _ in made if of_group == group]
-        payments = len(counts) * times * float(ask.count)
-        part = allowance.part(np.asarray(fractions[group], np.float64) / payments)
-        noise[group if len(set(counts)) == 1 else ask.site] = ask.mechanism.multiplier(part)
+    for draw in paid_draws:
+        counts = [other.spec.count for other in paid_draws if other.group == draw.group]
+        payments = len(counts) * draw.times * float(draw.spec.count)
+        share = np.asarray(fractions[draw.group], np.float64) / payments
+        name = draw.group if len(set(counts)) == 1 else draw.spec.site
+        noise[name] = draw.spec.mechanism.multiplier(allowance.part(share))
     return noise
 
 
-def after_samplers(
-    request: Request, made: Sequence[PaidDraw], noise: Mapping[str, np.ndarray]
-) -> Request:
+def pay_for_finite_bits(
+    request: PrivacyRequest, paid_draws: Sequence[PaidDraw], noise: Mapping[str, np.ndarray]
+) -> PrivacyRequest:
     """The request that remains for the exact laws once the samplers' finite bits are paid for.
 
     See `accounting.Ledger` for why 2 G of epsilon, and (1 - e^-G) delta + t of delta, pay for them.
 
     Args:
         request: the whole request.
-        made: the draws, which say how many outputs a row moves.
-        noise: for the whole request. With it, draws move no less than with what remains.
+        paid_draws: the draws, which say how many outputs a row moves.
+        noise: multipliers for the whole request. With these, draws move no less than with those
+            for what remains.
 
     Raises:
-        ValueError: if finite bits cost more than `MAX_OF_EPSILON` or `MAX_OF_DELTA` of
-            the request, or more than `MAX_DELTA` for a pure guarantee.
+        ValueError: if finite bits cost more than `MAX_SAMPLER_SHARE_OF_EPSILON` or
+            `MAX_SAMPLER_SHARE_OF_DELTA` of the request, or more than `MAX_SAMPLER_DELTA` for a pure
+            guarantee.
     """
-    # The costs of all rounds, and of what takes place once.
-    gap, tail, people = np.zeros(()), np.zeros(()), request.max_rows_per_user
-    for ask, _, times in made:
-        if ask.mechanism.price.sampler is None:
+    # What finite bits cost over all rounds, and in what takes place once.
+    gap, tail, max_rows_per_user = np.zeros(()), np.zeros(()), request.max_rows_per_user
+    for draw in paid_draws:
+        mechanism, moves = draw.spec.mechanism, draw.spec.moves
+        if mechanism.price.sampler is None:
             continue
-        assert ask.moves is not None
-        multiplier = np.asarray(noise[boundary.group_of(ask.site, noise)], np.float64)
-        moved_by = people * ROUNDING / np.where(multiplier > 0, multiplier, np.inf)
-        of_draw = ask.mechanism.price.sampler.bits(moved_by, ask.moves * people)
-        gap, tail = gap + of_draw[0] * times, tail + of_draw[1] * times
+        assert moves is not None  # as `pricing.check_prices` says of draws that read rows
+        multiplier = np.asarray(noise[boundary.group_of(draw.spec.site, noise)], np.float64)
+        moved_by = max_rows_per_user * ROUNDING / np.where(multiplier > 0, multiplier, np.inf)
+        gap_of_draw, tail_of_draw = mechanism.price.sampler.bits(
+            moved_by, moves * max_rows_per_user
+        )
+        gap, tail = gap + gap_of_draw * draw.times, tail + tail_of_draw * draw.times
 
-    # Refuse a request that they would cost too much of; without privacy there is nothing to pay.
-    epsilon, private = request.epsilon, np.isfinite(request.epsilon)
-    if np.any(private & (2 * gap > MAX_OF_EPSILON * request.epsilon)):
-        given = shown(epsilon)
-        raise ValueError(f"epsilon is too small for so many draws, got {given}: use fewer rounds")
-    accepted = np.where(request.approximate, MAX_OF_DELTA * request.delta, MAX_DELTA)
-    if np.any(private & (tail > accepted)):
-        given = f"{shown(epsilon)}: their finite bits could give a row away"
+    # Without privacy there is nothing to pay.
+    epsilon, is_private = request.epsilon, request.is_private
+    if np.any(is_private & (2 * gap > MAX_SAMPLER_SHARE_OF_EPSILON * epsilon)):
         raise ValueError(
-            f"epsilon is too large for so few draws, got {given}; a larger delta helps"
+            f"epsilon is too small for so many draws, got {shown(epsilon)}: use fewer rounds"
+        )
+    max_tail = np.where(
+        request.is_approximate, MAX_SAMPLER_SHARE_OF_DELTA * request.delta, MAX_SAMPLER_DELTA
+    )
+    if np.any(is_private & (tail > max_tail)):
+        raise ValueError(
+            f"epsilon is too large for so few draws, got {shown(epsilon)}: their finite bits could "
+            "give a row away; a larger delta helps"
         )
 
     delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
-    return request._replace(
-        epsilon=np.where(private, epsilon - 2 * gap, epsilon),
-        delta=np.where(private, delta, request.delta),
+    return dataclasses.replace(
+        request,
+        epsilon=np.where(is_private, epsilon - 2 * gap, epsilon),
+        delta=np.where(is_private, delta, request.delta),
     )
 
 
-def assemble(drafted: Recipe, params: Params, private: np.ndarray) -> Recipe:
+def _with_params(draft: Recipe, params: Params, is_private: np.ndarray) -> Recipe:
     """The recipe with the numbers of its learner; every array has all axes of settings.
 
     Args:
-        drafted: the recipe without them.
+        draft: the recipe without them.
         params: a NamedTuple of numbers.
-        private: bool[...], whether a setting has an epsilon; without one, any noise will do.
+        is_private: bool[...], whether a setting has an epsilon; without one, any noise will do.
 
     Raises:
         ValueError: for a budget that float32 cannot hold, or noise beyond the range of its sampler,
             naming the number of the budget, or the site of the noise.
     """
-    recipe = dataclasses.replace(drafted, params=_single_precision(params))
+    recipe = dataclasses.replace(draft, params=_as_float32(params))
     shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
     recipe = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
         if not np.all(value >= 0):  # NaN, too
             name = jax.tree_util.keystr(path, simple=True, separator=" ")
             raise ValueError(f"{name} must be a float32 of at least 0, got {shown(value)}")
-    for site, most, scale in pricing.scales(recipe):
-        if np.any(private & ~((scale > 0) & (scale <= most) & np.isfinite(scale))):
+    for site, max_scale, scale in pricing.scales(recipe):
+        if np.any(is_private & ~((scale > 0) & (scale <= max_scale) & np.isfinite(scale))):
             raise ValueError(
-                f"the noise of {site!r} must have a scale in (0, {most:g}], got {np.max(scale):g}"
+                f"the noise of {site!r} must have a scale in (0, {max_scale:g}], "
+                f"got {np.max(scale):g}"
             )
     return recipe
 
@@ -405,7 +553,7 @@ def custom(
 
     Raises:
         ValueError: for both or neither of `epsilon` and `params`, for an argument of another kind
-            or out of its range, and for a site without a fraction. Parts that do not fit
+            or out of its range, and for a site without a fraction. RecipeParts that do not fit
             together are refused as `Recipe` says.
     """
     if not isinstance(learner, WeakLearner) or not isinstance(weight_update, types.WeightUpdate):
@@ -415,21 +563,32 @@ def custom(
     if type(weighting) is not weight_update.numbers:
         numbers = weight_update.numbers.__name__
         raise ValueError(f"{weight_update.tag} needs weighting={numbers}, got {shown(weighting)}")
-    under = learner.traits.relation or types.ADD_REMOVE if relation is None else relation
-    budget = np.inf if epsilon is None else epsilon
-    common = budget, delta, rows, rounds, "tight", under, max_rows_per_user
-    request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
+    request = checked_privacy_request(
+        epsilon=np.inf if epsilon is None else epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        relation=learner.traits.relation or types.ADD_REMOVE if relation is None else relation,
+        max_rows_per_user=max_rows_per_user,
+        max_rows=types.MAX_ROWS_IN_BLOCKS,
+    )
     family = None if loss is None else as_family(loss, "loss")
     if family is not None:
         check_loss(family)
         if not hasattr(weighting, "link_alpha"):
             raise ValueError("a loss needs weighting with link_alpha, as MirrorNumbers has it")
 
-    # Take the given numbers, or calibrate them.
-    own, given = (learner, weight_update._replace(loss=family), weighting), None
-    if params is not None:
-        given = lambda _: params  # noqa: E731
-    recipe = build(request, *own, fractions=fractions, given=given, name=name, setting="custom")
+    parts = RecipeParts(
+        learner=learner,
+        weight_update=weight_update._replace(loss=family),
+        weighting=weighting,
+        name=name,
+        setting="custom",
+    )
+    if params is None:
+        recipe = build_recipe(request, parts, fractions=fractions)
+    else:
+        recipe = build_recipe_of_fixed_noise(request, parts, lambda _: params)
     if np.any(recipe.rows > MAX_ROWS):
         try:
             pricing.check_in_parts(jax.tree.map(lambda leaf: leaf.flat[0], recipe))

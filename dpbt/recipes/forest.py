@@ -2,16 +2,23 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
+import dataclasses
 import functools
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.common.validate import flag, one_of, whole
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
-from dpbt.recipes import building
+from dpbt.recipes.building import (
+    RecipeParts,
+    better_of_pure_and_zcdp_allowance,
+    build_recipe,
+    checked_privacy_request,
+    pure_or_zcdp_allowance,
+)
+from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Recipe, Relation
 from dpbt.weighting import uniform
 
 
@@ -85,33 +92,61 @@ def random_forest(
     """
     # Check the arguments.
     one_of("variant", variant, ("random_forest", "rf_l", "rf_e"))
-    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = building.checked_request(*common, max_rows=MAX_ROWS_IN_BLOCKS, published_delta=False)
+    request = checked_privacy_request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration=calibration,
+        relation=relation,
+        max_rows_per_user=max_rows_per_user,
+        max_rows=MAX_ROWS_IN_BLOCKS,
+        has_published_delta=False,
+    )
     depth = whole("depth", depth, random_tree.MAX_DEPTH)
     flag("disjoint", disjoint)
-    if disjoint and not request.tight:
+    if disjoint and not request.is_tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
 
     # The number of parts of disjoint rows is that of trees, so it is static.
-    parts = whole("rounds", request.rounds) if disjoint else 1
-    if parts > 2**30 >> depth:  # so that 32 bits number the classes of all leaves
-        raise ValueError(f"disjoint trees have at most 2^30 leaves, got {parts} trees of 2^{depth}")
-    if parts > 1:
-        request = request._replace(rounds=np.ones_like(request.rounds))
+    num_parts = whole("rounds", request.rounds) if disjoint else 1
+    if num_parts > 2**30 >> depth:  # so that 32 bits number the classes of all leaves
+        raise ValueError(
+            f"disjoint trees have at most 2^30 leaves, got {num_parts} trees of 2^{depth}"
+        )
+    if num_parts > 1:
+        request = dataclasses.replace(request, rounds=np.ones_like(request.rounds))
 
     # Negative counts are by default those of the calibration.
     if negative is None:
-        negative = "zero" if request.tight else "uniform"
+        negative = "zero" if request.is_tight else "uniform"
     one_of("negative", negative, random_tree.NEGATIVE)
-    counts = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    labels = variant == "rf_e"
-    noise, per_leaf = mechanisms.exponential if labels else counts, variant != "random_forest"
-    static = depth, request.relation, noise, parts, per_leaf and not request.tight, negative
-    config = random_tree.Config(*static)
-    setting = "disjoint rows" if parts > 1 else "all rows"
-    allow = building.either_accountant if labels else building.one_accountant
-    own = random_tree.random_tree(config), uniform, ()
-    return building.build(request, *own, allow=allow, name=variant, setting=setting)
+
+    states_labels = variant == "rf_e"
+    if states_labels:
+        mechanism = mechanisms.exponential
+    elif request.is_approximate:
+        mechanism = mechanisms.rounded_gaussian
+    else:
+        mechanism = mechanisms.discrete_laplace
+    pays_each_leaf = variant != "random_forest" and not request.is_tight
+    config = random_tree.Config(
+        depth, request.relation, mechanism, num_parts, pays_each_leaf, negative
+    )
+    parts = RecipeParts(
+        learner=random_tree.random_tree(config),
+        weight_update=uniform,
+        weighting=(),
+        name=variant,
+        setting="disjoint rows" if num_parts > 1 else "all rows",
+    )
+    return build_recipe(
+        request,
+        parts,
+        total_allowance=(
+            better_of_pure_and_zcdp_allowance if states_labels else pure_or_zcdp_allowance
+        ),
+    )
 
 
 rf_l = functools.partial(random_forest, variant="rf_l")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -9,14 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt import losses
-from dpbt.common import types
+from dpbt import losses, types
 from dpbt.common.validate import floats, shown, whole, within
 from dpbt.learners import greedy_tree, trees
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import rounded_down
-from dpbt.recipes import building, published
-from dpbt.recipes.building import Request, is_single
+from dpbt.recipes import published
+from dpbt.recipes.building import (
+    PrivacyRequest,
+    RecipeParts,
+    build_recipe,
+    checked_privacy_request,
+    is_single_loss,
+)
 from dpbt.weighting import MirrorNumbers, mirror
 
 Alpha = ArrayLike | Callable[[Any], Any]
@@ -121,50 +127,100 @@ def bdpe(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # Check the arguments.
-    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    most = types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS
-    request = building.checked_request(*common, max_rows=most, published_delta=False)
+    request = checked_privacy_request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration=calibration,
+        relation=relation,
+        max_rows_per_user=max_rows_per_user,
+        max_rows=types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS,
+        has_published_delta=False,
+    )
     depth = whole("depth", depth, MAX_DEPTH)
-    alpha, scored, link, setting = _families(alpha, criterion, loss)
-    objective = isinstance(alpha, str)
-    settings = _settings(request, link, alpha, depth, clip, zeta, pi, smoothing, step_clip)
-    structure = within("beta_tree", beta_tree, "(0, 1)")
-    errors = within("error_fraction", error_fraction, "(0, 1)")
+    families = _loss_families(alpha=alpha, criterion=criterion, loss=loss)
+    settings = _tree_settings(
+        request,
+        link=families.link,
+        alpha=families.alpha,
+        depth=depth,
+        clip=clip,
+        zeta=zeta,
+        pi=pi,
+        smoothing=smoothing,
+        step_clip=step_clip,
+    )
+    structure_fraction = within("beta_tree", beta_tree, "(0, 1)")
+    error_fraction = within("error_fraction", error_fraction, "(0, 1)")
 
     # Put the parts together, and share the budget.
-    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    under = request.relation if request.tight else types.ADD_REMOVE  # one program for both
-    config = trees.Config(depth, scored, link, objective, under, noise)
-    tree = greedy_tree if request.tight else published
-    learner = tree.greedy_tree(config)
-    update, numbers = mirror(link, bounded=request.tight), MirrorNumbers(settings.link_alpha)
-    counted = request.tight and objective and depth > 1
-    fractions = trees.fractions(structure, errors if counted else None)
-    params = functools.partial(tree.params, settings)
-    more: dict[str, Any] = {"fractions": fractions, "params": params, "setting": setting}
-    return building.build(request, learner, update, numbers, name="bdpe", **more)
+    config = trees.Config(
+        depth,
+        families.criterion,
+        families.link,
+        families.is_objective,
+        request.relation if request.is_tight else types.ADD_REMOVE,  # one program for both
+        mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace,
+    )
+    calibrated = greedy_tree if request.is_tight else published
+    parts = RecipeParts(
+        learner=calibrated.greedy_tree(config),
+        weight_update=mirror(families.link, bounded=request.is_tight),
+        weighting=MirrorNumbers(settings.link_alpha),
+        name="bdpe",
+        setting=families.setting,
+    )
+    pays_for_errors = request.is_tight and families.is_objective and depth > 1
+    return build_recipe(
+        request,
+        parts,
+        fractions=trees.fractions(structure_fraction, error_fraction if pays_for_errors else None),
+        make_params=functools.partial(calibrated.params, settings),
+    )
 
 
 MAX_DEPTH = 12
 
 
-def _families(
-    alpha: Alpha | None, criterion: Loss, loss: Loss | None
-) -> tuple[Alpha, types.LossFamily, types.LossFamily, str]:
-    """(alpha, family of the criterion, family of the link, their name in tables), checked.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _LossFamilies:
+    """The losses of a greedy tree, checked.
+
+    Attributes:
+        alpha: "objective", a number, an array of settings, or a schedule of depths.
+        criterion: the family that scores splits.
+        link: the family of link, weighting and leverage.
+        setting: their name in tables.
+    """
+
+    alpha: Alpha
+    criterion: types.LossFamily
+    link: types.LossFamily
+    setting: str
+
+    @property
+    def is_objective(self) -> bool:
+        """Whether alpha is that of objective calibration."""
+        return isinstance(self.alpha, str)
+
+
+def _loss_families(*, alpha: Alpha | None, criterion: Loss, loss: Loss | None) -> _LossFamilies:
+    """The families of criterion and link, and the alpha, by default as `bdpe` says.
 
     Raises:
         ValueError: for losses that do not fit `alpha`, or cannot score splits or be boosted.
     """
     # The criterion and its alpha.
     family = losses.as_family(criterion, "criterion")
-    single, name = is_single(family), family(0.5).name
+    is_single, name = is_single_loss(family), family(0.5).name
     if alpha is None:
-        alpha = 1.0 if single else "objective"
-    objective = isinstance(alpha, str)
-    if objective and (single or alpha != "objective"):
-        given = shown(alpha)
-        raise ValueError(f'alpha must be "objective" with a family, or a number, got {given}')
+        alpha = 1.0 if is_single else "objective"
+    is_objective = isinstance(alpha, str)
+    if is_objective and (is_single or alpha != "objective"):
+        raise ValueError(
+            f'alpha must be "objective" with a family, or a number, got {shown(alpha)}'
+        )
 
     # The link: by default the criterion's, or Matsushita's where that one has kinks.
     link = family if loss is None else losses.as_family(loss, "loss")
@@ -175,38 +231,73 @@ def _families(
         link = losses.fixed(losses.matsushita)
 
     # The link may have an alpha where the criterion has none.
-    if single and is_single(link) and (callable(alpha) or np.any(floats("alpha", alpha) != 1)):
+    has_no_alpha = is_single and is_single_loss(link)
+    if has_no_alpha and (callable(alpha) or np.any(floats("alpha", alpha) != 1)):
         raise ValueError(f"alpha must be None or 1 for the single loss {name}, got {shown(alpha)}")
-    setting = "alpha" if family is losses.m_alpha else name
-    return alpha, family, link, "objective" if objective else setting
+    name_of_criterion = "alpha" if family is losses.m_alpha else name
+    return _LossFamilies(
+        alpha=alpha,
+        criterion=family,
+        link=link,
+        setting="objective" if is_objective else name_of_criterion,
+    )
 
 
-def _settings(
-    request: Request, link: types.LossFamily, alpha: Alpha, depth: int, *numbers: ArrayLike
+def _tree_settings(
+    request: PrivacyRequest,
+    *,
+    link: types.LossFamily,
+    alpha: Alpha,
+    depth: int,
+    clip: ArrayLike,
+    zeta: ArrayLike,
+    pi: ArrayLike,
+    smoothing: ArrayLike,
+    step_clip: ArrayLike,
 ) -> trees.Settings:
-    """The numbers that have nothing to do with privacy, checked: clip, zeta, pi, ...
+    """The numbers of a tree that have nothing to do with privacy, checked.
+
+    Args:
+        request: the checked arguments; without privacy nothing is clamped.
+        link: the family of the link.
+        alpha: as `_LossFamilies`.
+        depth: D.
+        clip: as `bdpe`.
+        zeta: as `bdpe`.
+        pi: as `bdpe`.
+        smoothing: as `bdpe`.
+        step_clip: as `bdpe`.
 
     Raises:
         ValueError: for a number outside its range.
     """
     # Alpha by depth, and that of the link; a kink cannot be boosted.
     schedule = 1.0 if isinstance(alpha, str) else alpha
-    levels = [schedule(k) if callable(schedule) else schedule for k in range(depth)]
-    by_depth = np.stack([within("alpha", level, "[0, 1]") for level in levels])
+    alphas = [schedule(level) if callable(schedule) else schedule for level in range(depth)]
+    alpha_by_depth = np.stack([within("alpha", alpha, "[0, 1]") for alpha in alphas])
     link_alpha = np.asarray(1.0)
     if not callable(schedule):
-        smoothness = link(by_depth[0].astype(np.float32)).smoothness
-        link_alpha = np.where(np.isfinite(smoothness), by_depth[0], 1.0)
+        smoothness = link(alpha_by_depth[0].astype(np.float32)).smoothness
+        link_alpha = np.where(np.isfinite(smoothness), alpha_by_depth[0], 1.0)
 
     # The options, in ranges that float32 holds.
-    names = "clip", "zeta", "pi", "smoothing", "step_clip"
-    ranges = "[1e-6, 1e6]", "[1e-6, 0.5)", "(-1, 1)", "[0, 1e6]", "[1e-6, inf]"
-    clip, zeta, pi, smoothing, least = map(within, names, numbers, ranges)
+    clip = within("clip", clip, "[1e-6, 1e6]")
+    zeta = within("zeta", zeta, "[1e-6, 0.5)")
+    pi = within("pi", pi, "(-1, 1)")
+    smoothing = within("smoothing", smoothing, "[0, 1e6]")
+    step_clip = within("step_clip", step_clip, "[1e-6, inf]")
 
     # The step a follows from the link's smoothness and the clip.
-    member = link(np.asarray(link_alpha, np.float32))
-    widest = np.abs(np.asarray(member.link(np.asarray(1 - zeta, np.float32)), np.float64))
-    clip = np.where(np.isinf(request.epsilon), widest, clip)  # no clamping without privacy
-    step = (1 + pi) / (4 * np.asarray(member.smoothness, np.float64) * clip**2)
-    levels = tuple(rounded_down(by_depth))
-    return trees.Settings(levels, link_alpha, clip, zeta, step, np.minimum(least, clip), smoothing)
+    loss = link(np.asarray(link_alpha, np.float32))
+    widest = np.abs(np.asarray(loss.link(np.asarray(1 - zeta, np.float32)), np.float64))
+    clip = np.where(request.is_private, clip, widest)  # no clamping without privacy
+    step = (1 + pi) / (4 * np.asarray(loss.smoothness, np.float64) * clip**2)
+    return trees.Settings(
+        alpha=tuple(rounded_down(alpha_by_depth)),
+        link_alpha=link_alpha,
+        clip=clip,
+        zeta=zeta,
+        step=step,
+        step_clip=np.minimum(step_clip, clip),
+        smoothing=smoothing,
+    )

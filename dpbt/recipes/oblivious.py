@@ -2,16 +2,15 @@
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt import losses
-from dpbt.common import types
-from dpbt.common.types import relation as to_relation
+from dpbt import losses, types
 from dpbt.common.validate import floats, shown, whole, within
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
@@ -19,7 +18,14 @@ from dpbt.data.kinds import Nominal, Target
 from dpbt.learners.oblivious_splits import MAX_DEPTH, Attribute, Config
 from dpbt.learners.oblivious_tree import SCORES_SITE, TARGET_SITE, Params, oblivious_tree
 from dpbt.privacy import conversions, mechanisms
-from dpbt.recipes.building import Request, build, checked_request, zeros_or_shares
+from dpbt.recipes.building import (
+    PrivacyRequest,
+    RecipeParts,
+    build_recipe,
+    checked_privacy_request,
+    zero_or_share,
+)
+from dpbt.types import relation as to_relation
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
@@ -126,132 +132,291 @@ def oblivious_boost(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    # Check the arguments; numbers are in ranges that float32 holds.
-    common = epsilon, delta, rows, rounds, "tight", relation, max_rows_per_user
-    request = checked_request(*common, max_rows=types.MAX_ROWS_IN_BLOCKS)
-    target = kinds.with_objective(target, objective, quantile)
-    response = kinds.response_of(target)
-    number = response.is_number
-    steps = [step(k) for k in range(int(np.max(request.rounds)))] if callable(step) else [step]
-    steps, limit = [within("step", s, _POSITIVE) for s in steps], within("limit", limit, _POSITIVE)
-    if curvature is None:
-        curvature = 6 * steps[0] if number else 0.05
-    curvature = within("curvature", curvature, "[0, 1e30]")
-    seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
-
-    # Put the parts together.
-    counts = within("attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True)
-    smooth = within("smoothing", smoothing, "[0, 1)")
-    if smooth.ndim:
-        raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
-    repeat = int(within("structures", structures, f"[0, {types.MAX_ROWS}]", whole=True))
-    trees = whole("depth", depth, MAX_DEPTH), tuple(map(int, counts.flat)), float(smooth), repeat
-    once = Once(marginals_fraction, target_fraction, target_bins, scores_fraction, clip)
-    known = number or bool(np.any(floats("marginals_fraction", marginals_fraction) > 0))
-    moves = tuple(steps) if callable(step) else steps[0]
-    numbers = Params({}, moves, limit, curvature * known, seed)  # of known rows of a leaf
-
-    parts = "sums", oblivious_tree, numbers
-    described = "oblivious_boost", f"{trees[0]} splits a tree"
-    return assembled(request, domain, target, monotone, once, trees, parts, described)
+    request = checked_privacy_request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        relation=relation,
+        max_rows_per_user=max_rows_per_user,
+        max_rows=types.MAX_ROWS_IN_BLOCKS,
+    )
+    return oblivious_recipe(
+        request,
+        domain=domain,
+        target=kinds.with_objective(target, objective, quantile),
+        monotone=monotone,
+        depth=depth,
+        attributes_per_tree=attributes_per_tree,
+        step=step,
+        limit=limit,
+        clip=clip,
+        one_time_draws=OneTimeDraws(
+            marginals_fraction=marginals_fraction,
+            target_fraction=target_fraction,
+            target_bins=target_bins,
+            scores_fraction=scores_fraction,
+        ),
+        curvature=curvature,
+        smoothing=smoothing,
+        structures=structures,
+        seed=seed,
+    )
 
 
 _POSITIVE = "[1e-30, 1e30]"
 
 
-class Once(NamedTuple):
-    """What learners over the bins of a domain draw once, and the clip of their weights.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneTimeDraws:
+    """What learners over the bins of a domain draw once, before the first or after the last round.
 
     Attributes:
-        marginals_fraction, target_fraction, target_bins, scores_fraction, clip: as
-            `oblivious_boost`.
+        marginals_fraction: as `oblivious_boost`.
+        target_fraction: as `oblivious_boost`.
+        target_bins: as `oblivious_boost`.
+        scores_fraction: as `oblivious_boost`.
     """
 
-    marginals_fraction: ArrayLike
-    target_fraction: ArrayLike
+    marginals_fraction: Any
+    target_fraction: Any
     target_bins: int
-    scores_fraction: ArrayLike
-    clip: ArrayLike | None
+    scores_fraction: Any
 
 
-def assembled(
-    request: Request,
+def oblivious_recipe(
+    request: PrivacyRequest,
+    *,
     domain: Domain,
     target: Target | None,
     monotone: Mapping[str, int] | None,
-    once: Once,
-    trees: tuple[int, tuple[int, ...], float, int],
-    parts: tuple[str, Callable[[Config], types.WeakLearner], types.Params],
-    described: tuple[str, str],
+    depth: int,
+    attributes_per_tree: Sequence[int],
+    step: ArrayLike | Callable[[int], ArrayLike],
+    limit: ArrayLike,
+    one_time_draws: OneTimeDraws,
+    clip: ArrayLike | None = None,
+    curvature: ArrayLike | None = None,
+    smoothing: float = 0.1,
+    structures: int = 0,
+    seed: ArrayLike = 0,
+    make_learner: Callable[[Config], types.WeakLearner] = oblivious_tree,
+    name: str = "oblivious_boost",
+    setting: str | None = None,
+) -> types.Recipe:
+    """The recipe of oblivious trees for a request that is checked, and options that are not.
+
+    Args:
+        request: the checked arguments.
+        domain: as `oblivious_boost`.
+        target: as `oblivious_boost`, with its objective.
+        monotone: as `oblivious_boost`.
+        depth: as `oblivious_boost`.
+        attributes_per_tree: as `oblivious_boost`.
+        step: as `oblivious_boost`.
+        limit: as `oblivious_boost`.
+        one_time_draws: what is drawn once.
+        clip: as `oblivious_boost`.
+        curvature: as `oblivious_boost`.
+        smoothing: as `oblivious_boost`.
+        structures: as `oblivious_boost`.
+        seed: as `oblivious_boost`.
+        make_learner: from the config of the trees to the learner.
+        name: as `RecipeParts`.
+        setting: as `RecipeParts`; by default it says the depth.
+
+    Raises:
+        ValueError: as `oblivious_boost`.
+    """
+    # Numbers are in ranges that float32 holds.
+    response = kinds.response_of(target)
+    if callable(step):
+        steps = [step(number) for number in range(int(np.max(request.rounds)))]
+    else:
+        steps = [step]
+    steps = [within("step", one_step, _POSITIVE) for one_step in steps]
+    limit = within("limit", limit, _POSITIVE)
+    if curvature is None:
+        curvature = 6 * steps[0] if response.is_number else 0.05
+    curvature = within("curvature", curvature, "[0, 1e30]")
+    seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
+    attribute_counts = within(
+        "attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True
+    )
+    smoothing_weight = within("smoothing", smoothing, "[0, 1)")
+    if smoothing_weight.ndim:
+        raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
+    num_structures = int(within("structures", structures, f"[0, {types.MAX_ROWS}]", whole=True))
+    depth = whole("depth", depth, MAX_DEPTH)
+
+    # A leaf's denominator counts its rows where these are known.
+    has_marginals = bool(
+        np.any(floats("marginals_fraction", one_time_draws.marginals_fraction) > 0)
+    )
+    params = Params(
+        noise={},
+        step=tuple(steps) if callable(step) else steps[0],
+        limit=limit,
+        curvature=curvature * (response.is_number or has_marginals),
+        seed=seed,
+    )
+    return recipe_over_bins(
+        request,
+        domain=domain,
+        target=target,
+        monotone=monotone,
+        clip=clip,
+        one_time_draws=one_time_draws,
+        structure=TreeStructure(
+            depth=depth,
+            attributes_per_tree=tuple(map(int, attribute_counts.flat)),
+            smoothing=float(smoothing_weight),
+            structures=num_structures,
+        ),
+        round_site="sums",
+        make_learner=make_learner,
+        params=params,
+        name=name,
+        setting=f"{depth} splits a tree" if setting is None else setting,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TreeStructure:
+    """The static part of oblivious trees that follows from options alone.
+
+    Attributes:
+        depth: as `oblivious_splits.Config`.
+        attributes_per_tree: as `oblivious_splits.Config`.
+        smoothing: as `oblivious_splits.Config`.
+        structures: as `oblivious_splits.Config`.
+    """
+
+    depth: int
+    attributes_per_tree: tuple[int, ...]
+    smoothing: float
+    structures: int
+
+
+def recipe_over_bins(
+    request: PrivacyRequest,
+    *,
+    domain: Domain,
+    target: Target | None,
+    monotone: Mapping[str, int] | None,
+    clip: ArrayLike | None,
+    one_time_draws: OneTimeDraws,
+    structure: TreeStructure,
+    round_site: str,
+    make_learner: Callable[[Config], types.WeakLearner],
+    params: types.Params,
+    name: str,
+    setting: str,
 ) -> types.Recipe:
     """The recipe of a learner over the bins of a domain, with clipped weights.
 
     Args:
         request: the checked arguments.
         domain: as `oblivious_boost`.
-        target: as `oblivious_boost`.
+        target: as `oblivious_boost`, with its objective.
         monotone: as `oblivious_boost`.
-        once: what is drawn once.
-        trees: depth, attributes_per_tree, smoothing and structures of `oblivious_splits.Config`.
-        parts: the site of the rounds, the learner of a config, and its numbers without noise.
-        described: name and setting.
+        clip: as `oblivious_boost`.
+        one_time_draws: what is drawn once.
+        structure: of the trees; of a learner that has none, any that its config allows.
+        round_site: the site that a round draws.
+        make_learner: from the config of the bins to the learner.
+        params: the learner's numbers without noise.
+        name: as `RecipeParts`.
+        setting: as `RecipeParts`.
 
     Raises:
         ValueError: as `oblivious_boost`.
     """
-    # Share the budget.
-    (site, learner, numbers), response = parts, kinds.response_of(target)
-    number = response.is_number
-    marginals = zeros_or_shares("marginals_fraction", once.marginals_fraction)
-    scores = zeros_or_shares("scores_fraction", once.scores_fraction)
-    shares = {site: 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
-    if number and np.any(scores > 0):
-        raise ValueError("scores by class need classes: a number has no scores_fraction")
-    if number:
-        shares[TARGET_SITE] = within("target_fraction", once.target_fraction, "(0, 1)")
-        shares[site] = shares[site] - shares[TARGET_SITE]
-    total = 1 - np.min(shares[site])
-    if total >= 1:
-        raise ValueError(f"all fractions must add up to less than 1, got {total:g}")
-
-    # The learner.
+    response = kinds.response_of(target)
+    fractions = _fractions_of_sites(one_time_draws, response, round_site)
     directions = _directions(domain, monotone)
     if directions and response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
-    bins = within("target_bins", once.target_bins, f"[2, {types.MAX_BINS}]", whole=True)
-    noise = mechanisms.rounded_gaussian if request.approximate else mechanisms.discrete_laplace
-    depth, counts, smooth, structures = trees
-    drawn = bool(np.any(marginals > 0)), bool(np.any(scores > 0)), smooth
-    more = request.relation, noise, response, directions, int(bins)
-    config = Config(attributes_of(domain), depth, counts, *drawn, *more, structures)
-
-    # The weights.
-    usual = _clip_of(response) if number else 0.3
-    clip = within("clip", usual if once.clip is None else once.clip, _POSITIVE)
-    if not number:
-        within("clip", clip, "(0, 1]")
-    if response == types.BINARY:
-        update, weighting = clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip)
-    else:
-        update = residuals(response, noise.price.norm)
-        norm = 1 if number else 2 if noise.price.norm == "l1" else math.sqrt(2)
-        weighting = ResidualNumbers(clip * norm)
-    name, setting = described
-    return build(
-        request,
-        learner(config),
-        update,
-        weighting,
-        fractions={site: share for site, share in shares.items() if np.any(share > 0)},
-        params=lambda noise, _: numbers._replace(noise=dict(noise)),
+    target_bins = within(
+        "target_bins", one_time_draws.target_bins, f"[2, {types.MAX_BINS}]", whole=True
+    )
+    mechanism = (
+        mechanisms.rounded_gaussian if request.is_approximate else mechanisms.discrete_laplace
+    )
+    config = Config(
+        attributes=attributes_of(domain),
+        depth=structure.depth,
+        attributes_per_tree=structure.attributes_per_tree,
+        marginals="histogram" in fractions,
+        scores=SCORES_SITE in fractions,
+        smoothing=structure.smoothing,
+        relation=request.relation,
+        noise=mechanism,
+        response=response,
+        monotone=directions,
+        target_bins=int(target_bins),
+        structures=structure.structures,
+    )
+    weight_update, weighting = _clipped_weights(response, clip, mechanism.price.norm)
+    parts = RecipeParts(
+        learner=make_learner(config),
+        weight_update=weight_update,
+        weighting=weighting,
         name=name,
         setting=setting,
         target=target,
     )
+    return build_recipe(
+        request,
+        parts,
+        fractions=fractions,
+        make_params=lambda noise, _: params._replace(noise=dict(noise)),
+    )
 
 
-def _clip_of(response: types.Response) -> float:
-    """By default, the largest residual of a number in spreads.
+def _fractions_of_sites(
+    one_time_draws: OneTimeDraws, response: types.Response, round_site: str
+) -> dict[str, np.ndarray]:
+    """Site -> its fraction of the budget, of the sites that have one.
+
+    Raises:
+        ValueError: for a fraction outside its range, and where nothing is left for the rounds.
+    """
+    marginals = zero_or_share("marginals_fraction", one_time_draws.marginals_fraction)
+    scores = zero_or_share("scores_fraction", one_time_draws.scores_fraction)
+    fractions = {round_site: 1 - marginals - scores, "histogram": marginals, SCORES_SITE: scores}
+    if response.is_number:
+        if np.any(scores > 0):
+            raise ValueError("scores by class need classes: a number has no scores_fraction")
+        fractions[TARGET_SITE] = within("target_fraction", one_time_draws.target_fraction, "(0, 1)")
+        fractions[round_site] = fractions[round_site] - fractions[TARGET_SITE]
+    total = 1 - np.min(fractions[round_site])
+    if total >= 1:
+        raise ValueError(f"all fractions must add up to less than 1, got {total:g}")
+    return {site: fraction for site, fraction in fractions.items() if np.any(fraction > 0)}
+
+
+def _clipped_weights(
+    response: types.Response, clip: ArrayLike | None, norm: str
+) -> tuple[types.WeightUpdate, types.Weighting]:
+    """The weight update of a response and its numbers, clipped in the norm of the mechanism.
+
+    Raises:
+        ValueError: for a clip outside its range.
+    """
+    if clip is None:
+        clip = _default_clip(response) if response.is_number else 0.3
+    if not response.is_number:
+        within("clip", clip, "(0, 1]")
+    clip = within("clip", clip, _POSITIVE)
+    if response == types.BINARY:
+        return clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip)
+    factor = 1 if response.is_number else 2 if norm == "l1" else math.sqrt(2)
+    return residuals(response, norm), ResidualNumbers(clip * factor)
+
+
+def _default_clip(response: types.Response) -> float:
+    """The largest residual of a number, in spreads, unless `clip` says otherwise.
 
     Of a quantile it is the Newton step where numbers follow a logistic law, whose density at level
     q is q (1 - q) pi / sqrt(3) in a spread.
@@ -268,54 +433,70 @@ def _directions(domain: Domain, monotone: Mapping[str, int] | None) -> tuple[int
     Raises:
         ValueError: naming a column that is not in the domain or has no order, or a direction.
     """
-    given = {} if monotone is None else monotone
-    asked = zip(domain, attributes_of(domain), strict=True)
-    ordered = [name for name, attribute in asked if attribute.ordered]
-    if not isinstance(given, Mapping) or not all(
-        name in ordered and direction in (-1, 0, 1) for name, direction in given.items()
+    wanted = {} if monotone is None else monotone
+    columns = zip(domain, attributes_of(domain), strict=True)
+    ordered = [name for name, attribute in columns if attribute.ordered]
+    if not isinstance(wanted, Mapping) or not all(
+        name in ordered and direction in (-1, 0, 1) for name, direction in wanted.items()
     ):
         raise ValueError(f"monotone must map columns that have an order, of {ordered}, to 1 or -1")
-    found = tuple(int(given.get(name, 0)) for name in domain)
-    return found if any(found) else ()
+    directions = tuple(int(wanted.get(name, 0)) for name in domain)
+    return directions if any(directions) else ()
 
 
-_MIXES = (2, 3, 4)
+_ATTRIBUTES_PER_TREE = (2, 3, 4)
 """How many attributes the trees of `auto` ask, in turn."""
 
 _DEEP = 10
 """How many splits the trees of `auto` have where noise is small; else they have 6."""
 
-_SCORES = 0.03
+_SCORES_FRACTION = 0.03
 """The share of the budget that `auto` spends on scores by class."""
 
-_TARGET = (0.03, 0.2)
+_TARGET_FRACTION_RANGE = (0.03, 0.2)
 """The least and the largest share of the budget for the histogram of a number."""
 
 
-class Rule(NamedTuple):
-    """The numbers that `auto` chooses; see `oblivious_boost`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AutoNumbers:
+    """The numbers that `auto` chooses; each may have axes of settings, see `oblivious_boost`.
 
-    rounds: int
-    step: float
-    limit: float
+    Attributes:
+        rounds: T.
+        step: as `oblivious_boost`.
+        limit: as `oblivious_boost`.
+        depth: D.
+        structures: as `oblivious_boost`.
+        attributes_per_tree: as `oblivious_boost`.
+        one_time_draws: what is drawn once, and its share of the budget.
+    """
+
+    rounds: Any
+    step: Any
+    limit: Any
     depth: int
     structures: int
     attributes_per_tree: tuple[int, ...]
-    marginals_fraction: float
-    scores_fraction: float
-    target_fraction: float
-    target_bins: int
+    one_time_draws: OneTimeDraws
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of `oblivious_boost` that it sets, by name."""
+        options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del options["one_time_draws"]
+        return options | dataclasses.asdict(self.one_time_draws)
 
 
-def rule(
+def choose_numbers(
+    *,
     epsilon: float,
     rows: float,
-    attributes: int,
+    num_columns: int,
     delta: float = 0.0,
     relation: types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
     response: types.Response = types.BINARY,
-) -> Rule:
+) -> AutoNumbers:
     """The numbers of oblivious trees, from public quantities alone.
 
     What decides is the strength of the signal: n eps for Laplace noise, n mu for Gaussian noise. A
@@ -343,46 +524,69 @@ def rule(
     Args:
         epsilon: above 0.
         rows: m.
-        attributes: F, the number of columns.
+        num_columns: F.
         delta: 0, or in (0, 1).
         relation: the neighbouring relation.
         max_rows_per_user: k; the signal is k times smaller.
         response: what is predicted.
     """
-    moved = (2 if to_relation(relation) is types.REPLACE_ONE else 1) * max_rows_per_user
-    number = response.is_number
-    scores = 0.0 if number else _SCORES
+    rows_moved = (2 if to_relation(relation) is types.REPLACE_ONE else 1) * max_rows_per_user
+    is_number, is_binary = response.is_number, response == types.BINARY
+    scores_fraction = 0.0 if is_number else _SCORES_FRACTION
     if np.isinf(epsilon):
-        two = response == types.BINARY
-        sizes = (_DEEP, 0, (3, 4, 5, 6)) if two else (6, 0, _MIXES)
-        rounds = 1536 if two else 1024
-        return Rule(rounds, 0.1, 0.2, *sizes, 0.1, scores, _TARGET[0], 64)
+        return AutoNumbers(
+            rounds=1536 if is_binary else 1024,
+            step=0.1,
+            limit=0.2,
+            depth=_DEEP if is_binary else 6,
+            structures=0,
+            attributes_per_tree=(3, 4, 5, 6) if is_binary else _ATTRIBUTES_PER_TREE,
+            one_time_draws=OneTimeDraws(
+                marginals_fraction=0.1,
+                target_fraction=_TARGET_FRACTION_RANGE[0],
+                target_bins=64,
+                scores_fraction=scores_fraction,
+            ),
+        )
 
     if delta > 0:
-        signal = rows * float(conversions.gdp_mu(epsilon, delta)) / moved
+        signal = rows * float(conversions.gdp_mu(epsilon, delta)) / rows_moved
         rounds = int(np.clip(round(64 * (signal / 8.9) ** 0.42), 8, 1024))
-        step = (0.3 if number else 1.3 if response == types.BINARY else 0.9) / math.sqrt(rounds)
-        histograms, power = math.sqrt(attributes) / signal < 0.016, 2
+        step = (0.3 if is_number else 1.3 if is_binary else 0.9) / math.sqrt(rounds)
+        has_marginals, power = math.sqrt(num_columns) / signal < 0.016, 2
     else:
-        signal = rows * epsilon / moved
+        signal = rows * epsilon / rows_moved
         rounds = int(np.clip(round(64 / 11 * (signal / 43) ** 0.42), 4, 128))
         if response.classes > 2:
             rounds = int(np.clip(round(rounds * (2 / response.classes) ** 0.42), 4, 128))
-        step = (0.5 if number else 1.6 if response == types.BINARY else 0.9) / math.sqrt(rounds)
-        histograms, power = attributes / signal < 0.008, 1
-
-    deep = histograms and response == types.BINARY and signal >= (1200 if delta > 0 else 10_000)
-    sizes = (_DEEP, 256, _MIXES) if deep else (6, 0, _MIXES)
+        step = (0.5 if is_number else 1.6 if is_binary else 0.9) / math.sqrt(rounds)
+        has_marginals, power = num_columns / signal < 0.008, 1
+    is_deep = has_marginals and is_binary and signal >= (1200 if delta > 0 else 10_000)
 
     # Rows of a number stand 60 times above the noise of a bin, within bounds. Bins are a power of 2
     # near three times the root of that ratio.
-    target, bins = 0.1, 32
-    if number:
-        target = float(np.clip((60 / signal) ** power, *_TARGET))
-        ratio = signal * math.sqrt(target) if delta > 0 else signal * target / math.sqrt(2)
-        bins = int(np.clip(2 ** round(math.log2(3 * math.sqrt(ratio))), 8, 64))
-    share = 0.1 if histograms else 0.0
-    return Rule(rounds, step, min(4 * step, 0.6), *sizes, share, scores, target, bins)
+    target_fraction, target_bins = 0.1, 32
+    if is_number:
+        target_fraction = float(np.clip((60 / signal) ** power, *_TARGET_FRACTION_RANGE))
+        if delta > 0:
+            ratio = signal * math.sqrt(target_fraction)
+        else:
+            ratio = signal * target_fraction / math.sqrt(2)
+        target_bins = int(np.clip(2 ** round(math.log2(3 * math.sqrt(ratio))), 8, 64))
+    return AutoNumbers(
+        rounds=rounds,
+        step=step,
+        limit=min(4 * step, 0.6),
+        depth=_DEEP if is_deep else 6,
+        structures=256 if is_deep else 0,
+        attributes_per_tree=_ATTRIBUTES_PER_TREE,
+        one_time_draws=OneTimeDraws(
+            marginals_fraction=0.1 if has_marginals else 0.0,
+            target_fraction=target_fraction,
+            target_bins=target_bins,
+            scores_fraction=scores_fraction,
+        ),
+    )
 
 
 def auto(
@@ -401,8 +605,8 @@ def auto(
 ) -> types.Recipe:
     """The most accurate recipe known, with every number set from public quantities.
 
-    Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released. `rule` has the
-    choices and their reasons.
+    Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released. `choose_numbers`
+    has the choices and their reasons.
 
     Arguments of type ArrayLike may be arrays. They broadcast to settings with room for the most
     rounds of any of them, if the rule has histograms for all of them or for none.
@@ -431,32 +635,80 @@ def auto(
     """
     domains.check(domain)
     target = kinds.with_objective(target, objective, quantile)
-    response = kinds.response_of(target)
-    asked = epsilon, delta, rows, 1, "tight", relation, max_rows_per_user
-    request = checked_request(*asked, max_rows=types.MAX_ROWS_IN_BLOCKS)
-    common: dict[str, Any] = {"domain": domain, "target": target, "monotone": monotone}
-    shared = ("epsilon", "rows", "delta", "relation", "max_rows_per_user")
-    common |= {name: getattr(request, name) for name in shared}
-    return oblivious_boost(**common, seed=seed, **rules(request, domain, response))
+    request = checked_privacy_request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=1,  # `choose_numbers` sets them
+        relation=relation,
+        max_rows_per_user=max_rows_per_user,
+        max_rows=types.MAX_ROWS_IN_BLOCKS,
+    )
+    numbers = choose_numbers_of_settings(request, len(domain), kinds.response_of(target))
+    return oblivious_recipe(
+        with_rounds(request, numbers.rounds),
+        domain=domain,
+        target=target,
+        monotone=monotone,
+        depth=numbers.depth,
+        attributes_per_tree=numbers.attributes_per_tree,
+        step=numbers.step,
+        limit=numbers.limit,
+        one_time_draws=numbers.one_time_draws,
+        structures=numbers.structures,
+        seed=seed,
+    )
 
 
-def rules(request: Request, domain: Domain, response: types.Response) -> dict[str, Any]:
-    """What `rule` says of every setting, as arrays with their axes.
+def with_rounds(request: PrivacyRequest, rounds: ArrayLike) -> PrivacyRequest:
+    """The request for these numbers of rounds."""
+    return dataclasses.replace(request, rounds=np.asarray(rounds, np.int32))
+
+
+def choose_numbers_of_settings(
+    request: PrivacyRequest, num_columns: int, response: types.Response
+) -> AutoNumbers:
+    """What `choose_numbers` says of every setting, as arrays with their axes.
 
     Raises:
         ValueError: for settings whose programs would differ.
     """
     settings = np.broadcast(request.epsilon, request.rows, request.delta)
-    common = request.relation, request.max_rows_per_user, response
-    chosen = [rule(float(e), float(m), len(domain), float(d), *common) for e, m, d in settings]
+    chosen = [
+        choose_numbers(
+            epsilon=float(epsilon),
+            rows=float(rows),
+            num_columns=num_columns,
+            delta=float(delta),
+            relation=request.relation,
+            max_rows_per_user=request.max_rows_per_user,
+            response=response,
+        )
+        for epsilon, rows, delta in settings
+    ]
 
     # What is static is one for all settings; the rest has their axes.
-    static = {(each.marginals_fraction > 0, each.depth, each.target_bins) for each in chosen}
-    if len(static) > 1:
-        given = shown(request.epsilon)
-        raise ValueError(f"no program serves all of these: make a recipe for each of {given}")
-    arrays = {
-        name: np.reshape([getattr(each, name) for each in chosen], settings.shape)
-        for name in ("rounds", "step", "limit", "marginals_fraction", "target_fraction")
+    static = {
+        (each.one_time_draws.marginals_fraction > 0, each.depth, each.one_time_draws.target_bins)
+        for each in chosen
     }
-    return {**chosen[0]._asdict(), **arrays}
+    if len(static) > 1:
+        raise ValueError(
+            f"no program serves all of these: make a recipe for each of {shown(request.epsilon)}"
+        )
+
+    def of_settings(read_number: Callable[[AutoNumbers], Any]) -> np.ndarray:
+        return np.reshape([read_number(each) for each in chosen], settings.shape)
+
+    first = chosen[0]
+    return dataclasses.replace(
+        first,
+        rounds=of_settings(lambda each: each.rounds),
+        step=of_settings(lambda each: each.step),
+        limit=of_settings(lambda each: each.limit),
+        one_time_draws=dataclasses.replace(
+            first.one_time_draws,
+            marginals_fraction=of_settings(lambda each: each.one_time_draws.marginals_fraction),
+            target_fraction=of_settings(lambda each: each.one_time_draws.target_fraction),
+        ),
+    )

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree, View, WeakLearner
 from dpbt.learners import trees
 from dpbt.learners.trees import Config, Prepared, Settings
 from dpbt.losses import check_criterion
 from dpbt.privacy import boundary, sensitivity
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, rounded_down
+from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View, WeakLearner
 
 ALPHA_LEAK = "alpha of equation (16) is a ratio of error counts, read off the private rows"
 

@@ -8,19 +8,28 @@ whose other rows keep their order.
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.common.types import ADD_REMOVE, ProperLoss, Recipe, Relation, WeakLearner
 from dpbt.common.validate import flag, floats, shown, whole, within
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy.mechanism import Allowance, rounded_down
-from dpbt.recipes import building
-from dpbt.recipes.building import Request, checked_request, either_accountant
+from dpbt.recipes.building import (
+    PrivacyRequest,
+    RecipeParts,
+    better_of_pure_and_zcdp_allowance,
+    build_recipe,
+    build_recipe_of_fixed_noise,
+    checked_privacy_request,
+    is_single_loss,
+    pure_or_zcdp_allowance,
+)
+from dpbt.types import ADD_REMOVE, Params, ProperLoss, Public, Recipe, Relation, WeakLearner
 from dpbt.weighting import LazyNumbers, lazy_bregman
 
 MAX_DEPTH = 12
@@ -67,12 +76,28 @@ def lazybb_rules(
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = checked_request(*common)
-    learner = lazybb.one_rule(request.relation, calibration)
-    allow = either_accountant if request.tight else functools.partial(composed, draws=1)
-    more = {"name": "lazybb_rules", "setting": "exponential", "allow": allow}
-    return _vote(request, learner, density, learning_rate, **more)
+    request = checked_privacy_request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration=calibration,
+        relation=relation,
+        max_rows_per_user=max_rows_per_user,
+    )
+    return _voting_recipe(
+        request,
+        learner=lazybb.one_rule(request.relation, calibration),
+        density=density,
+        learning_rate=learning_rate,
+        name="lazybb_rules",
+        setting="exponential",
+        total_allowance=(
+            better_of_pure_and_zcdp_allowance
+            if request.is_tight
+            else functools.partial(published_allowance, draws_per_round=1)
+        ),
+    )
 
 
 def lazybb_trees(
@@ -127,82 +152,137 @@ def lazybb_trees(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # The static part of the trees.
-    common = epsilon, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = checked_request(*common)
+    request = checked_privacy_request(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration=calibration,
+        relation=relation,
+        max_rows_per_user=max_rows_per_user,
+    )
     splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
     if splits > 2**depth - 1:
         raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
     family = losses.as_family(criterion, "criterion")
-    if not building.is_single(family):
+    if not is_single_loss(family):
         raise ValueError(f"criterion must be a single loss here, got the family {shown(criterion)}")
     loss = family(1.0)
 
     # The shares of a round.
-    labels = within("leaf_fraction", leaf_fraction, "(0, 1)")
-    if not request.tight and (loss is not losses.square or np.any(labels != 0.5)):
+    labels_share = within("leaf_fraction", leaf_fraction, "(0, 1)")
+    if not request.is_tight and (loss is not losses.square or np.any(labels_share != 0.5)):
         raise ValueError("the published calibration needs the Gini criterion and leaf_fraction=0.5")
-    by_splits = functools.partial(_by_splits, split_fraction=(1 - labels) / splits)
-    published = functools.partial(composed, draws=splits, labels=True)
+    if request.is_tight:
+        total_allowance = functools.partial(
+            allowance_by_accountant_of_splits, split_fraction=(1 - labels_share) / splits
+        )
+    else:
+        total_allowance = functools.partial(
+            published_allowance, draws_per_round=splits, has_labels=True
+        )
 
     config = lazybb.Config(splits, depth, loss, request.relation, calibration)
-    words = {"name": "lazybb_trees", "setting": f"{splits}, {loss.name}"}
-    more = {
-        "fractions": lazybb.fractions(labels),
-        "allow": by_splits if request.tight else published,
-    }
-    return _vote(request, lazybb.top_down_tree(config), density, learning_rate, **words, **more)
+    return _voting_recipe(
+        request,
+        learner=lazybb.top_down_tree(config),
+        density=density,
+        learning_rate=learning_rate,
+        name="lazybb_trees",
+        setting=f"{splits}, {loss.name}",
+        fractions=lazybb.fractions(labels_share),
+        total_allowance=total_allowance,
+    )
 
 
-def _vote(
-    request: Request, learner: WeakLearner, density: ArrayLike, rate: ArrayLike, **more: Any
+def _voting_recipe(
+    request: PrivacyRequest,
+    *,
+    learner: WeakLearner,
+    density: ArrayLike,
+    learning_rate: ArrayLike,
+    name: str,
+    setting: str,
+    fractions: Mapping[str, Any] | None = None,
+    total_allowance: Callable[[PrivacyRequest], Allowance] = pure_or_zcdp_allowance,
+    fixed_params: Callable[[Public], Params] | None = None,
 ) -> Recipe:
-    """A vote of hypotheses on lazily projected weights.
+    """The recipe of a vote of hypotheses on lazily projected weights.
+
+    Args:
+        request: the checked arguments.
+        learner: the weak learner.
+        density: kappa.
+        learning_rate: lambda, on margins.
+        name: as `RecipeParts`.
+        setting: as `RecipeParts`.
+        fractions: as `build_recipe`.
+        total_allowance: as `build_recipe`.
+        fixed_params: (public) -> the learner's numbers, where the caller states the noise.
 
     Raises:
         ValueError: for a density or a learning rate outside its range.
     """
     kappa = within("density", density, "(0, 1)")
-    numbers = LazyNumbers(rounded_down(kappa), within("learning_rate", rate, "(0, inf)"))
-    mass = kappa * request.rows
-    if np.any(mass < 1):
-        raise ValueError(f"density times rows must be at least 1, got {shown(mass)}")
-    return building.build(request, learner, lazy_bregman(request.tight), numbers, **more)
+    weighting = LazyNumbers(rounded_down(kappa), within("learning_rate", learning_rate, "(0, inf)"))
+    total_weight = kappa * request.rows
+    if np.any(total_weight < 1):
+        raise ValueError(f"density times rows must be at least 1, got {shown(total_weight)}")
+    parts = RecipeParts(
+        learner=learner,
+        weight_update=lazy_bregman(request.is_tight),
+        weighting=weighting,
+        name=name,
+        setting=setting,
+    )
+    if fixed_params is not None:
+        return build_recipe_of_fixed_noise(request, parts, fixed_params)
+    return build_recipe(request, parts, fractions=fractions, total_allowance=total_allowance)
 
 
-def _by_splits(request: Request, split_fraction: np.ndarray) -> Allowance:
-    """The whole budget by one accountant: the one that gives a split more.
+def allowance_by_accountant_of_splits(
+    request: PrivacyRequest, split_fraction: np.ndarray
+) -> Allowance:
+    """The whole budget by one accountant for all draws: the one that gives a split more.
 
     Args:
         request: the checked arguments.
         split_fraction: the share of a round's budget for one split.
     """
-    both, noise = either_accountant(request), mechanisms.exponential.multiplier
+    both = better_of_pure_and_zcdp_allowance(request)
     of_split = both.part(split_fraction / request.rounds)
 
     # Pay for one split by rho alone and by epsilon alone.
     zero = np.zeros_like(of_split.epsilon)
-    by_zcdp = noise(of_split._replace(epsilon=zero)) < noise(of_split._replace(rho=zero))
-    return Allowance(np.where(by_zcdp, 0.0, both.epsilon), np.where(by_zcdp, both.rho, 0.0))
+    noise_by_zcdp = mechanisms.exponential.multiplier(of_split._replace(epsilon=zero))
+    noise_by_epsilon = mechanisms.exponential.multiplier(of_split._replace(rho=zero))
+    is_by_zcdp = noise_by_zcdp < noise_by_epsilon
+    return Allowance(np.where(is_by_zcdp, 0.0, both.epsilon), np.where(is_by_zcdp, both.rho, 0.0))
 
 
-def composed(request: Request, draws: int, labels: bool = False) -> Allowance:
+def published_allowance(
+    request: PrivacyRequest, *, draws_per_round: int, has_labels: bool = False
+) -> Allowance:
     """The whole budget as an epsilon of basic or of advanced composition, whichever is more.
 
     Args:
         request: the checked arguments.
-        draws: the number of equal draws of a round.
-        labels: whether a round has one more draw, of `draws` times the epsilon of each of them.
+        draws_per_round: the number of equal draws of a round.
+        has_labels: whether a round also draws labels, which have `draws_per_round` times the
+            epsilon of each of its other draws.
     """
-    if not request.approximate:
-        return either_accountant(request)
+    if not request.is_approximate:
+        return better_of_pure_and_zcdp_allowance(request)
 
-    def total(epsilon: float, delta: float, rounds: int) -> float:
-        parts = (int(rounds) * draws, 1.0), *[(int(rounds), float(draws))] * labels
-        of_draw = conversions.advanced_each(float(epsilon), float(delta), parts)
-        return of_draw * draws * (1 + labels) * int(rounds)
+    def total_epsilon(epsilon: float, delta: float, rounds: int) -> float:
+        counts_and_weights = [(int(rounds) * draws_per_round, 1.0)]
+        if has_labels:
+            counts_and_weights.append((int(rounds), float(draws_per_round)))
+        of_draw = conversions.advanced_each(float(epsilon), float(delta), tuple(counts_and_weights))
+        return of_draw * draws_per_round * (1 + has_labels) * int(rounds)
 
-    totals = np.vectorize(total, otypes=[float])
-    epsilon = totals(request.epsilon, request.delta, request.rounds)
+    of_settings = np.vectorize(total_epsilon, otypes=[float])
+    epsilon = of_settings(request.epsilon, request.delta, request.rounds)
     return Allowance(epsilon, np.zeros_like(epsilon))
 
 
@@ -268,18 +348,30 @@ def halfspace_boost(
         raise ValueError("give either epsilon or noise_scale")
     if np.any(floats("delta", delta) == 0):
         raise ValueError(f"delta must be in (0, 1) for Gaussian noise, got {shown(delta)}")
-    given = 1.0 if epsilon is None else epsilon
-    common = given, delta, rows, rounds, calibration, relation, max_rows_per_user
-    request = checked_request(*common)
+    request = checked_privacy_request(
+        epsilon=1.0 if epsilon is None else epsilon,  # a stated noise sets its own
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        calibration=calibration,
+        relation=relation,
+        max_rows_per_user=max_rows_per_user,
+    )
     flag("normalized", normalized)
-    more = bool(normalized), whole("features", features)
-    config = halfspace.Config(request.relation, calibration, *more)
-    rate = within("learning_rate", learning_rate, "(0, inf)") / 2  # on margins
-    words = {"name": "halfspace_boost", "setting": "normalized" if normalized else "gaussian"}
-
-    # Set the noise by the budget, or take the given one.
-    more = {}
+    config = halfspace.Config(
+        request.relation, calibration, bool(normalized), whole("features", features)
+    )
+    margin_rate = within("learning_rate", learning_rate, "(0, inf)") / 2
+    fixed_params = None
     if noise_scale is not None:
         sigma = within("noise_scale", noise_scale, "(0, inf)").astype(np.float32)
-        more["given"] = functools.partial(halfspace.for_noise, config, sigma)
-    return _vote(request, halfspace.halfspace(config), density, rate, **words, **more)
+        fixed_params = functools.partial(halfspace.for_noise, config, sigma)
+    return _voting_recipe(
+        request,
+        learner=halfspace.halfspace(config),
+        density=density,
+        learning_rate=margin_rate,
+        name="halfspace_boost",
+        setting="normalized" if normalized else "gaussian",
+        fixed_params=fixed_params,
+    )

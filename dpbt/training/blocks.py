@@ -31,16 +31,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.public import Splits, without_values
-from dpbt.common.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
 from dpbt.common.validate import as_path, whole, within
 from dpbt.common.watching import Progress, Report
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
+from dpbt.public_types import Splits, without_values
 from dpbt.training import processes, step
 from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, key_words, recipe_words
 from dpbt.training.step import Context, Learned
+from dpbt.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
 
 # How a run fits into memory.
 

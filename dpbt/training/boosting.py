@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.common.public import without_values
-from dpbt.common.types import Array, Hypotheses, Prepared, Recipe, Release, Table, Transcript, View
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.mechanism import StepLoss
+from dpbt.public_types import without_values
 from dpbt.training import step
 from dpbt.training.step import Context, Parts
+from dpbt.types import Array, Hypotheses, Prepared, Recipe, Release, Table, Transcript, View
 
 # The loop.
 

@@ -30,8 +30,8 @@ import numpy as np
 
 import dpbt
 from dpbt.common.storage import database_errors, in_use, remove_left, write_whole
-from dpbt.common.types import Array, Recipe, relation
 from dpbt.privacy import keys
+from dpbt.types import Array, Recipe, relation
 
 TABLES = (
     "CREATE TABLE run (name TEXT PRIMARY KEY, words TEXT NOT NULL)",

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from dpbt.common.public import without_values
-from dpbt.common.types import Array, Hypotheses, Recipe, Table, Transcript
 from dpbt.common.validate import is_traced, within
 from dpbt.common.watching import Progress, Report, quiet
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
+from dpbt.models.model import Model
 from dpbt.privacy import keys, pricing
-from dpbt.privacy.filter import Filter
-from dpbt.release.model import Model
+from dpbt.privacy.payment import PrivacyFilter
+from dpbt.public_types import without_values
 from dpbt.training import step
 from dpbt.training.boosting import WATCHED, sampled
 from dpbt.training.step import Learned, learned_of
+from dpbt.types import Array, Hypotheses, Recipe, Table, Transcript
 
 if TYPE_CHECKING:
     from dpbt.training.blocks import Pay
@@ -103,7 +103,7 @@ def fit(
     recipe: Recipe,
     public_key: Array | None = None,
     *,
-    filter: Filter | None = None,
+    filter: PrivacyFilter | None = None,
     checkpoint: str | Path | None = None,
     memory: float = MEMORY,
     threads: int | None = None,
@@ -151,7 +151,7 @@ def fit(
     """
     pay = None
     if filter is not None:
-        if not isinstance(filter, Filter):
+        if not isinstance(filter, PrivacyFilter):
             raise ValueError(f"filter must be a dpbt.Filter, got {type(filter).__name__}")
         if jax.process_count() > 1:
             raise ValueError(

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
-from dpbt.common.types import Array
 from dpbt.privacy.totals import Totals
+from dpbt.types import Array
 
 
 def gathered(numbers: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -12,15 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common import types
-from dpbt.common.public import without_values
-from dpbt.common.types import Array, Prepared, Public, Recipe, Release, Table, Transcript, View
+from dpbt import types
 from dpbt.data import kinds
 from dpbt.data.blocks import BlockTable
 from dpbt.data.splits import as_array
 from dpbt.privacy import boundary, keys, pricing
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.sensitivity import counted_weights
+from dpbt.public_types import without_values
+from dpbt.types import Array, Prepared, Public, Recipe, Release, Table, Transcript, View
 
 # What a fit refuses before anything runs. Public arguments are refused by name. Of private ones
 # only the number of rows is refused, and it is not shown.

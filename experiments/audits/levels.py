@@ -13,12 +13,12 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import ADD_REMOVE, Recipe, Table
 from dpbt.data.domains import Boolean
 from dpbt.data.splits import of_splits
 from dpbt.privacy.bounds import Bound
 from dpbt.privacy.conversions import gdp_epsilon, gdp_mu
 from dpbt.privacy.keys import pair
+from dpbt.types import ADD_REMOVE, Recipe, Table
 
 EPSILON = 2.0
 DELTAS = {"pure": 0.0, "delta": 1e-4}

@@ -26,12 +26,12 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import Recipe, Transcript
 from dpbt.data.domains import Boolean
 from dpbt.data.splits import of_splits
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.keys import pair
 from dpbt.training import boosting, step
+from dpbt.types import Recipe, Transcript
 from experiments.common import commands, data, pages, peers, results, tables
 from experiments.common.results import Line, distinct, where
 

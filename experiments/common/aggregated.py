@@ -2,21 +2,30 @@
 
 A result is `reproduction/PAPER/NAME.csv`, and `NAME.json` beside it says what made it. Figures and
 the page of the reproduction read these files alone. So both are made again without any data set.
+Programs write to `results/reproduction` unless they are told otherwise, so that a run of one's own
+leaves what is kept with the code as it is.
 """
 
 import argparse
+import contextlib
+import contextvars
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
+from dpbt.owners.cli.shared import InputError
 from experiments.common import commands, results
 
 FOLDER = Path("reproduction")
-"""The folder of all papers, below the working folder."""
+"""The folder of all papers that is kept with the code, below the working folder."""
+
+OWN = results.folder("reproduction")
+"""Where programs write by default."""
+
+_READ_FROM = contextvars.ContextVar("folder of aggregated results", default=FOLDER)
 
 CLAIMS = Path(__file__).parents[2] / FOLDER / "claims"
 """The folder of what the papers print, which belongs to the code."""
@@ -39,10 +48,30 @@ Line = results.Line
 def arguments(parser: argparse.ArgumentParser, name: str) -> None:
     """Declare what all programs `aggregate` take: the saved results, and where to write."""
     commands.add_shared(parser, saved=results.folder(name))
-    words = "the folder of aggregated results (%(default)s)"
-    parser.add_argument("--out", metavar="FOLDER", default=str(FOLDER), help=words)
+    add_out(parser)
     words = "what is smaller than in the paper, in words; it is kept with the results"
     parser.add_argument("--reduced", metavar="WORDS", help=words)
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    """Declare where aggregated results are written."""
+    words = f"the folder of aggregated results (%(default)s); {FOLDER} has those of the code"
+    parser.add_argument("--out", metavar="FOLDER", default=str(OWN), help=words)
+
+
+def folder_read() -> Path:
+    """The folder that results are read from: FOLDER, or that of `reading_from`."""
+    return _READ_FROM.get()
+
+
+@contextlib.contextmanager
+def reading_from(folder: Path) -> Iterator[None]:
+    """Read results of another folder than FOLDER within the block."""
+    token = _READ_FROM.set(folder)
+    try:
+        yield
+    finally:
+        _READ_FROM.reset(token)
 
 
 def write(
@@ -128,13 +157,14 @@ def read(paper: str, name: str, folder: Path | None = None) -> list[Line]:
     Args:
         paper: the paper's folder.
         name: the result's name.
-        folder: the folder of all papers; FOLDER if it is None.
+        folder: the folder of all papers; FOLDER, or that of `reading_from`, if it is None.
 
     Raises:
         InputError: naming the command that aggregates it, if it does not exist.
     """
-    path = (FOLDER if folder is None else folder) / paper / f"{name}.csv"
-    lines = results.read_csv(path, f"{paper} aggregate")
+    folder = _READ_FROM.get() if folder is None else folder
+    path = folder / paper / f"{name}.csv"
+    lines = results.read_csv(path, f"{paper} aggregate --out {folder}")
     constants = origin(paper, name, folder)
     return [{**constants, **line} for line in lines]
 
@@ -145,15 +175,17 @@ def origin(paper: str, name: str, folder: Path | None = None) -> dict[str, Any]:
     Raises:
         InputError: if the file is missing.
     """
-    path = (FOLDER if folder is None else folder) / paper / f"{name}.json"
+    folder = _READ_FROM.get() if folder is None else folder
+    path = folder / paper / f"{name}.json"
     if not path.exists():
-        raise InputError(f"{path} does not exist; run: python -m experiments {paper} aggregate")
+        command = f"python -m experiments {paper} aggregate --out {folder}"
+        raise InputError(f"{path} does not exist; run: {command}")
     return json.loads(path.read_text())
 
 
 def names(paper: str, folder: Path | None = None) -> list[str]:
     """The results of a paper that are there."""
-    return sorted(path.stem for path in ((folder or FOLDER) / paper).glob("*.csv"))
+    return sorted(path.stem for path in ((folder or _READ_FROM.get()) / paper).glob("*.csv"))
 
 
 def claims(paper: str) -> list[dict[str, Any]]:

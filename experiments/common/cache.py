@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from dpbt.cli import programs
+from dpbt.owners.cli import programs
 
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout."""

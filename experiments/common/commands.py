@@ -1,6 +1,6 @@
 """What the command lines of the experiments share: a parser and common options.
 
-`dpbt.cli.shared` says what a command is.
+`dpbt.owners.cli.shared` says what a command is.
 """
 
 import argparse
@@ -8,11 +8,11 @@ import math
 from pathlib import Path
 
 from dpbt import sweeps
-from dpbt.cli import shared
-from dpbt.cli.shared import add_commands as add_commands
-from dpbt.cli.shared import finite as finite
-from dpbt.cli.shared import share as share
-from dpbt.cli.shared import whole as whole
+from dpbt.owners.cli import shared
+from dpbt.owners.cli.shared import add_commands as add_commands
+from dpbt.owners.cli.shared import finite as finite
+from dpbt.owners.cli.shared import share as share
+from dpbt.owners.cli.shared import whole as whole
 from experiments.common.cache import NOTE
 
 

@@ -14,7 +14,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import (
+from dpbt.common.validate import whole
+from dpbt.data.domains import Domain, predicates
+from dpbt.data.splits import as_array
+from dpbt.learners import trees
+from dpbt.models.model import Model, decision_function, model_of
+from dpbt.privacy import keys
+from dpbt.privacy.accounting import align
+from dpbt.training.boosting import run
+from dpbt.training.step import check_transcript, prepared_table
+from dpbt.types import (
     UNSPLIT,
     AnyArray,
     Array,
@@ -25,15 +34,6 @@ from dpbt.common.types import (
     View,
     dtype_and_rank,
 )
-from dpbt.common.validate import whole
-from dpbt.data.domains import Domain, predicates
-from dpbt.data.splits import as_array
-from dpbt.learners import trees
-from dpbt.privacy import keys
-from dpbt.privacy.accounting import align
-from dpbt.release.model import Model, decision_function, model_of
-from dpbt.training.boosting import run
-from dpbt.training.step import check_transcript, prepared_table
 
 
 def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:

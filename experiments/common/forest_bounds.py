@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import AnyArray, Array
 from dpbt.common.validate import shown
+from dpbt.types import AnyArray, Array
 
 Numbers = AnyArray | float
 """A number, or an array of them that broadcasts with the others."""

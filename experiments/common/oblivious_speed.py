@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import Recipe, Table
 from dpbt.data import domains
 from dpbt.data.domains import Domain, Numeric
+from dpbt.types import Recipe, Table
 from experiments.common import data, tables, timing
 
 FITS = (("banknote", 292, 6), ("adult", 128, 6), ("adult", 1000, 8))

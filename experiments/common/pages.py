@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
+from dpbt.owners.cli.shared import InputError
 from experiments.common import ranks, results
 from experiments.common.results import distinct
 from experiments.common.tables import markdown as table

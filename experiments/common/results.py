@@ -1,13 +1,14 @@
 """Results as CSV files, with the settings and versions that are needed to repeat them."""
 
 import csv
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dpbt import sweeps
-from dpbt.cli.shared import InputError
 from dpbt.common.storage import write_whole
+from dpbt.owners.cli.shared import InputError
 
 Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""
@@ -70,6 +71,19 @@ def read_csv(path: Path, command: str) -> list[Line]:
         raise InputError(f"{path} does not exist; run: python -m experiments {command}")
     with open(path, newline="") as file:
         return [{name: _value(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+
+
+def read_with_constants(path: Path, command: str) -> list[Line]:
+    """The lines of a file, each with the constants of the file `.json` beside it, if there is one.
+
+    So programs read what runs saved, and what was aggregated of it.
+
+    Raises:
+        InputError: as `read_csv`.
+    """
+    lines, about = read_csv(path, command), path.with_suffix(".json")
+    constants = json.loads(about.read_text()) if about.exists() else {}
+    return [{**constants, **line} for line in lines]
 
 
 def _value(cell: str) -> Any:

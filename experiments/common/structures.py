@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dpbt.common.types import Array
 from dpbt.learners import hypotheses, random_tree
+from dpbt.types import Array
 
 
 class Structure(NamedTuple):

@@ -36,11 +36,15 @@ def _bin(line: Mapping, form: str) -> str:
 
 
 def of_lines(lines: Sequence[Mapping], names: Sequence[str], real: str = ".4g") -> str:
-    """The named columns of lines as text; floats have the given format, and None is blank."""
+    """The named columns of lines as text; floats have the given format, and None is blank.
+
+    A float that the format would show as 0 has four significant digits.
+    """
 
     def bin(value: object) -> str:
-        if value is None:
-            return ""
-        return format(value, real) if isinstance(value, float) else str(value)
+        if not isinstance(value, float):
+            return "" if value is None else str(value)
+        text = format(value, real)
+        return f"{value:.4g}" if value and float(text) == 0 else text
 
     return aligned(names, [[bin(line[name]) for name in names] for line in lines])

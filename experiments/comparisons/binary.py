@@ -17,11 +17,11 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.common.types import ADD_REMOVE, Recipe, Table
+from dpbt.models.file import about, probability_of
+from dpbt.models.measures import log_loss_of_two
 from dpbt.privacy import keys
-from dpbt.recipes.oblivious import rule
-from dpbt.release.file import about, probability_of
-from dpbt.release.measures import log_loss_of_two
+from dpbt.recipes.oblivious import choose_numbers
+from dpbt.types import ADD_REMOVE, Recipe, Table
 from experiments.common import peers
 from experiments.comparisons import challengers, repositories, synthetic
 from experiments.comparisons.methods import (
@@ -198,10 +198,12 @@ def _near(
 
     def scaled(*, epsilon: float, rounds: float, step: float, **options: Any) -> Recipe:
         """The step also falls with the root of the multiple of rounds, as that of `auto` does."""
-        chosen = rule(epsilon, rows, len(domain), delta, ADD_REMOVE, 1)
+        chosen = choose_numbers(
+            epsilon=epsilon, rows=rows, num_columns=len(domain), delta=delta, relation=ADD_REMOVE
+        )
         number = max(1, round(rounds * chosen.rounds))
         factor = step * math.sqrt(chosen.rounds / number)
-        numbers = chosen._asdict() | {"rounds": number, **options}
+        numbers = chosen.options | {"rounds": number, **options}
         numbers |= {"step": factor * chosen.step, "limit": factor * chosen.limit}
         return recipes.oblivious_boost(epsilon=epsilon, **numbers)
 

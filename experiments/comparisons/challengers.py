@@ -20,8 +20,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from dpbt.data.domains import Numeric
+from dpbt.models.measures import auroc
 from dpbt.privacy import conversions
-from dpbt.release.measures import auroc
 from experiments.comparisons.methods import Fit, Found, Method, approximate, words
 from experiments.comparisons.study import Study
 

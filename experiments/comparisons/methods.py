@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dpbt.common.types import Recipe
+from dpbt.types import Recipe
 from experiments.common import peers
 from experiments.comparisons.study import Study
 

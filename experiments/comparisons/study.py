@@ -7,9 +7,9 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import Table
 from dpbt.data import tables
 from dpbt.data.domains import Nominal, Numeric
+from dpbt.types import Table
 from experiments.common import data, peers
 from experiments.common.data import fresh, targets
 

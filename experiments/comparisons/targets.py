@@ -10,9 +10,9 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import Recipe, Table
 from dpbt.data.domains import Nominal
 from dpbt.privacy import keys
+from dpbt.types import Recipe, Table
 from experiments.common import peers
 from experiments.common.data.targets import Targeted
 from experiments.comparisons.methods import (

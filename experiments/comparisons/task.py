@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.release import measures
+from dpbt.models import measures
 from experiments.common import data, peers, results
 from experiments.common.cells import Cell
 from experiments.common.data import fresh, targets

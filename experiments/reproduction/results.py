@@ -1,7 +1,8 @@
 """Compute the papers' results again, and aggregate them.
 
 Without --all this is meant to take at most four hours on two cores. Results lie in `results/`, and
-runs that were stopped resume there. Every step is a command that can be run alone. --list prints
+runs that were stopped resume there. Aggregated results replace those of `reproduction/`, which are
+kept with the code. Every step is a command that can be run alone. --list prints
 them with the seconds that each took on a machine of two cores that did other work, too. Data sets
 that are missing end the run with the name of the first.
 """
@@ -13,7 +14,8 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dpbt.cli.shared import InputError
+from dpbt.owners.cli.shared import InputError
+from experiments.common import aggregated
 from experiments.reproduction.claims import PAPERS
 
 SMOKE_FOLDER = "results/smoke"
@@ -108,7 +110,8 @@ def command_lines(options: argparse.Namespace) -> Iterator[tuple[list[str], int 
             words += [*step.smoke.split(), "--out", os.path.join(SMOKE_FOLDER, folder)]
         yield words, None if options.smoke else step.seconds
     for paper in papers:
-        words = [paper, "aggregate"]
+        kept = ["--out", str(aggregated.FOLDER)]
+        words = [paper, "aggregate", *([] if options.smoke else kept)]
         if options.smoke:
             words += ["--results", os.path.join(SMOKE_FOLDER, paper)]
             words += ["--out", os.path.join(SMOKE_FOLDER, "reproduction"), "--reduced", "smoke"]
@@ -120,4 +123,4 @@ def command_lines(options: argparse.Namespace) -> Iterator[tuple[list[str], int 
             words += ["--more", *more] if options.all and not options.smoke else []
         yield words, None
         if paper == "nock_henecka_2020" and options.all and not options.smoke:
-            yield [paper, "claims"], None
+            yield [paper, "claims", *kept], None

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpbt.cli.shared import InputError
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.release import measures
+from dpbt.models import measures
+from dpbt.owners.cli.shared import InputError
 from experiments import __main__ as command_line
 from experiments.common import data, pages, ranks, results
 from experiments.common.cells import Cell, Store

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from dpbt.common.types import ADD_REMOVE, REPLACE_ONE
+from dpbt.types import ADD_REMOVE, REPLACE_ONE
 from experiments import __main__ as command_line
 from experiments import demo as demos
 from tests.leaving import BOUND, N, Watch, found_in, found_in_files

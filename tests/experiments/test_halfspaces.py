@@ -53,7 +53,7 @@ def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out) == found
     assert command_line.main(["bun_2020", "sizes", *small]) == 0
     assert command_line.main(["bun_2020", "aggregate"]) == 0
-    assert figures.main(["bun_2020"]) == 0
+    assert figures.main(["bun_2020", "--results", "results/reproduction"]) == 0
 
 
 def test_the_rows_of_an_error_are_interpolated_in_logarithms():

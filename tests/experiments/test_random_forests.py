@@ -13,7 +13,7 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.learners import hypotheses, random_tree
-from dpbt.release import scoring as prediction
+from dpbt.models import scoring as prediction
 from experiments import __main__ as command_line
 from experiments.common import data
 from experiments.papers.bojarski_2014 import grid as grids

@@ -60,7 +60,8 @@ def test_series_are_run_and_drawn(small, tmp_path, capsys, monkeypatch):
     lines = json.loads(capsys.readouterr().out)
     assert all(1 <= line["tight"] <= min(5, line["rounds"]) for line in lines)
     assert command_line.main(["asadi_2022", "aggregate"]) == 0
-    assert figures.main([f"asadi_2022/{name}" for name in ("table2", "fig2", "sparsity")]) == 0
+    names = [f"asadi_2022/{name}" for name in ("table2", "fig2", "sparsity")]
+    assert figures.main([*names, "--results", "results/reproduction"]) == 0
 
 
 def test_what_dp_boost_states_of_a_row_holds():

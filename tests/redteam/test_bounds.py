@@ -10,9 +10,9 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes, sweeps
-from dpbt.common.types import Table
 from dpbt.data.splits import of_splits, splits_of
 from dpbt.training import step
+from dpbt.types import Table
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
 

@@ -9,10 +9,10 @@ import pytest
 
 import dpbt
 from dpbt import recipes, weighting
-from dpbt.common.types import ADD_REMOVE, Noise, Prologue
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import step
+from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.redteam import attacks
 from tests.redteam.attacks import one_split
 

@@ -8,9 +8,9 @@ import pytest
 
 import dpbt
 from dpbt import recipes
-from dpbt.analysis import audit
-from dpbt.common.types import ADD_REMOVE
+from dpbt.audit import exact_loss as audit
 from dpbt.data.splits import splits_of
+from dpbt.types import ADD_REMOVE
 from tests import filerows
 from tests.noise import scales
 from tests.redteam.attacks import GRID

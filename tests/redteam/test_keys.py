@@ -9,10 +9,10 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes, weighting
-from dpbt.common.types import Table
 from dpbt.data.splits import of_splits
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import step
+from dpbt.types import Table
 from tests.redteam.attacks import GRID, one_split
 
 FIXED = {"rows": 400, "rounds": 1}

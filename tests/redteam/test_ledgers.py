@@ -12,12 +12,12 @@ from msgspec import structs
 
 import dpbt
 from dpbt import boosting, recipes, weighting
-from dpbt.common.types import ADD_REMOVE, Noise
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.mechanism import FREE, Price
 from dpbt.privacy.pricing import line_of, scales
+from dpbt.types import ADD_REMOVE, Noise
 from tests.redteam.attacks import GRID, one_split
 
 

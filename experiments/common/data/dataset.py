@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.cli.shared import InputError, of_input
-from dpbt.common.types import Table
 from dpbt.data.cells import read_truths
 from dpbt.data.domains import (
     Columns,
@@ -25,6 +23,8 @@ from dpbt.data.domains import (
 )
 from dpbt.data.files import read_columns
 from dpbt.data.splits import splits_of
+from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.types import Table
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from urllib.error import HTTPError
 from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 
-from dpbt.cli.shared import InputError, of_input
 from dpbt.common.storage import write_whole
+from dpbt.owners.cli.shared import InputError, of_input
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
 from experiments.common.data.registry import find, places

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.cli.shared import InputError
 from dpbt.data.domains import Boolean, Column, Nominal, Numeric
+from dpbt.owners.cli.shared import InputError
 from experiments.common.data.dataset import Dataset
 from experiments.common.data.entry import names_of
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.cli.shared import InputError
 from dpbt.data.domains import Boolean, Column, Domain, Nominal, Numeric
+from dpbt.owners.cli.shared import InputError
 
 LineReader = Callable[[str], list[str]]
 """From a line of a file to its cells."""

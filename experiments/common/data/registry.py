@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbt.cli.shared import InputError
 from dpbt.data.domains import Domain
+from dpbt.owners.cli.shared import InputError
 from experiments.common.data.dataset import Dataset, breast_cancer
 from experiments.common.data.entry import Entry, File, entries
 from experiments.common.data.reading import Layout, Rows, read

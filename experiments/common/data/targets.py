@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbt.cli.shared import InputError
 from dpbt.data.domains import Columns, Domain, Nominal, Numeric
+from dpbt.owners.cli.shared import InputError
 from experiments.common.data import registry
 from experiments.common.data.dataset import diabetes, iris
 from experiments.common.data.reading import Layout

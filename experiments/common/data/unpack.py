@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpbt.cli.shared import InputError
+from dpbt.owners.cli.shared import InputError
 
 
 def uncompress(download: Path, file: Path) -> None:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from dpbt.cli.shared import InputError
+from dpbt.owners.cli.shared import InputError
 from experiments.common import aggregated
 from experiments.papers.asadi_2022 import table, words
 from experiments.papers.asadi_2022.settings import NAME, SERIES

@@ -25,12 +25,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import recipes
-from dpbt.common.types import GRID, Array, Public, Recipe, Release, Tree
 from dpbt.learners import trees
 from dpbt.learners.hypotheses import descend
 from dpbt.learners.trees import Prepared
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
+from dpbt.types import GRID, Array, Public, Recipe, Release, Tree
 from dpbt.weighting import MirrorNumbers, mirror
 
 ROUNDS, DEPTH, RATE, LAMBDA = 50, 5, 0.1, 0.1

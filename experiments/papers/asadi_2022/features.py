@@ -5,10 +5,10 @@ import itertools
 
 import numpy as np
 
-from dpbt.common.types import Table
 from dpbt.data.domains import Domain, Numeric, predicates
 from dpbt.data.splits import of_splits
 from dpbt.data.tables import take
+from dpbt.types import Table
 from experiments.common import data
 
 

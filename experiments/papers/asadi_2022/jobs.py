@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbt import recipes, sweeps
-from dpbt.cli.shared import InputError, of_input
-from dpbt.common.types import Recipe
+from dpbt.owners.cli.shared import InputError, of_input
+from dpbt.types import Recipe
 from experiments.common import aggregated, commands, protocols, results
 from experiments.common.progress import progress
 from experiments.papers.asadi_2022 import table

@@ -15,8 +15,8 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import Array, Table
 from dpbt.data.splits import splits_of
+from dpbt.types import Array, Table
 from experiments.common import commands, diagnostics, results, smooth_bounds
 from experiments.papers.asadi_2022 import table as tables
 from experiments.papers.asadi_2022.features import load, training_rows

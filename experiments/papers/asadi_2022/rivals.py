@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.cli.shared import InputError
-from dpbt.common.types import Array, Table
+from dpbt.owners.cli.shared import InputError
+from dpbt.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results
 from experiments.papers.asadi_2022 import dp_bag, dp_boost
 from experiments.papers.asadi_2022 import table as tables

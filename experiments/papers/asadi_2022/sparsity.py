@@ -13,7 +13,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import UNSPLIT, Array, Recipe, Table
+from dpbt.types import UNSPLIT, Array, Recipe, Table
 from experiments.common import aggregated, commands, results
 from experiments.papers.asadi_2022 import table as tables
 from experiments.papers.asadi_2022.features import load, training_rows

@@ -42,7 +42,10 @@ COUNTS = {
 }
 """The columns of results that are not accuracies."""
 
-CONSTANT = ("features", "folds", "seed", "dpbt", "commit", "jax", "device")
+CONSTANT = (
+    *("features", "folds", "seed", "dpbt", "commit", "jax", "device"),
+    *("command", "date", "reduced"),
+)
 """Columns of accuracies that describe how the lines were made."""
 
 
@@ -59,23 +62,26 @@ def run(options: argparse.Namespace) -> None:
 
 
 def show(folder: Path, saved: str, as_json: bool) -> None:
-    """Print the lines of one file.
+    """Print the lines of one file; columns that aggregated results lack are left out.
 
     Args:
-        folder: folder of the results.
+        folder: folder of the results of a run, or of those that were aggregated.
         saved: one of SAVED_BY.
         as_json: print a JSON list, without the settings of accuracies and series.
 
     Raises:
         InputError: if the results have not been saved.
     """
-    lines = results.read_csv(folder / f"{saved}.csv", f"{NAME} {SAVED_BY[saved]}")
+    command = f"{NAME} {SAVED_BY[saved]}"
+    lines = results.read_with_constants(folder / f"{saved}.csv", command)
     if as_json:
         everything = [name for name in lines[0] if name not in CONSTANT]
         fields = everything if saved == "selected" else COUNTS.get(saved, SHOWN)
+        fields = [name for name in fields if name in lines[0]]
         print(json.dumps([{name: line[name] for name in fields} for line in lines], indent=1))
         return
-    print(tables.of_lines(lines, COUNTS.get(saved) or _columns(lines, saved), ".4f"))
+    chosen = COUNTS.get(saved) or _columns(lines, saved)
+    print(tables.of_lines(lines, [name for name in chosen if name in lines[0]], ".4f"))
 
 
 def _columns(lines: Sequence[results.Line], saved: str) -> list[str]:

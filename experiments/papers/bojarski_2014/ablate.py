@@ -8,7 +8,7 @@ import argparse
 
 import numpy as np
 
-from dpbt.common.types import Table
+from dpbt.types import Table
 from experiments.common import commands, results, tables
 from experiments.common.progress import progress
 from experiments.papers.bojarski_2014.grid import READINGS, Errors, Run, grid_scales, measure

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import recipes
-from dpbt.common.types import Array, Table
 from dpbt.learners import random_tree
 from dpbt.privacy import keys, variates
+from dpbt.types import Array, Table
 from experiments.common import protocols, structures
 from experiments.common.progress import Progress
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.types import AnyArray
-from dpbt.release.scoring import VOTINGS
+from dpbt.models.scoring import VOTINGS
+from dpbt.types import AnyArray
 from experiments.common import forest_bounds, protocols
 from experiments.common.results import Line
 from experiments.papers.bojarski_2014.grid import NEGATIVE, Errors, Run

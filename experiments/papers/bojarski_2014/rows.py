@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from dpbt.cli.shared import InputError
-from dpbt.common.types import Table
 from dpbt.data.domains import Nominal, Numeric, positions
+from dpbt.owners.cli.shared import InputError
+from dpbt.types import Table
 from experiments.common import commands, data
 from experiments.papers.bojarski_2014.grid import Run, split
 from experiments.papers.bojarski_2014.settings import (

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpbt.release.scoring import VOTINGS
+from dpbt.models.scoring import VOTINGS
 from experiments.common import commands, results, tables
 from experiments.papers.bojarski_2014.settings import DATASETS, EVERY_DATASET, NAME
 
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print what was saved."""
     folder = Path(options.results)
-    there = [name for name in EVERY_DATASET if (folder / f"{name}_table.csv").exists()]
+    there = [name for name in EVERY_DATASET if _lines(folder, name)]
     show(folder, options.dataset or there or DATASETS[:1], options.json)
 
 
@@ -38,8 +38,8 @@ def show(folder: Path, names: Sequence[str], as_json: bool) -> None:
     """
     lines = []
     for name in names:
-        path = folder / f"{name}_table.csv"
-        lines += results.read_csv(path, f"{NAME} run --dataset {name}")
+        path, command = folder / f"{name}_table.csv", f"{NAME} run --dataset {name}"
+        lines += _lines(folder, name) or results.read_csv(path, command)
     if as_json:
         own = [line for line in lines if line["voting"] in VOTINGS]
         print(json.dumps([{field: line[field] for field in FIELDS} for line in own], indent=1))
@@ -47,6 +47,16 @@ def show(folder: Path, names: Sequence[str], as_json: bool) -> None:
     print(as_text(lines))
     words = "errors in percent, +- half the width of the 95 % binomial interval"
     print(f"{words}; as printed: theta is uniform where a count is negative")
+
+
+def _lines(folder: Path, name: str) -> list[results.Line]:
+    """The lines of a data set: what a run saved of it, or what was aggregated of all."""
+    path, aggregated = folder / f"{name}_table.csv", folder / "table_1.csv"
+    if path.exists():
+        return results.read_csv(path, f"{NAME} run")
+    if not aggregated.exists():
+        return []
+    return results.where(results.read_csv(aggregated, f"{NAME} aggregate"), dataset=name)
 
 
 COLUMNS = {

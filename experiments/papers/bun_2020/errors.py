@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import recipes, sweeps
-from dpbt.common.types import Table
+from dpbt.types import Table
 from experiments.common import commands, results, smooth_bounds
 from experiments.common.progress import progress
 from experiments.common.results import Line

@@ -8,9 +8,9 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import Array, Table
 from dpbt.learners.halfspace import PUBLISHED_L2
 from dpbt.privacy import conversions, sensitivity
+from dpbt.types import Array, Table
 from experiments.common import diagnostics, smooth_bounds
 from experiments.common.results import Line
 from experiments.papers.bun_2020.errors import sample

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import recipes, sweeps
-from dpbt.common.types import Recipe
+from dpbt.types import Recipe
 from experiments.common import commands, results, tables
 from experiments.common.progress import progress
 from experiments.common.results import Line

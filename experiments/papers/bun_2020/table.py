@@ -32,13 +32,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def show(folder: Path, as_json: bool) -> None:
-    """Print errors and rounds.
+    """Print errors and rounds, of a run or aggregated.
 
     Raises:
         InputError: if they have not been saved.
     """
-    errors = results.read_csv(folder / "errors.csv", f"{NAME} run")
-    rounds = results.read_csv(folder / "rounds.csv", f"{NAME} run")
+    errors = results.read_with_constants(folder / "errors.csv", f"{NAME} run")
+    rounds = results.read_with_constants(folder / "rounds.csv", f"{NAME} run")
     if as_json:
         both = {"errors": _only(errors, ERRORS), "rounds": _only(rounds, ROUNDS)}
         print(json.dumps(both, indent=1))

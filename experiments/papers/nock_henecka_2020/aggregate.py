@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbt.cli.shared import InputError, of_input
+from dpbt.owners.cli.shared import InputError, of_input
 from experiments.common import aggregated, data
 from experiments.papers.nock_henecka_2020 import grid_tables, saved
 from experiments.papers.nock_henecka_2020.criterion import ALPHA

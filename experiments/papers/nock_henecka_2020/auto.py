@@ -12,7 +12,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.types import Array, Table
+from dpbt.types import Array, Table
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
 from experiments.papers.nock_henecka_2020.run import add_dataset_option

@@ -39,8 +39,7 @@ MAX_SHALLOW = 3
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "the folder of aggregated results (%(default)s)"
-    parser.add_argument("--out", metavar="FOLDER", default=str(aggregated.FOLDER), help=words)
+    aggregated.add_out(parser)
     words = "the errors of the readings of the step (%(default)s)"
     parser.add_argument("--steps", metavar="FILE", default="docs/nock_steps.csv", help=words)
     parser.set_defaults(reduced=None)

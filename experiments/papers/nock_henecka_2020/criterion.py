@@ -9,8 +9,8 @@ import argparse
 import optax
 
 from dpbt import recipes, sweeps
-from dpbt.cli.shared import of_input
-from dpbt.common.types import Recipe
+from dpbt.owners.cli.shared import of_input
+from dpbt.types import Recipe
 from experiments.papers.nock_henecka_2020.run import (
     BINS,
     CLIP,

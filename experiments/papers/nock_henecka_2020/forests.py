@@ -6,8 +6,8 @@ Forests have 21 trees of depth 2, 4 or 6, as in Table 4. A negative noisy count 
 import argparse
 
 from dpbt import recipes, sweeps
-from dpbt.cli.shared import of_input
-from dpbt.common.types import Recipe
+from dpbt.owners.cli.shared import of_input
+from dpbt.types import Recipe
 from experiments.papers.nock_henecka_2020.run import (
     add_bins_option,
     add_fit_options,

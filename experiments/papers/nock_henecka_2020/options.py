@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses, recipes
-from dpbt.common.types import Recipe
 from dpbt.data.domains import Numeric
 from dpbt.learners.trees import default_settings
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import Allowance, quotient_up
 from dpbt.recipes import custom
+from dpbt.types import Recipe
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.common import data
 from experiments.papers.nock_henecka_2020 import unprotected_trees

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpbt import sweeps
-from dpbt.cli.shared import InputError, of_input
+from dpbt.owners.cli.shared import InputError, of_input
 from experiments.common import aggregated, commands, results, tables
 from experiments.papers.nock_henecka_2020.settings import (
     ALPHA_NAMES,
@@ -33,7 +33,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the counts over all domains that have been fitted."""
     folder = Path(options.results)
-    lines = table_1_lines(folder, options.calibration or fitted_calibrations(folder))
+    if (folder / "table_1.csv").exists() and not any(folder.glob("*.jsonl")):
+        lines = _aggregated_lines(folder, options.calibration)
+    else:
+        lines = table_1_lines(folder, options.calibration or fitted_calibrations(folder))
     print(json.dumps(lines, indent=1) if options.json else format_lines(lines))
 
 
@@ -103,12 +106,36 @@ def _table_1_line(folder: Path, *, calibration: str, epsilon: float) -> results.
         "best_error_mean": {
             a: float(np.mean([e[a] for e in errors.values()])) for a in ALPHA_NAMES
         },
-        "paper": {
-            str(at["alpha"]): int(number)
-            for at, number in aggregated.printed(NAME, "table-1")
-            if at["epsilon"] == epsilon
-        },
+        "paper": _printed_counts(epsilon),
     }
+
+
+def _printed_counts(epsilon: float) -> dict[str, int]:
+    """The paper's counts, by alpha."""
+    cells = aggregated.printed(NAME, "table-1")
+    return {str(at["alpha"]): int(number) for at, number in cells if at["epsilon"] == epsilon}
+
+
+def _aggregated_lines(folder: Path, names: Sequence[str] | None) -> list[results.Line]:
+    """The same lines, from what was aggregated of the fits.
+
+    Raises:
+        InputError: if there is none of these calibrations.
+    """
+    rows = results.read_csv(folder / "table_1.csv", f"{NAME} aggregate")
+    lines: dict[tuple, results.Line] = {}
+    for row in rows:
+        at = row["calibration"], row["epsilon"]
+        if names is not None and at[0] not in names:
+            continue
+        one = {"calibration": at[0], "epsilon": float(at[1]), "domains": row["domains"]}
+        one = lines.setdefault(at, {**one, "counts": {}, "best_error_mean": {}})
+        one["counts"][str(row["alpha"])] = row["count"]
+        one["best_error_mean"][str(row["alpha"])] = row["best_error_mean"]
+        one["paper"] = _printed_counts(one["epsilon"])
+    if not lines:
+        raise InputError(f"{folder}: no results of {names}")
+    return list(lines.values())
 
 
 def flatten_line(line: results.Line) -> results.Line:

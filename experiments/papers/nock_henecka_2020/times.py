@@ -24,8 +24,7 @@ BUDGETS = 33
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    words = "the folder of aggregated results (%(default)s)"
-    parser.add_argument("--out", metavar="FOLDER", default=str(aggregated.FOLDER), help=words)
+    aggregated.add_out(parser)
     commands.add_shared(parser, data=True)
     parser.set_defaults(reduced=None)
 

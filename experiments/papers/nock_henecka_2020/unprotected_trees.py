@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from dpbt import losses
-from dpbt.common import types
-from dpbt.common.types import GRID, AnyArray, Array, Public, Release, Tree, WeakLearner
+from dpbt import losses, types
 from dpbt.learners import trees
 from dpbt.learners.trees import TINY_PRIOR, Config, Params, Settings, gathered_splits, grow
 from dpbt.privacy import boundary, mechanisms
 from dpbt.recipes.published import ALPHA_LEAK, PRICE, private_objective
+from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, WeakLearner
 
 BETA_LEAK = "beta_t is computed from the private rows on the noisy tree, without noise"
 

@@ -1,1 +1,0 @@
-"""What models and recipes are like: exact audits, effects, pictures."""

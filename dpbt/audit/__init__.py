@@ -1,0 +1,23 @@
+"""Audits of a guarantee: exact losses of dpbt's own programs, and bounds on any learner.
+
+- `exact_loss` compares what a run released on two tables, draw by draw; it needs dpbt's programs.
+- `grey_box` replays a learner of any library whose draws go through its hooks.
+- `black_box` sees a learner's outputs alone.
+"""
+
+from dpbt.audit.black_box import black as black
+from dpbt.audit.black_box import one_run as one_run
+from dpbt.audit.black_box import worst_pairs as worst_pairs
+from dpbt.audit.exact_loss import ROUNDING as ROUNDING
+from dpbt.audit.exact_loss import Audit as Audit
+from dpbt.audit.exact_loss import Neighbours as Neighbours
+from dpbt.audit.exact_loss import audit as audit
+from dpbt.audit.exact_loss import exact as exact
+from dpbt.audit.exact_loss import labels_of as labels_of
+from dpbt.audit.exact_loss import neighbours as neighbours
+from dpbt.audit.exact_loss import pair_loss as pair_loss
+from dpbt.audit.exact_loss import search as search
+from dpbt.audit.exact_loss import whole_domain as whole_domain
+from dpbt.audit.grey_box import Hooks as Hooks
+from dpbt.audit.grey_box import grey as grey
+from dpbt.privacy.bounds import Bound as Bound

@@ -1,0 +1,114 @@
+"""Models as ONNX graphs of encoded rows. The extra `onnx` installs what this needs.
+
+A graph reads what `Model.encode` gives, so the domain stays outside: words and missing cells are
+read by `dpbt.domains.encode`. JAX is never imported here.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbt.common.extras import import_extra
+from dpbt.common.storage import write_whole
+from dpbt.common.validate import as_path
+from dpbt.data.kinds import Nominal, Numeric
+from dpbt.learners.graph import Graph, Value
+from dpbt.models.model import Model, frozen, model_of
+
+OPSET, IR_VERSION = 17, 8
+
+
+def export(model: Model, path: str | Path) -> None:
+    """Write a model as an ONNX file: whole, or not at all.
+
+    The input is `rows`, encoded rows u8[N, F] or f32[N, F] (`Model.encode`). The outputs are
+    `score` f32[N], `positive` bool[N], and `probability` f32[N] of the positive class where there
+    is one. The file also holds the statement and the ledger as texts, and the classes as a JSON
+    list if they have names.
+
+    With several classes the outputs are `score` f32[N, K], `class` i64[N], which numbers the
+    classes in order, and `probability` f32[N, K]. Of a model of a number they are `score` f32[N],
+    the position in the declared range or the logarithm of that of a count, and `number` f64[N], in
+    its units and inside the range.
+
+    Args:
+        model: from `dpbt.load`, or `fit`.
+        path: the file.
+
+    Raises:
+        ValueError: for anything that is no model, for hypotheses or a loss of your own, and for
+            something that is no path.
+        ImportError: without the package `onnx`, naming the extra.
+        OSError: if the file cannot be written.
+    """
+    path = as_path("path", path)
+    model = frozen(model_of(model))
+    about = model.about
+    if about.kind.nodes is None:
+        raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
+    onnx: Any = import_extra("onnx", "onnx", "an ONNX file")
+    graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
+    rows = Value(graph, "rows")
+    score, share = about.kind.nodes(graph, model.hypotheses, rows, model.splits)
+    score = graph.add("Add", score, model.intercept, name="score")
+    outputs = _answers(graph, model, score, share)
+
+    read = types.UINT8 if model.dtype == "uint8" else types.FLOAT
+    given = helper.make_tensor_value_info("rows", read, ["rows", model.features])
+    stated = [
+        helper.make_tensor_value_info(name, getattr(types, kind), ["rows", *axes])
+        for name, (kind, axes) in outputs.items()
+    ]
+    built = helper.make_graph(graph.nodes, "dpbt", [given], stated, graph.constants)
+    opset = helper.make_opsetid("", OPSET)
+    whole = helper.make_model(
+        built, opset_imports=[opset], producer_name="dpbt", ir_version=IR_VERSION
+    )
+    texts = {"statement": about.statement, "ledger": about.ledger}
+    if about.classes is not None:
+        texts["classes"] = json.dumps(list(about.classes))
+    helper.set_model_props(whole, texts)
+    onnx.checker.check_model(whole, full_check=True)
+    write_whole(path, lambda part: part.write_bytes(whole.SerializeToString()))
+
+
+Outputs = dict[str, tuple[str, tuple[int, ...]]]
+"""Each output by its name: its type, and its axes after rows."""
+
+
+def _answers(graph: Graph, model: Model, score: Value, share: Value | None) -> Outputs:
+    """Add what scores predict."""
+    match model.about.target:
+        case Nominal(values=values):
+            graph.add("ArgMax", score, axis=1, keepdims=0, name="class")
+            graph.add("Softmax", score * np.float32(math.log(2)), axis=1, name="probability")
+            several = "FLOAT", (len(values),)
+            return {"score": several, "class": ("INT64", ()), "probability": several}
+        case Numeric(low=low, high=high):
+            position = score.cast("DOUBLE")
+            if model.about.target.response.objective == "poisson":
+                position = graph.add("Exp", position)
+            inside = graph.add("Clip", position, np.float64(0), np.float64(1))
+            scaled = inside * np.float64(float(high) - float(low))
+            graph.add("Add", scaled, np.float64(low), name="number")
+            return {"score": ("FLOAT", ()), "number": ("DOUBLE", ())}
+    graph.add("Greater", score, np.float32(0), name="positive")
+    outputs: Outputs = {"score": ("FLOAT", ()), "positive": ("BOOL", ())}
+    if model.about.probability is not None:
+        match model.about.probability:
+            case "log":
+                share = graph.add("Sigmoid", score * np.float32(math.log(2)))
+            case "square":
+                inside = (score + np.float32(4)) / np.float32(8)
+                share = graph.add("Clip", inside, np.float32(0), np.float32(1))
+            case "matsushita":
+                root = graph.add("Sqrt", score * score + np.float32(4))
+                share = (score / root + np.float32(1)) / np.float32(2)
+        if share is None:
+            raise ValueError("the loss is your own, and no graph is known for its probabilities")
+        graph.add("Identity", share, name="probability")
+        outputs["probability"] = "FLOAT", ()
+    return outputs

@@ -1,0 +1,97 @@
+"""Open a budget for many fits of the same rows, or show what is left of it."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import dpbt
+from dpbt.owners.cli.shared import BOUND, PEOPLE, InputError, command, finite, of_input, option
+from dpbt.privacy.accounting import MEASURES
+
+PAIR: Any = {"nargs": 2, "metavar": ("EPSILON", "DELTA"), "type": float, "action": "store"}
+
+
+@command(
+    option("filter FILE", "the file of the filter; it must not exist"),
+    option("--epsilon EPSILON", "the budget of all fits together, such as 2"),
+    option("--delta DELTA", "of all fits together; 0 for a pure guarantee (%(default)s)"),
+    option("--rows N", f"{BOUND}; every fit must have it", required=True),
+    *PEOPLE,
+    option("--measure NAME", "what is added up: one of %(choices)s", choices=[*MEASURES]),
+)
+def new(options: argparse.Namespace) -> None:
+    """Open a budget for many fits of the same rows, in a file that `fit --filter` spends from.
+
+    The file is the budget. Do not copy it, and keep it where no backup puts an old one in its
+    place: what an old copy says was not spent could be spent again. What is added up is epsilon
+    without a delta; rho with one, for all recipes; mu for fits of auto with a delta alone, of which
+    it allows more.
+    """
+    names = ("epsilon", "delta", "rows", "relation", "max_rows_per_user", "measure")
+    with of_input():
+        print(dpbt.Filter(**{name: getattr(options, name) for name in names}, path=options.filter))
+    print(f"wrote {options.filter}")
+
+
+@command(
+    option("filter FILE", "a file that `filter new` wrote"),
+    option("--ledger", "print the ledger of all fits, too"),
+)
+def show(options: argparse.Namespace) -> None:
+    """Show what a budget was spent on, and what is left; --ledger adds every draw that was paid."""
+    with of_input():
+        opened = dpbt.Filter.open(options.filter)
+        print(opened)
+        if options.ledger:
+            print(f"\n{opened.ledger}")
+
+
+@command(
+    option("filter FILE", "a file that `filter new` wrote"),
+    option("--name TEXT", "what was released; it is kept in the file", required=True),
+    option(
+        "--gaussian NOISE",
+        "the deviation of Gaussian noise, over the most that a row moves the value (L2)",
+        type=finite,
+    ),
+    option(
+        "--laplace NOISE",
+        "the scale of Laplace noise, over that (L1); it costs epsilon = 1 / NOISE",
+        type=finite,
+    ),
+    option("--pure EPSILON", "pure differential privacy", required=False),
+    option("--zcdp RHO", "zero-concentrated differential privacy", type=finite),
+    option("--epsilon-delta", "an epsilon and a delta, and no more known", **PAIR),
+    option("--count N", "how often (1)", default=1),
+    option("--date DAY", "of the release, as 2026-11-26; by default today"),
+)
+def charge(options: argparse.Namespace) -> None:
+    """Pay from a budget for a release of the same rows that dpbt did not make, before it is made.
+
+    Noise is stated for one row, and costs as all rows of a person under the relation of the filter.
+    State an epsilon, a delta and a rho for these together. A budget that cannot pay refuses. One of
+    rho or mu keeps little for a delta of others, so state the noise or a rho where you know them.
+    """
+    from dp_accounting import dp_event
+
+    from dpbt.privacy.outside import EpsilonDeltaDpEvent
+
+    made: dict[str, Callable[..., Any]] = {
+        "gaussian": dp_event.GaussianDpEvent,
+        "laplace": dp_event.LaplaceDpEvent,
+        "pure": EpsilonDeltaDpEvent,
+        "zcdp": dp_event.ZCDpEvent,
+        "epsilon_delta": lambda both: EpsilonDeltaDpEvent(*both),
+    }
+    stated = {name: getattr(options, name) for name in made if getattr(options, name) is not None}
+    if len(stated) != 1:
+        raise InputError("state one of --gaussian, --laplace, --pure, --zcdp and --epsilon-delta")
+    [(name, value)] = stated.items()
+    with of_input():
+        opened = dpbt.Filter.open(options.filter)
+        event = dp_event.SelfComposedDpEvent(made[name](value), options.count)
+        opened.charge(event, options.name, date=options.date)
+    print(f"{options.filter}: {opened.words()}")
+
+
+PROGRAMS = {"new": new, "show": show, "charge": charge}

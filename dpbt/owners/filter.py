@@ -1,0 +1,640 @@
+"""Privacy filters: a budget for all fits on the same rows, which refuses what would exceed it.
+
+    budget = dpbt.Filter(epsilon=2, delta=1e-6, rows=50_000)
+    recipe = budget.recipe(recipes.auto, fraction=0.25, domain=domain)
+    model = dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
+    print(budget)
+
+A *filter* (Rogers et al., 2016) lets releases through while their costs add up to at most a limit
+that was set before the first. Every next release, its cost, and whether there is one, may follow
+from all that was released. Three measures have filters with the same sums as fixed releases have:
+
+- `"epsilon"` of pure differential privacy (Rogers, Roth, Ullman & Vadhan, 2016);
+- `"rho"` of zCDP, whose Renyi divergences add up (Feldman & Zrnic, 2021);
+- `"mu"` of Gaussian differential privacy, whose squares add up (Smith & Thakurta, 2022; Koskela,
+  Tobaben & Honkela, 2023).
+
+docs/composition.md proves all three, with what the finite bits of samplers cost.
+
+The file of a filter is a database of SQLite, with its terms and what it paid for. Only its owner
+can read it, and each payment is on the disk before it counts. Its *seal* is the SHA-256 of all of
+its entries. It finds accidents and is no signature: whoever edits a file can compute another.
+"""
+
+import contextlib
+import datetime
+import functools
+import hashlib
+import hmac
+import html
+import math
+import os
+import secrets
+import shutil
+import sqlite3
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, NoReturn, Self
+
+import msgspec
+from msgspec import structs
+
+from dpbt.common import storage
+from dpbt.common.storage import Digits, decode
+from dpbt.common.validate import as_path, one_of, warn_of_delta, whole, within
+from dpbt.privacy import accounting, conversions, keys, pricing
+from dpbt.privacy.accounting import MEASURES, Ledger
+from dpbt.privacy.outside import lines_of
+from dpbt.privacy.sensitivity import moved_rows
+from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation
+from dpbt.types import relation as to_relation
+
+PURE_TAIL = 1e-9
+"""The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""
+
+TAIL_SHARE = 1e-4
+"""The share of delta that is kept for the finite bits of samplers."""
+
+BITS_SHARE = 2e-3
+"""The share of epsilon that a budget of mu keeps for the finite bits of samplers."""
+
+_ABOVE = 1 + 2.0**-49
+"""More than the roundings to float64 of a cost, at most 12 of 2^-53 each."""
+
+
+class Limits(NamedTuple):
+    """What all releases together may cost; exact numbers.
+
+    Attributes:
+        cost: in the measure.
+        gap: G, half of what finite bits may add to epsilon; infinite where the cost has them.
+        tail: t, what finite bits may add to delta.
+        order: alpha, the Renyi order at which a budget of rho is set; 0 for other measures.
+    """
+
+    cost: Fraction
+    gap: float
+    tail: float
+    order: float = 0.0
+
+
+class Charge(msgspec.Struct, frozen=True):
+    """What one release costs, as `Limits` has it, each number rounded up; a record of the file."""
+
+    cost: storage.Number
+    gap: storage.Number
+    tail: storage.Number
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What a filter is for, as `Filter` has it; fixed for good, and a record of its file."""
+
+    epsilon: storage.Number
+    delta: storage.Fraction
+    rows: storage.Rows
+    relation: Literal["add_remove", "replace_one"]
+    max_rows_per_user: storage.RowsOfPerson
+    measure: Literal["epsilon", "rho", "mu"]
+
+    @property
+    def unit(self) -> str:
+        """The name of what is added up."""
+        return "mu^2" if self.measure == "mu" else self.measure
+
+    @property
+    def limits(self) -> Limits:
+        """What keeps all releases together (epsilon, delta)-DP; raises as `_limits`."""
+        return _limits(self.measure, self.epsilon, self.delta)
+
+    def charge(self, ledger: Ledger) -> Charge:
+        """What a release with this ledger costs.
+
+        Raises:
+            ValueError: for another relation, or another number of rows or of rows a person. In
+                words, for a ledger that has no proved and finite cost in the measure.
+        """
+        for name in ("relation", "rows", "max_rows_per_user"):
+            own, value = getattr(self, name), getattr(ledger, name)
+            value = to_relation(value).value if name == "relation" else value
+            if value != own:
+                raise ValueError(
+                    f"the filter is for {name}={own}, and the recipe for {value}; all recipes of a "
+                    f"filter have its {name}"
+                )
+        if ledger.choice is not None:
+            raise ValueError("a filter adds up single releases, and no best of several runs")
+        if ledger.unprotected:
+            raise ValueError(f"the release is UNPROTECTED, so no filter pays: {ledger.unprotected}")
+        bad = [
+            line.site
+            for line in ledger.lines
+            if not (line.exact and math.isfinite(getattr(line, self.measure)))
+            or (self.measure == "mu" and not (line.gaussian or line.mu == 0))
+        ]
+        if bad:
+            raise ValueError(
+                f"the draws {bad} have no proved and finite cost in {MEASURES[self.measure]}: no "
+                "filter pays for draws without noise, or with samplers that state no distance from "
+                "their laws (FLOAT); one of epsilon takes pure draws, one of mu Gaussian draws, "
+                "one of rho both"
+            )
+
+        (epsilon, rho, mu), (gap, tail) = ledger.run(), ledger.bits()
+        cost = epsilon + 2 * gap if self.measure == "epsilon" else mu**2
+        if self.measure == "rho":  # at the one order: docs/composition.md, point 4
+            order = self.limits.order
+            cost = rho + gap * (2 * order - 1) / (order * (order - 1))
+        return Charge(cost * _ABOVE, gap * _ABOVE, tail * _ABOVE)
+
+
+@functools.cache
+def _limits(measure: str, epsilon: float, delta: float) -> Limits:
+    """The limits of a filter.
+
+    Raises:
+        ValueError: for another measure than those of `MEASURES`, or a delta that is not its.
+    """
+    one_of("measure", measure, MEASURES)
+    if (measure == "epsilon") != (delta == 0):
+        raise ValueError(
+            f"a budget of {MEASURES[measure]} needs a delta "
+            f"{'of 0' if measure == 'epsilon' else 'above 0'}, got {delta:g}"
+        )
+    if measure == "epsilon":
+        return Limits(Fraction(epsilon), math.inf, PURE_TAIL)
+    tail = delta * TAIL_SHARE
+    if measure == "rho":
+        rho, order = map(float, conversions.best_order(epsilon, delta - tail))
+        if not rho > 0:
+            raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
+        return Limits(Fraction(rho), math.inf, tail, order)
+    gap = epsilon * BITS_SHARE / 2
+    mu = float(conversions.gdp_mu(epsilon - 2 * gap, (delta - tail) * math.exp(-gap)))
+    return Limits(Fraction(mu) ** 2, gap, tail)
+
+
+def float_above(number: Fraction) -> float:
+    """The least float that is not below the number."""
+    nearest = float(number)
+    return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
+
+
+def float_below(number: Fraction) -> float:
+    """The largest float that is not above the number."""
+    return -float_above(-number)
+
+
+_CLOSE, _STEPS = 1e-6, 12
+"""How far below the cost that was asked for a recipe may cost, and how many are built for it."""
+
+TABLES = (
+    "CREATE TABLE filter (terms TEXT NOT NULL, salt TEXT NOT NULL, seal TEXT NOT NULL)",
+    "CREATE TABLE release (number INTEGER PRIMARY KEY, record TEXT NOT NULL)",
+)
+"""The tables of the file. The salt is 256 random bits, under which keys are hashed."""
+
+_WAIT = 60
+"""How many seconds to wait until no other process holds the file."""
+
+
+class Release(msgspec.Struct, frozen=True):
+    """One release that a filter paid for; a record of its file.
+
+    Attributes:
+        name, charge, ledger: of the recipe, or of a release that dpbt did not make.
+        key_id: the salted hash of its key; None if the filter was not given the key.
+        run_id: that of the run of a checkpoint that it pays for, if there is one.
+        date: the day of a release that dpbt did not make.
+    """
+
+    name: str
+    charge: Charge
+    key_id: Digits | None
+    run_id: Digits | None
+    ledger: dict[str, Any]
+    date: str = ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _release(text: str) -> Release:
+    """A release of a file; ValueError for anything else."""
+    release = decode(Release, text.encode(), "a release")
+    accounting.from_json(release.ledger)
+    return release
+
+
+def seal_of(texts: Sequence[str]) -> str:
+    """The seal of a file with these terms, salt and releases, in the third format."""
+    return hashlib.sha256(repr(["3", *texts]).encode()).hexdigest()
+
+
+def _damaged(path: Path, error: Exception) -> ValueError:
+    """The refusal of a file that is no whole filter."""
+    return ValueError(
+        f"{path}: not a filter, or changed or damaged ({error}); bring back a copy that has every "
+        "release, or open a filter of what the releases left of the budget"
+    )
+
+
+def _removed(folder: str, process: int) -> None:
+    """Remove the folder of a filter without a path, in the process that made it alone."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Filter:
+    """A budget of privacy for many fits on the same rows: a privacy filter.
+
+    Guarantee. All releases that a filter paid for are together (epsilon, delta)-DP under
+    `relation`. It holds although every recipe, and whether there is another one, may be chosen
+    after the models before were seen (docs/composition.md). It covers what the filter paid for and
+    nothing else: `charge` pays for what dpbt did not release.
+    With a delta of 0 the samplers' finite bits add a delta of at most 1e-9, and mostly below 1e-15.
+
+    - A release is paid for before it is made, and stays paid for if it fails. A failure may come
+      after noise was drawn, and whether it came could say something about the rows.
+    - What would exceed the budget is refused with a ValueError. A refusal costs nothing. All but
+      one follow from public numbers alone, so they tell nothing private.
+    - The one is that a table has more rows than `rows`. All recipes must have the `rows` of the
+      filter, so every fit asks the same question. That is one bit, which is outside the guarantee.
+    - A key pays for one fit. Two fits under one key would share noise, and no finite cost is proved
+      of that. The filter keeps a salted hash of each key that it was given, and refuses it later.
+    - Costs are rounded up and added exactly, so that no sum exceeds the budget by rounding.
+    - Threads may share a filter, and processes may share one by its file.
+
+    A filter of rho keeps 1/10,000 of delta for the samplers' finite bits, and one of mu also 0.2 %
+    of epsilon. So a recipe of exactly the filter's epsilon and delta does not fit into it;
+    `recipe(make, fraction=1)` does.
+
+    The file is the budget: a database of SQLite, which only its owner can read. Whoever puts an old
+    copy back has what it says once more. A filter that is in use notices, and a new one cannot. So
+    keep it where no backup overwrites it.
+
+    Args:
+        epsilon: of all releases together, above 0 and finite.
+        delta: of all releases together. 0 for a pure guarantee, else in (0, 1).
+        rows: the public bound on the number of rows of the table; under replace_one their public
+            number, in 1..2^40. All recipes must have it. Choose a bound that is surely large
+            enough.
+        relation: "add_remove" or "replace_one". All recipes must have it.
+        max_rows_per_user: the most rows that one person has. All recipes must have it.
+        measure: what is added up, of `MEASURES`. Without a delta it must be epsilon. With one it is
+            rho or mu, and rho by default. A filter of mu takes only recipes whose draws are all
+            Gaussian. For epsilon of 0.1 to 8 and delta of 1e-9 to 1e-5, it allows them 8 to 22 %
+            more than rho. Choose it for fits of `auto` alone, and rho to mix recipes.
+        path: of a new file that keeps the filter, for `open`; None for a temporary one that ends
+            with this process.
+
+    Attributes:
+        terms: the arguments, as `Terms`.
+
+    Raises:
+        ValueError: for a value outside these ranges, named with what was given. Also if the file
+            exists, as another filter may spend from it.
+        OSError: if the file cannot be written.
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        rows: int,
+        relation: str | Relation = ADD_REMOVE,
+        max_rows_per_user: int = 1,
+        measure: str | None = None,
+        path: str | Path | None = None,
+    ):
+        epsilon = float(within("epsilon", epsilon, "(0, inf)"))
+        delta = float(within("delta", delta, "[0, 1)"))
+        bound = whole("rows", rows, MAX_ROWS_IN_BLOCKS)
+        people = whole("max_rows_per_user", max_rows_per_user)
+        near: Any = to_relation(relation).value
+        chosen: Any = measure or ("rho" if delta else "epsilon")
+        terms = Terms(epsilon, delta, bound, near, people, chosen)
+        _ = terms.limits  # for a measure that does not go with the delta
+        warn_of_delta(delta, bound)
+        if path is None:
+            folder = tempfile.mkdtemp(prefix="dpbt-filter-")
+            weakref.finalize(self, _removed, folder, os.getpid())
+            path = Path(folder) / "filter.db"
+        self._keep(path, terms)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """The filter of a file, which it spends from; ValueError for a file that is no filter."""
+        opened = cls.__new__(cls)
+        opened._keep(path)
+        return opened
+
+    def _keep(self, path: str | Path, terms: Terms | None = None) -> None:
+        """Keep the filter of a file, which is made for new terms."""
+        self._path, self._lock = as_path("path", path).absolute(), threading.RLock()
+        self._seen: list[str] = []  # the terms, the salt and the releases, as they were seen last
+        if terms is not None:
+            self._make(terms)
+        self._releases()
+
+    def _make(self, terms: Terms) -> None:
+        """Write a new file, which only its owner can read; it is not left if that fails."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            raise ValueError(
+                f"{self._path}: the file exists, and a filter may spend from it"
+            ) from None
+        known = [msgspec.json.encode(terms).decode(), secrets.token_hex(32)]
+        try:
+            with self._transaction(write=True) as database:
+                for table in TABLES:
+                    database.execute(table)
+                row = (*known, seal_of(known))
+                database.execute("INSERT INTO filter VALUES (?, ?, ?)", row)
+        except BaseException:
+            self._path.unlink()
+            raise
+
+    @contextlib.contextmanager
+    def _transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+        """The database, to which nobody else writes meanwhile. An error undoes what was written."""
+        self._path.stat()  # its error says that there is no such file
+        uri = f"{self._path.as_uri()}?mode=rw"
+        options = {"uri": True, "timeout": _WAIT, "isolation_level": None}  # BEGIN is said here
+        with (
+            storage.database_errors(self._path, _damaged),
+            self._lock,
+            contextlib.closing(sqlite3.connect(uri, **options)) as database,
+        ):
+            database.execute("PRAGMA synchronous = EXTRA")  # a crash undoes no charge
+            with database:  # commits, or rolls back
+                database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                yield database
+
+    def _releases(self) -> list[Release]:
+        """What was paid for so far, by other processes too; raises as `_read`."""
+        with self._transaction() as database:
+            return self._read(database)
+
+    def _read(self, database: sqlite3.Connection) -> list[Release]:
+        """What was paid for so far; ValueError unless this filter wrote it, and nothing is lost."""
+        try:
+            [(terms, salt, seal)] = database.execute("SELECT terms, salt, seal FROM filter")
+            records = database.execute("SELECT record FROM release ORDER BY number")
+            texts = [str(terms), str(salt), *(str(record) for (record,) in records)]
+            if seal != seal_of(texts):
+                raise ValueError("it lacks its own seal")
+            if self._seen != texts[: len(self._seen)]:
+                raise ValueError("another filter, or less was spent than was: is it an old copy?")
+            self.terms = decode(Terms, texts[0].encode(), "the filter")
+            _ = self.terms.limits
+            found = [_release(text) for text in texts[2:]]
+        except (ValueError, ArithmeticError) as error:
+            raise _damaged(self._path, error) from None
+        self._seen = texts
+        return found
+
+    @property
+    def budget(self) -> float:
+        """What all releases together may cost: epsilon, rho or mu^2."""
+        return float_below(self.terms.limits.cost)
+
+    @property
+    def spent(self) -> float:
+        """What the releases so far cost, rounded up: epsilon, rho or mu^2."""
+        return float_above(self.terms.limits.cost - self._left())
+
+    @property
+    def remaining(self) -> float:
+        """What is left of the budget, rounded down: epsilon, rho or mu^2."""
+        return float_below(self._left())
+
+    def _left(self) -> Fraction:
+        spent = sum(Fraction(each.charge.cost) for each in self._releases())
+        return self.terms.limits.cost - spent
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of all releases so far, at the delta of the filter.
+
+        Its epsilon is at most that of the filter. It is what was spent, and no guarantee of its
+        own: where choices followed from releases, the filter's epsilon is the claim.
+        """
+        terms = self.terms
+        ledgers = [pricing.priced(accounting.from_json(each.ledger)) for each in self._releases()]
+        if ledgers:
+            return accounting.composed(ledgers, terms.delta)
+        relation, people = to_relation(terms.relation), terms.max_rows_per_user
+        return Ledger(relation, (), terms.delta, rows=terms.rows, max_rows_per_user=people)
+
+    def words(self) -> str:
+        """What is left, in words."""
+        return f"{self.terms.unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
+
+    def has_paid_for(self, key: Array, run: str | None = None) -> bool:
+        """Whether it paid for a release under a key: for any, or for the run that is named."""
+        of_key = [each for each in self._releases() if each.key_id == self._id(key)]
+        return any(run is None or each.run_id == self._id(run) for each in of_key)
+
+    def check(self, recipe: Recipe, key: Array | None = None) -> None:
+        """Refuse, as `take`, a recipe that the filter does not pay for now. It costs nothing.
+
+        Args:
+            recipe: one setting.
+            key: of a run that may go on from a checkpoint. If it was paid for, only the terms of
+                the recipe are compared, such as its rows.
+        """
+        charge = self.terms.charge(pricing.ledger(recipe))
+        if key is None or not self.has_paid_for(key):
+            with self._transaction(write=True) as database:
+                self._check_left(self._read(database), charge)
+
+    def take(self, recipe: Recipe, key: Array | None = None, run: str | None = None) -> Recipe:
+        """Pay for one fit of a recipe, and return it. A second fit needs a second payment.
+
+        Give the key of the fit. A filter cannot see a key that is handed to another function alone,
+        and two fits under one key may cost more than was paid, without a bound.
+
+        Args:
+            recipe: one setting, of the filter's rows, relation and max_rows_per_user.
+            key: the key of the fit, which no payment before had. The ledger then names its kind.
+            run: the name of a run of a checkpoint, for which `has_paid_for` asks.
+
+        Raises:
+            ValueError: with what is left, if the recipe costs more. In words, if its draws have no
+                finite cost in the measure, or no proved one. For a key that was paid for before.
+                Also as `dpbt.ledger`, and for a file that was changed or damaged.
+            OSError: if the file cannot be written. Then nothing is handed out.
+        """
+        if key is not None:
+            keys.check(key)
+        ledger = pricing.ledger(recipe, key)
+        self._pay(recipe.name, self.terms.charge(ledger), ledger, key, run)
+        return recipe
+
+    def charge(self, event: Any, name: str, *, date: str | None = None) -> None:
+        """Pay for a release of the same rows that dpbt did not make.
+
+        What it costs follows from its event. Pay before it is made: a sum that is exceeded is no
+        guarantee (docs/composition.md has what is proved of it).
+
+        Args:
+            event: of dp_accounting: Gaussian, Laplace or discrete Laplace noise, of zCDP, of an
+                epsilon and a delta, composed and repeated. Noise is measured by the norm of one
+                row's value, and costs as neighbours of the filter move: twice that under
+                replace_one, and `max_rows_per_user` times. A rho, an epsilon and a delta must be
+                for these neighbours.
+            name: what it is, for whoever reads the filter; it is kept.
+            date: its day, as 2026-11-26; None for today.
+
+        Raises:
+            ValueError: as `take`. Also for another event, whose cost is not proved here, and for
+                numbers out of their range.
+            OSError: if the file cannot be written.
+        """
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ValueError("the name of an outside release must be a line of text")
+        day = datetime.date.today() if date is None else datetime.date.fromisoformat(date)
+        terms, relation = self.terms, to_relation(self.terms.relation)
+        moved = moved_rows(relation) * terms.max_rows_per_user
+        people, lines = terms.max_rows_per_user, lines_of(event, moved, terms.epsilon)
+        ledger = Ledger(relation, lines, terms.delta, rows=terms.rows, max_rows_per_user=people)
+        if terms.delta == 0 and ledger.bits()[1]:
+            raise ValueError("a filter without a delta pays for no event with one")
+        self._pay(name.strip(), terms.charge(ledger), ledger, date=day.isoformat())
+
+    def _pay(
+        self,
+        name: str,
+        charge: Charge,
+        ledger: Ledger,
+        key: Array | None = None,
+        run: str | None = None,
+        date: str = "",
+    ) -> None:
+        """Add a release to what was spent; nobody else pays meanwhile. Raises as `take`."""
+        content = accounting.to_json(ledger)
+        release = Release(name, charge, self._id(key), self._id(run), content, date)
+        with self._lock:
+            with self._transaction(write=True) as database:
+                spent = self._read(database)
+                self._check_left(spent, charge)
+                if key is not None and release.key_id in {each.key_id for each in spent}:
+                    raise ValueError(
+                        "the filter paid for a release under this key before, and two under one "
+                        "key share their noise; give each fit a key of its own"
+                    )
+                texts = [*self._seen, msgspec.json.encode(release).decode()]
+                database.execute("INSERT INTO release (record) VALUES (?)", texts[-1:])
+                database.execute("UPDATE filter SET seal = ?", [seal_of(texts)])
+            self._seen = texts
+
+    def _id(self, known: Array | str | None) -> str | None:
+        """The salted hash of a key, or of the name of a run, by which they are known again.
+
+        A search finds a research key, of at most 64 bits, as from what was released.
+        """
+        if known is None:
+            return None
+        words = known.encode() if isinstance(known, str) else keys.as_bytes(known)
+        return hmac.new(self._seen[1].encode(), words, hashlib.sha256).hexdigest()
+
+    def paying(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
+        """What a fit in blocks calls before it draws: it pays, and once for a run that goes on.
+
+        For all else a key that was paid for is refused, as its noise would be on other sums.
+        """
+
+        def ready(run: str | None) -> None:
+            if run is None or not self.has_paid_for(key, run):
+                self.take(recipe, key, run)
+
+        return ready
+
+    def recipe(
+        self, make: Callable[..., Recipe], *, fraction: float = 1.0, **options: Any
+    ) -> Recipe:
+        """A recipe that costs a share of what is left, to within a millionth and never above.
+
+        It is not paid for yet: `dpbt.fit` or `take` does that. Alone, it is (some epsilon,
+        delta)-DP at the delta of the filter; `dpbt.ledger(recipe)` says which.
+
+        Args:
+            make: a function of `dpbt.recipes`, such as `recipes.auto`.
+            fraction: of what is left, in (0, 1]. 1 takes all of it.
+            **options: other arguments of `make`, such as domain. epsilon, delta, rows, relation
+                and max_rows_per_user come from the filter.
+
+        Raises:
+            TypeError: for an option that comes from the filter.
+            ValueError: for a fraction that `make` cannot meet, and as `make` and `take`.
+        """
+        terms, share = self.terms, float(within("fraction", fraction, "(0, 1]"))
+        names = "delta", "rows", "relation", "max_rows_per_user"
+        own = {name: getattr(terms, name) for name in names}
+        target = float_below(self._left() * Fraction(share))
+        if target <= 0:
+            raise ValueError(f"nothing is left in the filter: {self.words()}")
+
+        # A cost is about proportional to epsilon, and in rho or mu^2 to its square.
+        power = 1.0 if terms.measure == "epsilon" else 0.5
+        epsilon = terms.epsilon * (target / self.budget) ** power
+        for _ in range(_STEPS):
+            made = make(epsilon=epsilon, **own, **options)
+            cost = terms.charge(pricing.ledger(made)).cost
+            if target * (1 - _CLOSE) <= cost <= target:
+                return made
+            epsilon *= (target * (1 - _CLOSE / 4) / cost) ** power
+        raise ValueError("no recipe was found that costs as little as the fraction, and no less")
+
+    def _check_left(self, spent: Sequence[Release], charge: Charge) -> None:
+        """Refuse a release that costs more than is left; ValueError, with what is left."""
+        charges = [*(each.charge for each in spent), charge]
+        cost, gap, tail = (
+            sum(map(Fraction, each)) for each in zip(*map(structs.astuple, charges), strict=True)
+        )
+        unit, limits = self.terms.unit, self.terms.limits
+        if cost > limits.cost:
+            left = float_below(limits.cost - cost + Fraction(charge.cost))
+            raise ValueError(
+                f"the recipe costs {unit} = {charge.cost:.6g}, and {unit} = {left:.6g} of "
+                f"{self.budget:.6g} is left; what is added up is {MEASURES[self.terms.measure]}, "
+                "and recipe(make, fraction=1) takes what is left"
+            )
+        if gap > limits.gap or tail > limits.tail:
+            raise ValueError(
+                "the finite bits of the samplers of so many draws, and the deltas of outside "
+                "releases, cost more than the filter keeps for them; use fewer rounds or recipes"
+            )
+
+    def __str__(self) -> str:
+        releases, terms, left = self._releases(), self.terms, self.terms.limits.cost
+        rows = [("release", "recipe", terms.unit, "of the budget")]
+        for number, each in enumerate(releases, 1):
+            cost, left = each.charge.cost, left - Fraction(each.charge.cost)
+            name = f"{each.name} (outside, {each.date})" if each.date else each.name
+            rows.append((str(number), name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
+        rows.append(("(left)", "", f"{float(left):.6g}", f"{float(left) / self.budget:.2%}"))
+        lines = [
+            f"filter: epsilon = {terms.epsilon:g} and delta = {terms.delta:g} for all releases "
+            f"together, under {terms.relation}",
+            f"table: {'at most ' if terms.relation == 'add_remove' else ''}{terms.rows} rows",
+            f"adds up: {MEASURES[terms.measure]}, of {self.budget:.6g} in all",
+            accounting.align(rows),
+        ]
+        limited = all(each.ledger.get("limited") for each in releases) and bool(releases)
+        lines += accounting.people_words(terms.max_rows_per_user, limited)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def __repr__(self) -> str:
+        return repr(self.terms).replace("Terms", "Filter", 1)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a copy of a filter would spend its budget twice; give it a path, and open")

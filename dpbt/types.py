@@ -1,0 +1,586 @@
+"""The types of the library: bundles of arrays and tuples of pure functions.
+
+Every docstring uses these letters for axes:
+
+- N rows of a table (its public capacity)
+- F features: columns of a table
+- S public splits; A public attributes
+- D depth of a tree; L = 2^D leaves
+- T rounds of boosting (trees)
+- G settings of a sweep
+
+An axis of rounds is as long as the recipe's capacity. That is T, unless settings of different T
+share a program.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dpbt.public_types import ADD_REMOVE as ADD_REMOVE
+from dpbt.public_types import BINARY as BINARY
+from dpbt.public_types import GRID as GRID
+from dpbt.public_types import MAX_BINS as MAX_BINS
+from dpbt.public_types import MAX_ROWS as MAX_ROWS
+from dpbt.public_types import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
+from dpbt.public_types import NUMBER as NUMBER
+from dpbt.public_types import REPLACE_ONE as REPLACE_ONE
+from dpbt.public_types import UNSPLIT as UNSPLIT
+from dpbt.public_types import HoldsFunctions, without_values
+from dpbt.public_types import Relation as Relation
+from dpbt.public_types import Response as Response
+from dpbt.public_types import Splits as Splits
+from dpbt.public_types import Tree as Tree
+from dpbt.public_types import relation as relation
+
+Array = jax.Array
+AnyArray = jax.Array | np.ndarray
+
+Numbers = Any
+"""A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
+
+Target = Any
+"""Declared classes, `domains.Nominal`, or the declared range of a number, `domains.Numeric`."""
+
+Release = dict[str, Array]
+"""Everything that leaves one run of a weak learner: one array for each named site."""
+
+Params = Any
+"""A learner's own NamedTuple of numbers; its `noise` has the multiplier of each site."""
+
+Weighting = Any
+"""A weight update's own NamedTuple of numbers."""
+
+Prepared = Any
+"""A table laid out by its hypothesis class; it has attributes `target` and `present`."""
+
+Hypothesis = Any
+"""What a weak learner makes of one release, such as a `Tree`."""
+
+Hypotheses = Any
+"""Hypotheses of all rounds, stacked along a leading axis."""
+
+
+@jax.tree_util.register_static
+class RowsPerUser(int):
+    """How many rows of each user a table has at most; static where programs are traced."""
+
+
+class Table(NamedTuple):
+    """Private rows, as all learners read them.
+
+    Attributes:
+        bins: u8[N, F]: the public bin that each feature of a row lies in; `splits` are asked
+            of it. Or f32[N, F]: exact numbers, without splits, for learners that read positions
+            or numbers only. What a bin holds is private, and no content is an error.
+        target: bool[N]: the row is of the positive class. u8[N], its class, with several classes,
+            and f32[N], the position of its number in the declared range, in regression.
+        present: bool[N]: the row is there. Removing a row, choosing a fold and padding to a common
+            capacity change this mask only. What an absent row holds never matters.
+        splits: what may be asked of the bins; None with exact numbers.
+        weight: f32[N]: the weight of each row, in units of the largest that any row may have. It is
+            clipped to [0, 1], and a weight that is no number is 0. None if all rows weigh the same.
+        declared: u32[2]: what the targets were declared as (`kinds.fingerprint`), which is public
+            and compared with the recipe's. None if nobody said.
+        rows_per_user: how many rows of each user are present at most, as ids told users apart; the
+            recipe must be for as many. None for rows without ids.
+    """
+
+    bins: Array
+    target: Array
+    present: Array
+    splits: Splits | None = None
+    weight: Array | None = None
+    declared: Array | None = None
+    rows_per_user: RowsPerUser | None = None
+    __repr__ = without_values
+
+
+class Weighted(NamedTuple):
+    """Weights of the rows in one round.
+
+    Attributes:
+        weight: f32[N], integers 0..GRID; the weight of a row is weight * cap / GRID. A weight
+            update of several classes or of numbers gives residuals instead: f32[K, N] or f32[N],
+            integers in -GRID..GRID.
+        cap: f32[]: a public upper bound on the weight of every possible row; it is a function of
+            what has been released before.
+    """
+
+    weight: Array
+    cap: Array
+    __repr__ = without_values
+
+
+class Public(NamedTuple):
+    """What is public in a round, besides the learner's own budget.
+
+    Attributes:
+        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
+            (replace-one).
+        cap: f32[], the public upper bound on the weights of the round; 1 outside of rounds.
+        weighting: the numbers of the weight update.
+        prologue: what the learner's prologue released; empty where there is none.
+        round: i32[], the number of the round, from 0; 0 where no round is meant.
+        structure: what `Partition.structure` says of the round; None outside of rounds.
+        unit: f32[], the unit of residuals of a number, as the prologue says (`Prologue.unit`); 1
+            for classes.
+        seen: f32[], how many rows there seem to be, as the prologue says (`Prologue.seen`). None
+            where it does not say, and outside of runs.
+        start: f32[] or f32[K], the score that every row starts from; 0 outside of runs.
+    """
+
+    rows: Numbers
+    cap: Numbers
+    weighting: Weighting
+    prologue: Release
+    round: Numbers = np.int32(0)
+    structure: Any = None
+    unit: Numbers = np.float32(1)
+    seen: Array | None = None
+    start: Numbers = np.float32(0)
+
+
+class ProperLoss(NamedTuple):
+    """A symmetric proper loss with Bayes risk L, L(0) = L(1) = 0 and L(1/2) = 1.
+
+    Attributes:
+        name: its name in tables.
+        bayes_risk: u in [0, 1] -> L(u).
+        link: u in (0, 1) -> -L'(u), the canonical link.
+        inverse_link: z -> the u in [0, 1] that attains the conjugate of -L at z.
+        surrogate: z -> (-L)*(-z), the convex loss of a margin z.
+        perspective: (w1, w0) -> (w1 + w0) L(w1 / (w1 + w0)), and 0 at (0, 0).
+        smoothness: the supremum of surrogate''; infinite where the surrogate has a kink.
+        probability: z -> a number in [0, 1] that increases with the score z, which `predict_proba`
+            states. None stands for `inverse_link`, where that increases.
+    """
+
+    name: str
+    bayes_risk: Callable[[Numbers], Array]
+    link: Callable[[Numbers], Array]
+    inverse_link: Callable[[Numbers], Array]
+    surrogate: Callable[[Numbers], Array]
+    perspective: Callable[[Numbers, Numbers], Array]
+    smoothness: Numbers
+    probability: Callable[[Numbers], Array] | None = None
+
+
+LossFamily = Callable[[Numbers], ProperLoss]
+"""A family of losses indexed by alpha in [0, 1]; alpha may be traced."""
+
+
+class Partition(NamedTuple):
+    """How what is public in a round parts the rows, before the program reads them.
+
+    Attributes:
+        structure: (params, public) -> what is public in a round and the program, the hypothesis and
+            its predictions all read, such as its splits. The loop asks for it once a round.
+        place: (structure of a round, prepared) -> [N], what the structure says of each row by
+            itself, such as its leaf. The prepared rows have it in their field `leaf`.
+        reads: (structure of a round) -> i32[k]: the features whose bins `place` reads. Nothing
+            else reads bins in a round.
+        cycle: after how many rounds the structures come again; 0 for never.
+    """
+
+    structure: Callable[[Params, "Public"], Any]
+    place: Callable[[Any, Prepared], Array]
+    reads: Callable[[Any], Array]
+    cycle: int = 0
+
+
+class HypothesisClass(NamedTuple):
+    """What boosting needs to know about the hypotheses of a weak learner.
+
+    Attributes:
+        example: () -> a table of one absent row that they can read.
+        check: (table) -> None: raises ValueError, on the host, for a table that they cannot read.
+        prepare: (table) -> the same rows laid out for the loops, with attributes `target`,
+            `present` and, if rows may have weights, `weight`.
+        predict: (hypothesis, prepared) -> f32[N], or f32[K, N] with several classes: what the
+            hypothesis adds to the score of each row. One that is an `Of` a kind of
+            `learners.hypotheses` is saved and put in words, too.
+        bound: (hypothesis) -> f32[]: an upper bound on |prediction| for every possible row.
+        scaled: (hypotheses of T rounds, f32[] slope) -> hypotheses whose predictions are slope
+            times theirs. A learner with an epilogue needs it.
+        merged: (hypotheses of all rounds, params, public with T as its round) -> hypotheses whose
+            predictions have the same sum, for the model; None to keep them as they are.
+        response: what is predicted of a row.
+        partition: how what is public in a round parts the rows, if anything does.
+    """
+
+    example: Callable[[], Table]
+    check: Callable[[Table], None]
+    prepare: Callable[[Table], Prepared]
+    predict: Callable[[Hypothesis, Prepared], Array]
+    bound: Callable[[Hypothesis], Array]
+    scaled: Callable[[Hypotheses, Array], Hypotheses] | None = None
+    merged: Callable[[Hypotheses, Params, "Public"], Hypotheses] | None = None
+    response: Response = BINARY
+    partition: Partition | None = None
+
+
+Program = Callable[..., None]
+"""(draw, table, weights, params, public): asks `draw` for every output of a private statistic.
+
+- draw: the only way out (`boundary.Draw`).
+- table: the prepared rows; private.
+- weights: f32[N], integers 0..GRID, in units of `public.cap` / GRID; private. The program of an
+  epilogue is given the scores f32[N] of the rows instead.
+- params: the learner's numbers.
+- public: what is public in the round.
+"""
+
+
+class Noise(NamedTuple):
+    """The numbers of a learner that has no others than its noise.
+
+    Attributes:
+        noise: site -> f32[...], the multiplier of its sensitivity (`boundary.Draw`).
+    """
+
+    noise: dict[str, Numbers]
+
+
+class View(NamedTuple):
+    """What a program reads: rows and weights are private, params and public are not.
+
+    Attributes:
+        rows: prepared rows.
+        weights: of the rows; of an epilogue their scores.
+        params: the learner's numbers.
+        public: what is public in the round.
+    """
+
+    rows: Prepared
+    weights: Array
+    params: Params
+    public: "Public"
+    __repr__ = without_values
+
+
+class Given(NamedTuple):
+    """What the sums of a program over some rows follow from, besides the rows and what is public.
+
+    Attributes:
+        sites: the program's public randomness, and what its earlier stages released.
+        key: the key of the program's noise, for what is drawn for each place of the table; private.
+        place: u32[2], (high, low): the first of these rows has the place 2^32 high + low in the
+            whole table.
+    """
+
+    sites: Release
+    key: Array
+    place: Array
+    __repr__ = without_values
+
+
+class Prologue(NamedTuple):
+    """What a learner does once, before the first round. Audits and ledgers call it round 0.
+
+    Attributes:
+        program: its private program, which reads the weights of `uniform` weighting.
+        intercept: (its release, params) -> f32[], the score that every row starts from; f32[K]
+            with several classes.
+        tag: names the prologue and every static part of it. A learner may be given another prologue
+            under its own tag.
+        unit: (its release, params) -> f32[], the unit in which residuals of a number are measured
+            (`Public.unit`); None for 1.
+        seen: (its release, params) -> f32[], how many rows there seem to be (`Public.seen`). It is
+            asked for once, before the first round.
+    """
+
+    program: Program
+    intercept: Callable[[Release, Params], Array]
+    tag: str
+    unit: Callable[[Release, Params], Array] | None = None
+    seen: Callable[[Release, Params], Array] | None = None
+
+
+class Epilogue(NamedTuple):
+    """What a learner does once, after the last round. It maps all scores by one line.
+
+    Attributes:
+        program: its private program. In place of weights it is given the scores of the rows, f32[N]
+            or f32[K, N]. Given the earlier releases, the score of a row is a function of that row
+            alone.
+        line: (its release, params, f32[] start) -> (f32[] slope, f32[] intercept). The score of a
+            row becomes intercept + slope (score - start), with `start` where scores started. Start
+            and intercept are f32[K] with several classes.
+        tag: names the epilogue and every static part of it. A learner may be given another epilogue
+            under its own tag.
+    """
+
+    program: Program
+    line: Callable[[Release, Params, Array], tuple[Array, Array]]
+    tag: str
+
+
+class Traits(NamedTuple):
+    """What a weak learner declares of itself.
+
+    Attributes:
+        tag: names the learner and every static part of it, so that two learners under one key have
+            independent noise (`dpbt.boost`).
+        relation: the neighbouring relation that the sensitivities of its draws hold under; None if
+            they hold under both.
+        coupled: whether the sensitivities hold where the weights of all rows depend on each other
+            and move as `sensitivity` says (`weighting.lazy_bregman`). If not, each weight must
+            depend on its own row alone.
+        total: whether the sensitivities assume a total weight of kappa rows, which
+            `weighting.lazy_bregman` gives.
+        unprotected: what the program reads off private data without a mechanism, and lets influence
+            a draw in a way that its sensitivities do not count; empty for a proved calibration.
+        withheld: the sites that `fit` leaves out of the model, because their length or their order
+            follows the private rows. The tree of each row is an example.
+        work: (shapes of prepared rows) -> (bytes of a row, bytes of all rows together) that a round
+            takes. None for the bytes of prepared rows.
+        optimizer: (params) -> an `optax.GradientTransformation`, or any other pair of `init` and
+            `update`, that turns the hypothesis of each release into the one that is added, as for
+            momentum. It is post-processing. None if they are the same.
+    """
+
+    tag: str
+    relation: Relation | None
+    coupled: bool = False
+    total: bool = False
+    unprotected: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    work: Callable[[Prepared], tuple[int, int]] | None = None
+    optimizer: Callable[[Params], Any] | None = None
+
+
+class WeakLearner(NamedTuple):
+    """A private program, and the hypothesis that its release is turned into.
+
+    Build one with `boundary.weak_learner`.
+
+    Attributes:
+        program: the private program of one round.
+        hypothesis: (release, params, public) -> a hypothesis, such as a `Tree`. It is
+            post-processing and never sees the table.
+        hypotheses: the class that the hypothesis belongs to.
+        fractions: (site, fraction of the budget), for each site of all of its parts; a recipe may
+            have its own.
+        params: (noise multipliers by site, public) -> the learner's numbers.
+        traits: what it declares of itself.
+        prologue: what is done once before the first round, if anything.
+        epilogue: what is done once after the last round, if anything.
+    """
+
+    program: Program
+    hypothesis: Callable[[Release, Params, Public], Hypothesis]
+    hypotheses: HypothesisClass
+    fractions: tuple[tuple[str, float], ...]
+    params: Callable[[Mapping[str, Numbers], Public], Params]
+    traits: Traits
+    prologue: Prologue | None = None
+    epilogue: Epilogue | None = None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of a run that have a program, in their order."""
+        once = {"prologue": self.prologue, "rounds": self, "epilogue": self.epilogue}
+        return tuple(name for name, part in once.items() if part is not None)
+
+
+class WeightUpdate(NamedTuple):
+    """A map from the released scores of the rows to their weights in the next round.
+
+    Attributes:
+        tag: names the weight update and every static part of it.
+        coupled: whether every weight depends on all rows (`weighting.lazy_bregman`). If not, it
+            depends on its own row alone, and on what has been released.
+        weigh: (score f32[N], bound f32[], prepared table, public) -> Weighted. `bound` is a public
+            upper bound on |score| for every possible row.
+        numbers: the class of its numbers, `Recipe.weighting`; `tuple` for a weight update without
+            numbers.
+        response: what the learner predicts. For two classes the weight update gives weights, and
+            for anything else residuals (`Weighted`).
+        reads_scores: whether weights or their cap follow from scores or from their bound. False is
+            checked where rounds are made side by side.
+        loss: the family of losses whose inverse link makes probabilities of scores, at the
+            `link_alpha` of the numbers; None for scores that are no links.
+    """
+
+    tag: str
+    coupled: bool
+    weigh: Callable[[Array, Array, Prepared, Public], Weighted]
+    numbers: type[tuple] = tuple
+    response: Response = BINARY
+    reads_scores: bool = True
+    loss: LossFamily | None = None
+
+
+def _ones(score: Array, bound: Array, table: Prepared, public: Public) -> Weighted:
+    return Weighted(jnp.full(table.present.shape, float(GRID), jnp.float32), jnp.float32(1))
+
+
+uniform = WeightUpdate("uniform", False, _ones, reads_scores=False)
+"""Weight 1 for every row in every round."""
+
+
+_NUMBERS = ("params", "weighting", "rows", "delta", "rounds")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe(HoldsFunctions):
+    """An algorithm: static parts, and numbers that are traced.
+
+    Two recipes with equal static fields run the same compiled program. `jax.vmap` over a recipe
+    maps over its numbers. Build one with `dpbt.recipes`.
+
+    Attributes:
+        rows: f32[], m: the public bound on the number of rows (add/remove), or their number
+            (replace-one).
+        delta: f32[], the delta of the guarantee; 0 for a pure one.
+        relation: the neighbouring relation of the guarantee.
+        max_rows_per_user: the most rows that one person has. The guarantee is for all rows of a
+            person together.
+        limited: whether the table that is learned from limits the rows of its users (`on`); else
+            their number is the owner's promise.
+        target: the declared classes or range, if the learner does not tell two classes apart.
+        name, calibration, setting: the algorithm, its calibration and its options, for tables.
+        params: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
+            axes, if any, are axes of settings, for these numbers and for all numbers below.
+        weighting: the weight update's numbers.
+        rounds: i32[], T. Traced, so that settings with different T share a program.
+        learner: the weak learner.
+        weight_update: how scores become the next round's weights.
+        capacity: the most rounds that the program has room for; releases and hypotheses beyond T
+            are zeros.
+
+    Raises:
+        ValueError: if rounds are not whole numbers from 1 to the capacity. Also if the learner's
+            sensitivities hold under another relation only. Also if the weight update makes weights
+            that depend on all rows and they do not hold for these. Also if they assume a total
+            weight that the weight update does not keep. Also if learner, weight update and target
+            are not for the same response.
+    """
+
+    rows: AnyArray
+    delta: AnyArray
+    relation: Relation
+    max_rows_per_user: int = 1
+    limited: bool = False
+    target: Target | None = None
+    name: str
+    calibration: str
+    setting: str
+    params: Params
+    weighting: Weighting
+    rounds: AnyArray
+    learner: WeakLearner
+    weight_update: WeightUpdate
+    capacity: int
+
+    _keep = "the arguments that made it"
+
+    def __repr__(self) -> str:
+        """What it is, without its numbers."""
+        axes = np.broadcast_shapes(*map(np.shape, (self.rows, self.rounds)))
+        many = f"{math.prod(axes)} settings, " if axes else f"{self.rounds} rounds, "
+        about = f"{self.name}, {self.setting}: {many}rows = {self.rows}, {self.relation.value}"
+        return f"Recipe({about}, {self.calibration}; see dpbt.ledger)"
+
+    def __post_init__(self):
+        # A learner, a weight update, a relation and a target that fit together.
+        learner, update, rounds = self.learner, self.weight_update, self.rounds
+        under = learner.traits.relation
+        if under not in (None, self.relation):
+            raise ValueError(
+                f"the learner's sensitivities are under {relation(under).value}, "
+                f"the recipe says {relation(self.relation).value}"
+            )
+        response = learner.hypotheses.response
+        declared = BINARY if self.target is None else self.target.response
+        for what, other in (
+            (f"{update.tag} weighs rows for", update.response),
+            ("the target declares", declared),
+        ):
+            if other != response:
+                raise ValueError(
+                    f"{learner.traits.tag} predicts {response.words}, and {what} {other.words}"
+                )
+        if update.coupled and not learner.traits.coupled:
+            raise ValueError(
+                f"{update.tag} moves the weights of all rows at once, but the sensitivities "
+                f"of {learner.traits.tag} assume that each weight depends on its own row alone"
+            )
+        if learner.traits.total and not update.coupled:
+            raise ValueError(
+                f"the sensitivities of {learner.traits.tag} assume a total weight of kappa rows, "
+                f"which {update.tag} does not keep"
+            )
+
+        # A recipe is a pytree, so rounds may be anything that stands for a leaf: a tracer, an axis.
+        if isinstance(rounds, float | np.ndarray | np.generic):
+            values = np.asarray(rounds)
+            wrong = values.dtype.kind in "iu" and not np.all(
+                (values >= 1) & (values <= self.capacity)
+            )
+            if values.dtype.kind == "f" or wrong:
+                raise ValueError(
+                    f"rounds must be whole numbers in 1..{self.capacity}, the recipe's capacity, "
+                    f"got {values.tolist()}"
+                )
+
+    @property
+    def tags(self) -> list[str]:
+        """What its learner, its weight update, its prologue and its epilogue are."""
+        once = (self.learner.prologue, self.learner.epilogue)
+        return [
+            part.tag
+            for part in (self.learner.traits, self.weight_update, *once)
+            if part is not None
+        ]
+
+    @property
+    def independent(self) -> bool:
+        """Whether no round reads what others released, so that many are made in one pass."""
+        learner = self.learner
+        alone = learner.epilogue is None and learner.traits.optimizer is None
+        return alone and not self.weight_update.reads_scores
+
+    def on(self, table: Any) -> "Recipe":
+        """The recipe as a ledger of a fit of this table has it: are rows of users limited?"""
+        limited = table.rows_per_user is not None
+        return self if self.limited == limited else dataclasses.replace(self, limited=limited)
+
+    def public(self, prologue: Release | None = None) -> Public:
+        """What is public in every round, with a cap of 1 and the prologue's release."""
+        return Public(self.rows, np.float32(1), self.weighting, prologue or {})
+
+
+_FIELDS = [field.name for field in dataclasses.fields(Recipe)]
+jax.tree_util.register_dataclass(
+    Recipe, list(_NUMBERS), [name for name in _FIELDS if name not in _NUMBERS]
+)
+
+
+class Transcript(NamedTuple):
+    """Everything that is released in one run.
+
+    Attributes:
+        prologue: the release of the learner's prologue; empty where there is none.
+        rounds: the stacked releases of all rounds, with a leading axis for rounds.
+        epilogue: the release of the learner's epilogue; empty where there is none.
+    """
+
+    prologue: Release
+    rounds: Release
+    epilogue: Release
+
+
+def dtype_and_rank(array: AnyArray) -> str:
+    """The dtype and the rank of an array, in words for errors.
+
+    Neither its lengths nor those of its texts are shown, because they may be private.
+    """
+    numbers = isinstance(array, jax.Array) or array.dtype.kind in "biufc"
+    return f"{array.dtype if numbers else 'text or objects'} of rank {array.ndim}"

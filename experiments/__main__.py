@@ -1,6 +1,6 @@
 """Run the experiments. `python -m experiments COMMAND --help` describes a command.
 
-The command of a paper has programs: `run` computes and saves results, `table` prints them, and
+The command of a paper has programs: `run` computes and saves results, `tables` prints them, and
 `aggregate` keeps them in short. `python -m paper_figures` draws the latter. Exit status 2 means
 bad input, and 130 an interruption.
 """

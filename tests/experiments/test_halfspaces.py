@@ -49,7 +49,7 @@ def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
         assert 0 <= line["rows_for_tight"] * 2 - line["rows_for_published"] <= 1
     with open(tmp_path / "results/bun_2020/errors.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == len(found["errors"])
-    assert command_line.main(["bun_2020", "table", "--json"]) == 0
+    assert command_line.main(["bun_2020", "tables", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == found
     assert command_line.main(["bun_2020", "sizes", *small]) == 0
     assert command_line.main(["bun_2020", "aggregate"]) == 0

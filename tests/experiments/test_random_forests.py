@@ -17,7 +17,7 @@ from dpbt.models import scoring as prediction
 from experiments import __main__ as command_line
 from experiments.common import data
 from experiments.papers.bojarski_2014 import grid as grids
-from experiments.papers.bojarski_2014 import table as tables
+from experiments.papers.bojarski_2014 import tables
 
 
 @pytest.fixture(scope="module")
@@ -114,5 +114,5 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
         assert {line["eta"] for line in csv.DictReader(file)} == {series[-1]["eta"], "inf"}
     assert command_line.main(words) == 0
     assert "cart" in capsys.readouterr().out
-    assert command_line.main(["bojarski_2014", "table", "--results", str(tmp_path), "--json"]) == 0
+    assert command_line.main(["bojarski_2014", "tables", "--results", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == lines

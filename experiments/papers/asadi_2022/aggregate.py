@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dpbt.owners.cli.shared import InputError
 from experiments.common import aggregated
-from experiments.papers.asadi_2022 import table, words
+from experiments.papers.asadi_2022 import claims, tables
 from experiments.papers.asadi_2022.settings import NAME, SERIES
 
 ACCURACY = (
@@ -31,7 +31,7 @@ KEPT = {
             *("rounds", "learning_rate", "density", "splits", "selected_by", "of"),
         ),
     ),
-    "rivals": ("rivals", table.COUNTS["rivals"]),
+    "rivals": ("rivals", tables.COUNTS["rivals"]),
     "advantages": ("margins", ("calibration", "round", "mean", "least", "most")),
     "histogram": ("margins", ("calibration", "low", "high", "share")),
     "bounds": (
@@ -66,9 +66,9 @@ def run(options: argparse.Namespace) -> None:
     origin = aggregated.origin(NAME, took[-1], out)
     about = {name: origin[name] for name in (*aggregated.ORIGIN, "date")}
     about["command"] = f"python -m experiments {NAME} aggregate"
-    found["datasets"] = words.sizes()
-    made = {"measures": words.measures(found), "datasets": found["datasets"]}
-    made["percents"] = words.percents(found.get("sparsity", []), found["datasets"])
+    found["datasets"] = claims.sizes()
+    made = {"measures": claims.measures(found), "datasets": found["datasets"]}
+    made["percents"] = claims.percents(found.get("sparsity", []), found["datasets"])
     for name, lines in made.items():
         if lines:
             aggregated.write(options, NAME, name, lines, about)

@@ -24,7 +24,7 @@ from dpbt.data.splits import splits_of
 from dpbt.data.tables import take
 from dpbt.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results
-from experiments.papers.asadi_2022 import table as tables
+from experiments.papers.asadi_2022 import tables
 from experiments.papers.asadi_2022.features import load
 from experiments.papers.asadi_2022.jobs import add_folds, add_options, mean_and_sd
 from experiments.papers.asadi_2022.settings import DATASETS, EPSILONS, RELATION

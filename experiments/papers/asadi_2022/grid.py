@@ -7,7 +7,7 @@ all keys, on the test rows or in new folds. Selection costs privacy that no ledg
 import argparse
 
 from experiments.common import commands, results
-from experiments.papers.asadi_2022 import table
+from experiments.papers.asadi_2022 import tables
 from experiments.papers.asadi_2022.jobs import (
     add_budget,
     add_folds,
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     )
     results.write_csv(out / "grid.csv", tried, config)
     results.write_csv(out / "selected.csv", selected, config)
-    table.show(out, "selected", options.json)
+    tables.show(out, "selected", options.json)
 
 
 def _search(dataset: str, epsilon: float, options: argparse.Namespace) -> list[results.Line]:

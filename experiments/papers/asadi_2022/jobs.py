@@ -17,7 +17,7 @@ from dpbt.owners.cli.shared import InputError, of_input
 from dpbt.types import Recipe
 from experiments.common import aggregated, commands, protocols, results
 from experiments.common.progress import progress
-from experiments.papers.asadi_2022 import table
+from experiments.papers.asadi_2022 import tables
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.settings import (
     DATASETS,
@@ -240,5 +240,5 @@ def measure(
     results.write_csv(out / f"{saved}.csv", lines, config)
     if not options.json:
         print("\n".join([*words, ""]))
-    table.show(out, saved, options.json)
+    tables.show(out, saved, options.json)
     return jobs, lines

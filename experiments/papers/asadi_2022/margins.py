@@ -18,7 +18,7 @@ from dpbt import recipes
 from dpbt.data.splits import splits_of
 from dpbt.types import Array, Table
 from experiments.common import commands, diagnostics, results, smooth_bounds
-from experiments.papers.asadi_2022 import table as tables
+from experiments.papers.asadi_2022 import tables
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.jobs import add_options, mean_and_sd
 from experiments.papers.asadi_2022.settings import (

@@ -26,8 +26,7 @@ import dpbt
 from dpbt.owners.cli.shared import InputError
 from dpbt.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results
-from experiments.papers.asadi_2022 import dp_bag, dp_boost
-from experiments.papers.asadi_2022 import table as tables
+from experiments.papers.asadi_2022 import dp_bag, dp_boost, tables
 from experiments.papers.asadi_2022.features import load
 from experiments.papers.asadi_2022.jobs import add_folds, add_options, mean_and_sd
 from experiments.papers.asadi_2022.settings import (

@@ -15,7 +15,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.types import UNSPLIT, Array, Recipe, Table
 from experiments.common import aggregated, commands, results
-from experiments.papers.asadi_2022 import table as tables
+from experiments.papers.asadi_2022 import tables
 from experiments.papers.asadi_2022.features import load, training_rows
 from experiments.papers.asadi_2022.jobs import add_options, mean_and_sd
 from experiments.papers.asadi_2022.settings import (

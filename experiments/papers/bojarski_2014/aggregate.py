@@ -10,8 +10,8 @@ from pathlib import Path
 from dpbt.owners.cli.shared import InputError
 from experiments.common import aggregated, results
 from experiments.papers.bojarski_2014 import points
+from experiments.papers.bojarski_2014.claims import measures
 from experiments.papers.bojarski_2014.settings import EVERY_DATASET, NAME, PAPER_ROWS
-from experiments.papers.bojarski_2014.words import measures
 
 SERIES = (
     *("private", "eta", "negative", "voting", "trees", "height"),

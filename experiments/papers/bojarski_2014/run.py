@@ -19,7 +19,7 @@ import numpy as np
 
 from experiments.common import commands, results
 from experiments.common.progress import progress
-from experiments.papers.bojarski_2014 import lines, settings, table
+from experiments.papers.bojarski_2014 import lines, settings, tables
 from experiments.papers.bojarski_2014.grid import grid_scales, measure
 from experiments.papers.bojarski_2014.rows import Study, add_options, configuration, study_of
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     for name in names:
         _save(name, options)
     out = commands.out_folder(options)
-    table.show(out, names, options.json)
+    tables.show(out, names, options.json)
     if options.json:
         return
     if not options.dataset:

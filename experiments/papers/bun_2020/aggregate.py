@@ -24,7 +24,7 @@ from experiments.papers.bun_2020.settings import (
     NAME,
     halfspace_settings,
 )
-from experiments.papers.bun_2020.table import ERRORS, ROUNDS
+from experiments.papers.bun_2020.tables import ERRORS, ROUNDS
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

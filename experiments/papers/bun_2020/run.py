@@ -13,7 +13,7 @@ on few rows, for the first rounds, to see how many rounds it needs.
 import argparse
 
 from experiments.common import commands, results
-from experiments.papers.bun_2020 import errors, rounds, settings, table
+from experiments.papers.bun_2020 import errors, rounds, settings, tables
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,4 +37,4 @@ def run(options: argparse.Namespace) -> None:
     asked = {"alpha": settings.ALPHA, "beta": settings.BETA, "delta": settings.DELTA}
     results.write_csv(out / "rounds.csv", needed, {"rows": settings.BASE["rows"], **asked})
 
-    table.show(out, options.json)
+    tables.show(out, options.json)

@@ -39,7 +39,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
     """
     table, held = rows
     keys, masks = jax.random.split(jax.random.key(0), 400), np.ones((2, 100), bool)
-    scales = grids.grid_scales(0.5, (3,), 400)
+    scales = grids.noise_scales(0.5, (3,), 400)
     assert scales == pytest.approx(3 / 0.5)
 
     @jax.jit
@@ -80,7 +80,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
 
 def test_splits_are_disjoint_and_whole():
     label = np.random.default_rng(0).random(237) < 0.3
-    runs = grids.split(label, 10, 0)
+    runs = grids.split_runs(label, 10, 0)
     tested = np.zeros(237, int)
     for run in runs:
         test, validation = run.held[run.test], run.held[run.validation]

@@ -66,9 +66,9 @@ def run(options: argparse.Namespace) -> None:
     origin = aggregated.origin(NAME, took[-1], out)
     about = {name: origin[name] for name in (*aggregated.ORIGIN, "date")}
     about["command"] = f"python -m experiments {NAME} aggregate"
-    found["datasets"] = claims.sizes()
-    made = {"measures": claims.measures(found), "datasets": found["datasets"]}
-    made["percents"] = claims.percents(found.get("sparsity", []), found["datasets"])
+    found["datasets"] = claims.data_set_lines()
+    made = {"measures": claims.claim_lines(found), "datasets": found["datasets"]}
+    made["percents"] = claims.percent_lines(found.get("sparsity", []), found["datasets"])
     for name, lines in made.items():
         if lines:
             aggregated.write(options, NAME, name, lines, about)

@@ -25,7 +25,7 @@ LABELLED = 2000
 """At most so many public rows are labelled."""
 
 
-def accuracies(
+def bagging_accuracies(
     features: np.ndarray,
     label: np.ndarray,
     train: np.ndarray,
@@ -50,7 +50,7 @@ def accuracies(
     rng = np.random.default_rng(seed)
     rows = rng.permutation(np.flatnonzero(train))
     private, public = rows[: len(rows) // 2], rows[len(rows) // 2 :][:LABELLED]
-    counts, largest = _votes(features, label, private, public, partitions, rng)
+    counts, largest = _partition_votes(features, label, private, public, partitions, rng)
 
     scale = TEACHERS / VOTE
     noisy = counts + rng.laplace(scale=scale, size=counts.shape)
@@ -66,12 +66,12 @@ def accuracies(
         if len(np.unique(stated[:count])) < 2:
             found.append((float(np.mean(label[test] == np.mean(stated[:count] or [0]))), count))
             continue
-        student = _logistic(features[public[:count]], stated[:count])
+        student = _fit_logistic(features[public[:count]], stated[:count])
         found.append((float(np.mean(student.predict(features[test]) == label[test])), count))
     return found
 
 
-def _votes(
+def _partition_votes(
     features: np.ndarray,
     label: np.ndarray,
     private: np.ndarray,
@@ -95,7 +95,7 @@ def _votes(
             if len(np.unique(label[private[own]])) < 2:
                 stated = np.full(len(public), float(label[private[own[0]]]))
             else:
-                teacher = _logistic(features[private[own]], label[private[own]])
+                teacher = _fit_logistic(features[private[own]], label[private[own]])
                 stated = teacher.predict(features[public]).astype(float)
             positive += stated
             of_row[own] += stated.astype(np.float32)
@@ -103,7 +103,7 @@ def _votes(
     return np.stack([TEACHERS - positive, positive]), np.maximum(of_row, 1 - of_row)
 
 
-def _logistic(features: np.ndarray, label: np.ndarray):
+def _fit_logistic(features: np.ndarray, label: np.ndarray):
     """scikit-learn's logistic regression at its defaults."""
     from sklearn.linear_model import LogisticRegression
 

@@ -12,7 +12,7 @@ from dpbt.types import Table
 from experiments.common import data
 
 
-def one_hot(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def one_hot_intervals(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """The paper's Boolean features, and their words.
 
     Thresholds of a numeric column become the intervals between them.
@@ -42,7 +42,7 @@ def one_hot(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
     return np.concatenate(found, axis=1), names
 
 
-def load(
+def load_features(
     name: str, features: str = "intervals", folder: str | None = None
 ) -> tuple[Table, np.ndarray | None, list]:
     """(table of all rows, canonical test rows or None, the features in words).
@@ -57,10 +57,10 @@ def load(
     """
     dataset = data.load(name, folder=folder)
     if features == "quantiles":
-        dataset = at_quantiles(dataset)
+        dataset = quantile_intervals(dataset)
     splits, words = dataset.splits, [word.yes for word in predicates(dataset.domain)]
     if features != "thresholds":
-        splits, words = one_hot(dataset.domain, splits)
+        splits, words = one_hot_intervals(dataset.domain, splits)
     if features == "observed":
         seen = np.asarray(splits.any(axis=0))
         splits, words = splits[:, seen], list(itertools.compress(words, seen.tolist()))
@@ -71,7 +71,7 @@ def load(
     return of_splits(splits, label, np.ones(len(label), bool)), test, words
 
 
-def at_quantiles(dataset: data.Dataset) -> data.Dataset:
+def quantile_intervals(dataset: data.Dataset) -> data.Dataset:
     """The data set with each number cut at quantiles of its training rows, into as many intervals.
 
     Equal quantiles are one cut, and those at an end of the range are none.
@@ -88,6 +88,6 @@ def at_quantiles(dataset: data.Dataset) -> data.Dataset:
     return dataclasses.replace(dataset, domain=domain)
 
 
-def training_rows(table: Table, test: np.ndarray | None) -> Table:
+def take_training_rows(table: Table, test: np.ndarray | None) -> Table:
     """The table without the canonical test rows, if there are any."""
     return table if test is None else take(table, ~test)

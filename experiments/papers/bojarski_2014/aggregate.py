@@ -10,7 +10,7 @@ from pathlib import Path
 from dpbt.owners.cli.shared import InputError
 from experiments.common import aggregated, results
 from experiments.papers.bojarski_2014 import points
-from experiments.papers.bojarski_2014.claims import measures
+from experiments.papers.bojarski_2014.claims import claim_lines
 from experiments.papers.bojarski_2014.settings import EVERY_DATASET, NAME, PAPER_ROWS
 
 SERIES = (
@@ -21,7 +21,7 @@ TABLE = (
     *("dataset", "private", "voting", "trees", "height", "error", "interval", "paper_error"),
     *("paper_interval", "lowest_test_error", "papers_forest", "as_printed", "rows", "attributes"),
 )
-MOST = 0.5
+MIN_VOID_BOUND = 0.5
 """A bound of at least this says nothing."""
 
 
@@ -47,17 +47,17 @@ def run(options: argparse.Namespace) -> None:
         return
     if not there:
         raise InputError(f"{folder} holds no results; run: python -m experiments {NAME} run")
-    _table(options, there)
-    series = {name: _series(options, name, name) for name in there}
-    by_eta = {name: _series(options, name, f"{name}_eta") for name in there}
+    _write_table_1(options, there)
+    series = {name: _write_series(options, name, name) for name in there}
+    by_eta = {name: _write_series(options, name, f"{name}_eta") for name in there}
     by_eta = {name: lines for name, lines in by_eta.items() if lines}
     about = aggregated.origin(NAME, "table_1", Path(options.out))
     table = aggregated.read(NAME, "table_1", Path(options.out))
     rows = {line["dataset"]: int(line["rows"]) for line in table}
-    aggregated.write(options, NAME, "measures", measures(series, by_eta, rows), about)
+    aggregated.write(options, NAME, "measures", claim_lines(series, by_eta, rows), about)
 
 
-def _table(options: argparse.Namespace, there: list[str]) -> None:
+def _write_table_1(options: argparse.Namespace, there: list[str]) -> None:
     """One file of Table 1's lines of all data sets."""
     lines, about, commits = [], {}, []
     for name in there:
@@ -72,7 +72,7 @@ def _table(options: argparse.Namespace, there: list[str]) -> None:
     aggregated.write(options, NAME, "table_1", lines, about)
 
 
-def _series(options: argparse.Namespace, name: str, source: str) -> list[results.Line]:
+def _write_series(options: argparse.Namespace, name: str, source: str) -> list[results.Line]:
     """Write one series of a data set, and return it; a bound that says nothing is left out."""
     path = Path(options.results) / f"{source}.csv"
     if not path.exists():
@@ -80,7 +80,7 @@ def _series(options: argparse.Namespace, name: str, source: str) -> list[results
     command = f"{NAME} run --eta --dataset {name}"
     found = results.read_csv(path, command)
     lines = [
-        {column: line[column] for column in SERIES} | {"bound": _told(line)}
+        {column: line[column] for column in SERIES} | {"bound": _informative_bound(line)}
         for line in found
         if line["negative"] != "uniform"
     ]
@@ -95,7 +95,7 @@ def _series(options: argparse.Namespace, name: str, source: str) -> list[results
     return lines
 
 
-def _told(line: results.Line) -> float | None:
+def _informative_bound(line: results.Line) -> float | None:
     """The bound at the paper's constants, if it says something."""
-    holds = line["bound_probability"] > 0 and line["bound"] < MOST
+    holds = line["bound_probability"] > 0 and line["bound"] < MIN_VOID_BOUND
     return line["bound"] if holds else None

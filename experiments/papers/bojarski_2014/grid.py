@@ -51,7 +51,7 @@ class Errors(NamedTuple):
     accuracy: Any
 
 
-def split(label: np.ndarray, runs: int, seed: int) -> list[Run]:
+def split_runs(label: np.ndarray, runs: int, seed: int) -> list[Run]:
     """Runs whose test sets are disjoint stratified tenths; a tenth of the rest validates."""
     folds = protocols.stratified_folds(label, max(runs, 10), seed)
     found = []
@@ -71,7 +71,7 @@ def split(label: np.ndarray, runs: int, seed: int) -> list[Run]:
     return out
 
 
-def grid_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
+def noise_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
     """f32[sizes]: the published noise scale of a count, in rows, by the number of trees.
 
     It is 0 for an infinite eta.
@@ -82,14 +82,14 @@ def grid_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
     return recipe.params.noise["leaf"]
 
 
-def read(noisy: Array, fallback: Array, reading: str) -> Array:
+def leaf_shares(noisy: Array, fallback: Array, reading: str) -> Array:
     """f32[...]: theta from noisy class counts f32[..., 2] by one of READINGS."""
     if reading == READINGS[-1]:
         return random_tree.shares(noisy, jnp.zeros_like(fallback), "zero")
     return random_tree.shares(noisy, fallback, reading)
 
 
-def _with_laplace(key: Array, value: Array, scale: Array) -> Array:
+def _add_laplace_noise(key: Array, value: Array, scale: Array) -> Array:
     """f32[...]: the values plus Laplace(scale) noise."""
     bits = keys.words(key, variates.EXPONENTIAL_WORDS, value.shape)
     with variates.double_precision():
@@ -164,9 +164,11 @@ def grid_errors(
     def add(totals, pair):
         size, tree, pair_key = pair
         laplace_key, fallback_key = jax.random.split(pair_key)
-        noisy = _with_laplace(laplace_key, count[tree].astype(jnp.float32), scales[size])
+        noisy = _add_laplace_noise(laplace_key, count[tree].astype(jnp.float32), scales[size])
         fallback = jax.random.uniform(fallback_key, noisy.shape[:1], jnp.float32)
-        theta = jnp.stack([read(noisy, fallback, reading)[node[tree]] for reading in readings])
+        theta = jnp.stack(
+            [leaf_shares(noisy, fallback, reading)[node[tree]] for reading in readings]
+        )
         votes, sums = totals
         return (votes.at[size].add((theta > 0.5).astype(jnp.int32)), sums.at[size].add(theta)), None
 
@@ -188,7 +190,7 @@ def grid_errors(
     return Errors(error(masks[0]), error(masks[1]), accuracy)
 
 
-def measure(
+def measure_errors(
     table: Table,
     runs: list[Run],
     scales: np.ndarray,

@@ -23,8 +23,8 @@ from experiments.common import commands, forest_bounds, results, structures, tab
 from experiments.common.progress import progress
 from experiments.common.results import Line
 from experiments.papers.bojarski_2014 import lines
-from experiments.papers.bojarski_2014.grid import grid_scales, measure
-from experiments.papers.bojarski_2014.rows import prepare
+from experiments.papers.bojarski_2014.grid import measure_errors, noise_scales
+from experiments.papers.bojarski_2014.rows import prepare_study
 from experiments.papers.bojarski_2014.settings import BUDGET, NAME, POINTS, SETTINGS
 
 KEPT = ("dataset", "height", "trees", "measure", "value", "bound", "within", "above_half")
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _points(name: str, trees: int, seed: int) -> tuple[list[Line], list[Line]]:
     """Goodness and weight over all rows of a data set, and what is proved of k_opt trees."""
-    study = prepare(name, 1, seed)
+    study = prepare_study(name, 1, seed)
     rows, height = random_tree.prepare(study.table), POINTS["height"]
 
     @jax.jit
@@ -97,16 +97,18 @@ def _points(name: str, trees: int, seed: int) -> tuple[list[Line], list[Line]]:
 def _adult(quintiles: bool, options: argparse.Namespace) -> list[Line]:
     """Table 1's private and other errors of Adult, with or without fitted quintiles."""
     sample, runs = POINTS["adult_rows"], POINTS["adult_runs"]
-    study = prepare("adult", runs, options.seed, None, quintiles, sample)
+    study = prepare_study("adult", runs, options.seed, None, quintiles, sample)
     rows, attributes = study.table.bins.shape
     heights, sizes, grid = POINTS["adult_heights"], SETTINGS["trees"], []
     with progress(2 * runs, "run", "adult", quiet=options.json) as shown:
         for eta in (np.inf, BUDGET / study.trained):
-            scales = grid_scales(eta, sizes, rows)
-            found = measure(study.table, study.runs, scales, heights, sizes, options.seed, shown)
+            scales = noise_scales(eta, sizes, rows)
+            found = measure_errors(
+                study.table, study.runs, scales, heights, sizes, options.seed, shown
+            )
             private = bool(eta < np.inf)
-            grid += lines.series(found, private, eta, study.trained, heights, sizes)
+            grid += lines.series_lines(found, private, eta, study.trained, heights, sizes)
     return [
         {"quintiles": quintiles, "attributes": attributes, **line}
-        for line in lines.table_lines("adult", grid, rows)
+        for line in lines.table_1_lines("adult", grid, rows)
     ]

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     if found[1]:
         out = Path(options.out)
         needed = aggregated.read(NAME, "sizes", out) if found[3] else []
-        lines = measures(aggregated.read(NAME, "rounds", out), needed)
+        lines = claim_lines(aggregated.read(NAME, "rounds", out), needed)
         aggregated.write(options, NAME, "measures", lines, aggregated.origin(NAME, "rounds", out))
     if not any(found):
         raise InputError(
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
         )
 
 
-def measures(rounds: Sequence[Line], needed: Sequence[Line]) -> list[Line]:
+def claim_lines(rounds: Sequence[Line], needed: Sequence[Line]) -> list[Line]:
     """The claims with numbers, each beside the paper's formula.
 
     They are the length of HS-StL's noise at each margin, and how the rows that an error of alpha
@@ -64,37 +64,37 @@ def measures(rounds: Sequence[Line], needed: Sequence[Line]) -> list[Line]:
     lines = []
     for tau in distinct(rounds, "tau"):
         name = f"length of the noise, tau = {tau:g}"
-        lines.append(_measure(name, "none", [longest_noise(tau)], tau / 8))
+        lines.append(_claim_line(name, "none", [max_noise_length(tau)], tau / 8))
     for calibration in CALIBRATIONS:
         own = where(needed, calibration=calibration)
         for name, (low, high, formula) in GROWTHS.items():
-            ratios = _ratios(own, low, high)
+            ratios = _row_ratios(own, low, high)
             if ratios:
-                lines.append(_measure(name, calibration, ratios, formula))
+                lines.append(_claim_line(name, calibration, ratios, formula))
         at = {"axis": "tau", "tau": 0.1, **_AT}
         known = [line["rows"] for line in where(own, **at)]
         if known and None not in known:
             words = "rows that an error of 0.1 needs at tau = 0.1"
-            lines.append(_measure(words, calibration, known, _theorem_30(0.1)))
-        exponents = _exponents(where(own, axis="dimension", alpha=ALPHA, epsilon=EPSILON))
+            lines.append(_claim_line(words, calibration, known, _rows_of_theorem_30(0.1)))
+        exponents = _dimension_exponents(where(own, axis="dimension", alpha=ALPHA, epsilon=EPSILON))
         if exponents:
             words = "exponent of the dimension in the rows"
-            lines.append(_measure(words, calibration, exponents, 0.0))
+            lines.append(_claim_line(words, calibration, exponents, 0.0))
     return lines
 
 
-def _measure(name: str, calibration: str, values: Sequence[float], formula: float) -> Line:
+def _claim_line(name: str, calibration: str, values: Sequence[float], formula: float) -> Line:
     """The mean of a value over samples, its standard error, and the paper's formula."""
     spread = None if len(values) < 2 else statistics.stdev(values) / math.sqrt(len(values))
     line: Line = {"name": name, "calibration": calibration, "value": statistics.fmean(values)}
     return line | {"error": spread, "formula": formula}
 
 
-def _theorem_30(tau: float) -> float:
+def _rows_of_theorem_30(tau: float) -> float:
     return smooth_bounds.halfspace_rows(ALPHA, BETA, tau, EPSILON, DELTA)["total"]
 
 
-def _theorem_33(tau: float) -> float:
+def _rows_of_theorem_33(tau: float) -> float:
     terms = 1 / (EPSILON * ALPHA * tau**2), 1 / (ALPHA * tau) ** 2, 1 / EPSILON**2, 1 / ALPHA**2
     return sum(terms)
 
@@ -104,12 +104,12 @@ GROWTHS = {
     "growth of rows from tau = 0.3 to 0.1": (
         {"axis": "tau", "tau": 0.3, **_AT},
         {"axis": "tau", "tau": 0.1, **_AT},
-        _theorem_30(0.1) / _theorem_30(0.3),
+        _rows_of_theorem_30(0.1) / _rows_of_theorem_30(0.3),
     ),
     "growth of rows from tau = 0.3 to 0.1, Theorem 33": (
         {"axis": "tau", "tau": 0.3, **_AT},
         {"axis": "tau", "tau": 0.1, **_AT},
-        _theorem_33(0.1) / _theorem_33(0.3),
+        _rows_of_theorem_33(0.1) / _rows_of_theorem_33(0.3),
     ),
     "growth of rows from epsilon = 3 to 0.3": (
         {"axis": "epsilon", "epsilon": 3, "alpha": ALPHA},
@@ -140,7 +140,9 @@ GROWTHS = {
 """Name -> the points of fewer and of more rows, and the growth by the paper's formula."""
 
 
-def _ratios(lines: Sequence[Line], low: Mapping[str, Any], high: Mapping[str, Any]) -> list[float]:
+def _row_ratios(
+    lines: Sequence[Line], low: Mapping[str, Any], high: Mapping[str, Any]
+) -> list[float]:
     """On each sample, the rows at one point over those at another; empty if one is not known."""
     first, second = ([line["rows"] for line in where(lines, **at)] for at in (low, high))
     if not first or len(first) != len(second) or None in (*first, *second):
@@ -148,7 +150,7 @@ def _ratios(lines: Sequence[Line], low: Mapping[str, Any], high: Mapping[str, An
     return [more / less for less, more in zip(first, second, strict=True)]
 
 
-def _exponents(lines: Sequence[Line]) -> list[float]:
+def _dimension_exponents(lines: Sequence[Line]) -> list[float]:
     """On each sample, the slope of log rows over log d."""
     found = []
     for sample in distinct(lines, "sample"):
@@ -160,7 +162,7 @@ def _exponents(lines: Sequence[Line]) -> list[float]:
     return found
 
 
-def longest_noise(tau: float) -> float:
+def max_noise_length(tau: float) -> float:
     """The length that the noise of all rounds of HS-StL stays below, by Lemma 29's probability.
 
     A round exceeds it with probability beta / (3 T), in the dimension of our samples.

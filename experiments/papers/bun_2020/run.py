@@ -23,8 +23,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure errors and rounds; write and print both."""
-    measured = errors.measure(settings.SMOKE if options.smoke else settings.AXES, options)
-    needed = rounds.needed(options)
+    measured = errors.measure_errors(settings.SMOKE if options.smoke else settings.AXES, options)
+    needed = rounds.measure_rounds(options)
 
     out = commands.out_folder(options)
     config = {name: values[0] for name, values in settings.BOOSTING.items()}
@@ -37,4 +37,4 @@ def run(options: argparse.Namespace) -> None:
     asked = {"alpha": settings.ALPHA, "beta": settings.BETA, "delta": settings.DELTA}
     results.write_csv(out / "rounds.csv", needed, {"rows": settings.BASE["rows"], **asked})
 
-    tables.show(out, options.json)
+    tables.print_tables(out, options.json)

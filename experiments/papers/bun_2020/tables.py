@@ -28,10 +28,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print what was saved."""
-    show(Path(options.results), options.json)
+    print_tables(Path(options.results), options.json)
 
 
-def show(folder: Path, as_json: bool) -> None:
+def print_tables(folder: Path, as_json: bool) -> None:
     """Print errors and rounds, of a run or aggregated.
 
     Raises:
@@ -40,7 +40,10 @@ def show(folder: Path, as_json: bool) -> None:
     errors = results.read_with_constants(folder / "errors.csv", f"{NAME} run")
     rounds = results.read_with_constants(folder / "rounds.csv", f"{NAME} run")
     if as_json:
-        both = {"errors": _only(errors, ERRORS), "rounds": _only(rounds, ROUNDS)}
+        both = {
+            "errors": _select_columns(errors, ERRORS),
+            "rounds": _select_columns(rounds, ROUNDS),
+        }
         print(json.dumps(both, indent=1))
         return
 
@@ -51,5 +54,5 @@ def show(folder: Path, as_json: bool) -> None:
     print(tables.of_lines(rounds, ROUNDS))
 
 
-def _only(lines: list[results.Line], names: tuple[str, ...]) -> list[results.Line]:
+def _select_columns(lines: list[results.Line], names: tuple[str, ...]) -> list[results.Line]:
     return [{name: line[name] for name in names} for line in lines]

@@ -31,11 +31,11 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status; bad input ends in one line and status 2."""
-    given = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog="python -m experiments", description=__doc__)
     add_commands(parser, COMMANDS)
     use_compilation_cache()
-    return status_of(parser, given)
+    return status_of(parser, words)
 
 
 if __name__ == "__main__":

@@ -87,8 +87,8 @@ def run(options: argparse.Namespace) -> None:
         InputError: naming the first command that failed.
     """
     for words, seconds in command_lines(options):
-        told = () if seconds is None else (f" # {seconds} s",)
-        print("python -m experiments", *words, *told, flush=True)
+        timing = () if seconds is None else (f" # {seconds} s",)
+        print("python -m experiments", *words, *timing, flush=True)
         if options.list:
             continue
         done = subprocess.run([sys.executable, "-m", "experiments", *words], check=False)

@@ -47,7 +47,7 @@ def test_a_small_delta_is_no_zero(capsys):
     text = shown(capsys, "asadi_2022", "tables", "fig2", "--results", folder)
     assert {line.split()[-1] for line in text.splitlines()[1:]} == {"0", "1e-05"}
     lines = [{"a": 1e-5, "b": 0.0, "c": 0.25}]
-    assert tables.of_lines(lines, "abc", ".4f").split()[3:] == ["1e-05", "0.0000", "0.2500"]
+    assert tables.align_lines(lines, "abc", ".4f").split()[3:] == ["1e-05", "0.0000", "0.2500"]
 
 
 def test_aggregated_counts_of_table_1_stand_beside_those_of_the_paper(capsys):
@@ -169,7 +169,7 @@ def assert_apart(figure):
 def test_a_table_without_significant_differences_is_drawn(monkeypatch):
     from paper_figures import nock_henecka_2020
 
-    read = aggregated.read
+    read = aggregated.read_result
 
     def some(paper, name, folder=None):
         return [{**line, "percent": None} for line in read(paper, name, folder)]
@@ -182,4 +182,4 @@ def test_a_table_without_significant_differences_is_drawn(monkeypatch):
 
 def test_results_that_are_not_there_name_the_command(tmp_path):
     with pytest.raises(InputError, match=f"bun_2020 aggregate --out {tmp_path}"):
-        aggregated.read("bun_2020", "errors", tmp_path)
+        aggregated.read_result("bun_2020", "errors", tmp_path)

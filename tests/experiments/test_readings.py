@@ -182,5 +182,5 @@ def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
 def test_the_page_is_what_its_summary_says(study):
     page = readings.STUDIES[study].page
     lines, text = results.read_csv(PAGE.with_name(page.file), page.command), PAGE.read_text()
-    assert pages.filled(page, text, lines, str(PAGE)) == text
+    assert pages.fill_tables(page, text, lines, str(PAGE)) == text
     assert len(lines) > 40

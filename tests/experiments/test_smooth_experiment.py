@@ -41,8 +41,8 @@ def small(monkeypatch):
         held = np.arange(60) < 12 if name == "adult" else None
         return table, held, [f"split {s}" for s in range(5)]
 
-    monkeypatch.setattr(jobs, "load", load)
-    monkeypatch.setattr(sparsity, "load", load)
+    monkeypatch.setattr(jobs, "load_features", load)
+    monkeypatch.setattr(sparsity, "load_features", load)
 
 
 def run(program, *words):

@@ -88,18 +88,18 @@ class _Rows:
     """A data set and its evaluations."""
 
     def __init__(self, name: str, protocol: str, options: argparse.Namespace):
-        found, test, _ = load_features(name, "intervals", options.data)
+        features, test, _ = load_features(name, "intervals", options.data)
         self.name, self.protocol, self.options = name, protocol, options
         dataset = data.load(name, BINS, options.data)
-        kept = np.ones(len(dataset.label), bool)
+        is_row_used = np.ones(len(dataset.label), bool)
         if dataset.test is not None and (name == "cod-rna" or protocol == "folds"):
-            kept = ~np.asarray(dataset.test)
-        self.domain, self.bins = dataset.domain, take(dataset.table, kept)
-        self.unit = peers.rows_of(dataset).where(kept)
+            is_row_used = ~np.asarray(dataset.test)
+        self.domain, self.bins = dataset.domain, take(dataset.table, is_row_used)
+        self.unit = peers.rows_of(dataset).where(is_row_used)
         if test is not None and protocol == "folds":
-            found, test = take(found, ~test), None
-        self.features = np.asarray(splits_of(found))
-        self.label = np.asarray(found.target)
+            features, test = take(features, ~test), None
+        self.features = np.asarray(splits_of(features))
+        self.label = np.asarray(features.target)
         if test is None:
             split = protocols.cross_validation(self.label, options.folds, [options.seed])
             self.splits = list(zip(split.train, split.test, strict=True))
@@ -129,12 +129,12 @@ class _Rows:
         """Accuracies of `recipes.auto`."""
         most = max(int(train.sum()) for train, _ in self.splits)
         recipe = recipes.auto(epsilon=epsilon, rows=most, domain=self.domain, relation=RELATION)
-        found = []
+        accuracies = []
         for seed, train, test in self.runs():
             table = self.bins._replace(present=jnp.asarray(train))
             score = np.asarray(_boosted_scores(jax.random.key(seed), table, recipe))
-            found.append(float(np.mean((score > 0)[test] == self.label[test])))
-        return found
+            accuracies.append(float(np.mean((score > 0)[test] == self.label[test])))
+        return accuracies
 
     def logistic(self, epsilon: float) -> list[float]:
         """Accuracies of diffprivlib's logistic regression."""

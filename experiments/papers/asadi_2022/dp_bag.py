@@ -60,15 +60,17 @@ def bagging_accuracies(
     costs = MOMENTS[:, None] * (MOMENTS[:, None] + 1) * spent[None]
     paid = ((costs + math.log(1 / delta)) / MOMENTS[:, None]).min(axis=0)
 
-    found = []
+    accuracies = []
     for epsilon in epsilons:
         count = int(np.sum(paid < epsilon))
         if len(np.unique(stated[:count])) < 2:
-            found.append((float(np.mean(label[test] == np.mean(stated[:count] or [0]))), count))
+            accuracies.append(
+                (float(np.mean(label[test] == np.mean(stated[:count] or [0]))), count)
+            )
             continue
         student = _fit_logistic(features[public[:count]], stated[:count])
-        found.append((float(np.mean(student.predict(features[test]) == label[test])), count))
-    return found
+        accuracies.append((float(np.mean(student.predict(features[test]) == label[test])), count))
+    return accuracies
 
 
 def _partition_votes(
@@ -91,14 +93,14 @@ def _partition_votes(
     for _ in range(partitions):
         order = rng.permutation(len(private))
         for k in range(TEACHERS):
-            own = order[k * size : (k + 1) * size]
-            if len(np.unique(label[private[own]])) < 2:
-                stated = np.full(len(public), float(label[private[own[0]]]))
+            partition = order[k * size : (k + 1) * size]
+            if len(np.unique(label[private[partition]])) < 2:
+                stated = np.full(len(public), float(label[private[partition[0]]]))
             else:
-                teacher = _fit_logistic(features[private[own]], label[private[own]])
+                teacher = _fit_logistic(features[private[partition]], label[private[partition]])
                 stated = teacher.predict(features[public]).astype(float)
             positive += stated
-            of_row[own] += stated.astype(np.float32)
+            of_row[partition] += stated.astype(np.float32)
     positive, of_row = positive / partitions, of_row / partitions
     return np.stack([TEACHERS - positive, positive]), np.maximum(of_row, 1 - of_row)
 

@@ -21,25 +21,27 @@ def one_hot_intervals(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, l
         domain: the public domain.
         splits: bool[N, S]: whether a row satisfies a split of the domain.
     """
-    words, found, names, start = predicates(domain), [], [], 0
+    words, blocks, names, start = predicates(domain), [], [], 0
     for name, column in domain.items():
         count = sum(word.column == name for word in words)
-        own = splits[:, start : start + count]
+        thresholds = splits[:, start : start + count]
         if isinstance(column, Numeric):
-            cuts = own[:, : column.bins - 1]
-            missing = own[:, column.bins - 1 :].any(axis=1, keepdims=True)  # exceeds no threshold
-            ends = np.concatenate([np.ones((len(own), 1), bool), cuts], axis=1)
-            next_ends = np.concatenate([cuts, np.zeros((len(own), 1), bool)], axis=1)
+            cuts = thresholds[:, : column.bins - 1]
+            missing = thresholds[:, column.bins - 1 :].any(
+                axis=1, keepdims=True
+            )  # exceeds no threshold
+            ends = np.concatenate([np.ones((len(thresholds), 1), bool), cuts], axis=1)
+            next_ends = np.concatenate([cuts, np.zeros((len(thresholds), 1), bool)], axis=1)
             inside = ends & ~next_ends & ~missing
             edges = [column.low, *column.thresholds, column.high]
             names += [f"{a:.6g} < {name} <= {b:.6g}" for a, b in itertools.pairwise(edges)]
             names += [f"{name} is missing"] * (count - column.bins + 1)
-            found += [inside, own[:, column.bins - 1 :]]
+            blocks += [inside, thresholds[:, column.bins - 1 :]]
         else:
             names += [word.yes for word in words[start : start + count]]
-            found.append(own)
+            blocks.append(thresholds)
         start += count
-    return np.concatenate(found, axis=1), names
+    return np.concatenate(blocks, axis=1), names
 
 
 def load_features(
@@ -80,9 +82,9 @@ def quantile_intervals(dataset: data.Dataset) -> data.Dataset:
     domain = dict(dataset.domain)
     for name, column in dataset.domain.items():
         if isinstance(column, Numeric):
-            own = np.asarray(dataset.columns[name], np.float64)[rows]
+            numbers = np.asarray(dataset.columns[name], np.float64)[rows]
             levels = np.arange(1, column.bins) / column.bins
-            cuts = np.unique(np.quantile(own[~np.isnan(own)], levels))
+            cuts = np.unique(np.quantile(numbers[~np.isnan(numbers)], levels))
             cuts = tuple(cuts[(cuts > column.low) & (cuts < column.high)].tolist())
             domain[name] = Numeric(column.low, column.high, missing=column.missing, cuts=cuts)
     return dataclasses.replace(dataset, domain=domain)

@@ -37,8 +37,8 @@ def run(options: argparse.Namespace) -> None:
             lines = _search_grid(dataset, epsilon, options)
             tried += lines
             for calibration in CALIBRATIONS:
-                own = [line for line in lines if line["calibration"] == calibration]
-                selected.append(_measure_best(dataset, epsilon, calibration, own, options))
+                candidates = [line for line in lines if line["calibration"] == calibration]
+                selected.append(_measure_best(dataset, epsilon, calibration, candidates, options))
 
     out, config = (
         commands.out_folder(options),

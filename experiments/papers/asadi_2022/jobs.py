@@ -68,7 +68,7 @@ def add_shared_options(parser: argparse.ArgumentParser, datasets: Sequence[str] 
     commands.add_shared(
         parser,
         data=True,
-        out=results.folder(NAME),
+        out=results.results_folder(NAME),
         about="; a run resumes there",
         json="print a JSON list",
     )
@@ -190,15 +190,15 @@ def accuracy_lines(work: Job, accuracy: np.ndarray, comparable: bool) -> list[re
     printed = {
         (at["dataset"], float(at["epsilon"])): number
         for row in ("table-4", "table-11")
-        for at, number in aggregated.printed(NAME, row)
+        for at, number in aggregated.printed_numbers(NAME, row)
     }
     lines = []
-    for setting, own in zip(work.sweep.settings, accuracy, strict=True):
+    for setting, accuracies in zip(work.sweep.settings, accuracy, strict=True):
         pure_rules = setting["learner"] == "one_rule" and setting["delta"] == 0
         place = work.task.name, float(setting["epsilon"])
         axes = ("epsilon", "calibration", "learner")
         line = {"dataset": place[0], **{axis: setting[axis] for axis in axes}}
-        line |= mean_and_sd_columns("accuracy", own)
+        line |= mean_and_sd_columns("accuracy", accuracies)
         line["paper"] = printed.get(place) if comparable and pure_rules else None
         lines.append(line | setting)
     return lines
@@ -228,8 +228,8 @@ def measure_accuracies(
         comparable: whether the settings are the paper's, as `accuracy_lines`.
     """
     lines, jobs, words = [], [], []
-    for dataset, own in blocks.items():
-        work = make_job(dataset, own, options, cross_validated)
+    for dataset, its_blocks in blocks.items():
+        work = make_job(dataset, its_blocks, options, cross_validated)
         accuracy, report = fit_job(work, options.json)
         jobs.append(work)
         lines += accuracy_lines(work, accuracy, comparable and options.features == "intervals")

@@ -75,18 +75,18 @@ def figure_1_lines(options: argparse.Namespace) -> tuple[list[results.Line], lis
         setting |= {"rows": len(sign), "relation": RELATION, "learning_rate": gamma / 4}
         recipe = recipes.lazybb_rules(**setting)
         keys = jax.random.split(jax.random.key(options.seed), options.keys)
-        found = [
+        runs = [
             [np.asarray(part) for part in _advantages_and_scores(key, table, recipe)]
             for key in keys
         ]
-        curves = np.stack([curve for curve, _ in found])
+        curves = np.stack([curve for curve, _ in runs])
         shape = {"mean": curves.mean(0), "least": curves.min(0), "most": curves.max(0)}
         advantages += [
             {"calibration": calibration, "round": k + 1}
             | {name: float(values[k]) for name, values in shape.items()}
             for k in range(rounds)
         ]
-        margins = np.concatenate([sign * scores / rounds for _, scores in found])
+        margins = np.concatenate([sign * scores / rounds for _, scores in runs])
         share, edges = diagnostics.margin_histogram(margins, HISTOGRAM_BINS)
         histogram += [
             {

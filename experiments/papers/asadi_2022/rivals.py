@@ -75,10 +75,10 @@ def _rival_lines(name: str, options: argparse.Namespace) -> Iterator[results.Lin
     """A line for each rival and epsilon of a data set."""
     table, test, _ = load_features(name, "thresholds", options.data)
     dataset = data.load(name, folder=options.data)
-    kept = np.ones(len(dataset.label), bool)
+    is_row_used = np.ones(len(dataset.label), bool)
     if name == "cod-rna" and dataset.test is not None:
-        kept = ~np.asarray(dataset.test)
-    rows = peers.rows_of(dataset).where(kept)
+        is_row_used = ~np.asarray(dataset.test)
+    rows = peers.rows_of(dataset).where(is_row_used)
     label = np.asarray(table.target)
     few = options.smoke
 
@@ -97,10 +97,10 @@ def _rival_lines(name: str, options: argparse.Namespace) -> Iterator[results.Lin
             yield line("dp-boost", epsilon, found)
     if name == "adult":
         assert test is not None
-        train, own = ~test, rows.unit
+        train, features = ~test, rows.unit
         runs = [
             dp_bag.bagging_accuracies(
-                *(own, label, train, test, RIVALS.low_privacy, SERIES_DELTA),
+                *(features, label, train, test, RIVALS.low_privacy, SERIES_DELTA),
                 partitions=RIVALS.partitions,
                 seed=options.seed + key,
             )
@@ -146,8 +146,8 @@ def _dp_boost_accuracy(
     key: int, table: Table, recipe: dpbt.Recipe, train: np.ndarray, test: np.ndarray
 ) -> float:
     """The test accuracy of one fit of DP-Boost."""
-    own = table._replace(present=jnp.asarray(train))
-    score = np.asarray(_boosted_scores(jax.random.key(key), own, recipe))
+    training_table = table._replace(present=jnp.asarray(train))
+    score = np.asarray(_boosted_scores(jax.random.key(key), training_table, recipe))
     return float(np.mean(((score > 0) == np.asarray(table.target))[test]))
 
 

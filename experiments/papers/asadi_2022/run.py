@@ -76,6 +76,6 @@ def _print_model(work: Job, line: dict, seed: int) -> None:
     bound = smooth_bounds.margin_accuracy(margins, complexity)
     words = f"accuracy proved by its margins and Rademacher complexity {complexity:.4f}"
     print(f"\n{words}: at least {bound:.2f}")
-    printed = aggregated.printed(NAME, "table-11-bound")
-    (theirs,) = (number for at, number in printed if at["dataset"] == work.task.name)
-    print(f"(Table 11, at epsilon 1: {theirs})")
+    printed = aggregated.printed_numbers(NAME, "table-11-bound")
+    (printed_bound,) = (number for at, number in printed if at["dataset"] == work.task.name)
+    print(f"(Table 11, at epsilon 1: {printed_bound})")

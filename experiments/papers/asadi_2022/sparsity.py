@@ -43,9 +43,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Count features by epsilon; write the lines, and print them."""
-    found = [line for dataset in options.dataset for line in sparsity_lines(dataset, options)]
+    lines = [line for dataset in options.dataset for line in sparsity_lines(dataset, options)]
     config = {"features": options.features, "keys": options.keys, "seed": options.seed}
-    results.write_csv(commands.out_folder(options) / "sparsity.csv", found, config)
+    results.write_csv(commands.out_folder(options) / "sparsity.csv", lines, config)
     tables.print_table(commands.out_folder(options), "sparsity", options.json)
 
 
@@ -67,11 +67,11 @@ def sparsity_lines(dataset: str, options: argparse.Namespace) -> list[results.Li
     rows, capacity = table.target.shape[0], max(ROUNDS[dataset])
     keys = jax.random.split(jax.random.key(options.seed), options.keys)
     (row,) = [
-        aggregated.printed(NAME, row)
+        aggregated.printed_numbers(NAME, row)
         for row in ("table-5", "table-6", "table-7")
-        if aggregated.printed(NAME, row)[0][0]["dataset"] == dataset
+        if aggregated.printed_numbers(NAME, row)[0][0]["dataset"] == dataset
     ]
-    found = []
+    lines = []
     for epsilon, (_, printed) in zip(EPSILONS, row, strict=True):
         chosen = printed_settings(dataset, epsilon)
         rounds = chosen["rounds"]
@@ -82,8 +82,8 @@ def sparsity_lines(dataset: str, options: argparse.Namespace) -> list[results.Li
             recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
             counts = mean_and_sd_columns(
-                "", [len(np.unique(own[own != UNSPLIT])) for own in splits]
+                "", [len(np.unique(used[used != UNSPLIT])) for used in splits]
             )
             line |= {name: counts["_mean"], f"{name}_sd": counts["_sd"]}
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines

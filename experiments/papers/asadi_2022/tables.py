@@ -53,7 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "the results to print (%(default)s)"
     parser.add_argument("saved", nargs="?", choices=SAVED_BY, default="accuracy", help=words)
-    commands.add_shared(parser, saved=results.folder(NAME), json="print a JSON list")
+    commands.add_shared(parser, saved=results.results_folder(NAME), json="print a JSON list")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -81,7 +81,7 @@ def print_table(folder: Path, saved: str, as_json: bool) -> None:
         print(json.dumps([{name: line[name] for name in fields} for line in lines], indent=1))
         return
     chosen = COUNTS.get(saved) or _accuracy_columns(lines, saved)
-    print(tables.of_lines(lines, [name for name in chosen if name in lines[0]], ".4f"))
+    print(tables.align_lines(lines, [name for name in chosen if name in lines[0]], ".4f"))
 
 
 def _accuracy_columns(lines: Sequence[results.Line], saved: str) -> list[str]:

@@ -34,9 +34,9 @@ def claim_lines(
         error = float(np.std(shares, ddof=1) / math.sqrt(len(wins))) if len(wins) > 1 else None
         lines.append(_claim_line(name, float(np.mean(shares)), sum(map(len, wins)), error))
     bound = [line for found in (*series.values(), *by_eta.values()) for line in found]
-    told = [line for line in bound if line["bound"] is not None]
+    informative = [line for line in bound if line["bound"] is not None]
     name = "settings where a theorem at the paper's constants says something, percent"
-    return [*lines, _claim_line(name, 100 * len(told) / len(bound), len(bound))]
+    return [*lines, _claim_line(name, 100 * len(informative) / len(bound), len(bound))]
 
 
 def _claim_line(name: str, value: float, count: int, error: float | None = None) -> Line:
@@ -46,25 +46,29 @@ def _claim_line(name: str, value: float, count: int, error: float | None = None)
 def _rule_claims(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) -> list[Line]:
     """How the rules of voting compare over the private grid."""
     count = len(series)
-    found = []
+    claims = []
     for words, measure in (("varies least over k and h", np.std), ("has the least mean", np.mean)):
         values = [_measure_by_rule(lines, measure) for lines in series.values()]
-        first = sum(min(own, key=own.__getitem__) == RULES[0] for own in values)
-        found.append(
+        first = sum(min(by_rule, key=by_rule.__getitem__) == RULES[0] for by_rule in values)
+        claims.append(
             _claim_line(f"data sets where majority {words}, percent", 100 * first / count, count)
         )
     least = {name: _validated_errors(lines) for name, lines in series.items()}
-    pairs = [(own[RULES[0]], own[RULES[1]], rows[name]) for name, own in least.items()]
-    found.append(_gap_line("majority above threshold averaging, points", pairs))
-    worst = [own[RULES[2]] >= max(own[RULES[0]], own[RULES[1]]) for own in least.values()]
+    pairs = [(by_rule[RULES[0]], by_rule[RULES[1]], rows[name]) for name, by_rule in least.items()]
+    claims.append(_gap_line("majority above threshold averaging, points", pairs))
+    worst = [
+        by_rule[RULES[2]] >= max(by_rule[RULES[0]], by_rule[RULES[1]]) for by_rule in least.values()
+    ]
     name = "data sets where probabilistic averaging is last, percent"
-    found.append(_claim_line(name, 100 * float(np.mean(worst)), count))
+    claims.append(_claim_line(name, 100 * float(np.mean(worst)), count))
     clear = [
-        _is_significantly_more(own[RULES[2]], max(own[RULES[0]], own[RULES[1]]), rows[name])
-        for name, own in least.items()
+        _is_significantly_more(
+            by_rule[RULES[2]], max(by_rule[RULES[0]], by_rule[RULES[1]]), rows[name]
+        )
+        for name, by_rule in least.items()
     ]
     name = "data sets where probabilistic averaging is significantly last, percent"
-    return [*found, _claim_line(name, 100 * float(np.mean(clear)), count)]
+    return [*claims, _claim_line(name, 100 * float(np.mean(clear)), count)]
 
 
 def _is_significantly_more(more: float, less: float, rows: int) -> bool:
@@ -75,7 +79,7 @@ def _is_significantly_more(more: float, less: float, rows: int) -> bool:
 
 def _few_trees_claims(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) -> list[Line]:
     """What forests of few trees lose against all forests of the grid."""
-    found = []
+    claims = []
     for words, most in (
         ("log2 n trees", {name: math.log2(count) for name, count in rows.items()}),
         (f"{FEW_TREES} trees", dict.fromkeys(rows, FEW_TREES)),
@@ -88,8 +92,8 @@ def _few_trees_claims(series: Mapping[str, Sequence[Line]], rows: Mapping[str, i
                 )
                 pairs += [(few[rule], all_[rule], rows[name]) for rule in RULES[:2]]
             noise = "with" if private else "without"
-            found.append(_gap_line(f"at most {words} above all, {noise} privacy, points", pairs))
-    return found
+            claims.append(_gap_line(f"at most {words} above all, {noise} privacy, points", pairs))
+    return claims
 
 
 def _gap_line(name: str, pairs: Sequence[tuple[float, float, int]]) -> Line:
@@ -114,11 +118,13 @@ def _validated_errors(
     lines: Sequence[Line], private: bool = True, most: float = math.inf
 ) -> dict[str, float]:
     """The test error of the forest that validation chooses, by rule, of at most so many trees."""
-    found = {}
+    errors = {}
     for rule in RULES:
-        own = [line for line in where(lines, voting=rule, private=private) if line["trees"] <= most]
-        found[rule] = min(own, key=lambda line: line["validation_error"])["test_error"]
-    return found
+        candidates = [
+            line for line in where(lines, voting=rule, private=private) if line["trees"] <= most
+        ]
+        errors[rule] = min(candidates, key=lambda line: line["validation_error"])["test_error"]
+    return errors
 
 
 def _is_threshold_best(lines: Sequence[Line]) -> list[bool]:

@@ -54,16 +54,16 @@ class Errors(NamedTuple):
 def split_runs(label: np.ndarray, runs: int, seed: int) -> list[Run]:
     """Runs whose test sets are disjoint stratified tenths; a tenth of the rest validates."""
     folds = protocols.stratified_folds(label, max(runs, 10), seed)
-    found = []
+    masks = []
     for run in range(runs):
         test = folds == run
         rest = np.random.default_rng((seed, run)).permutation(np.flatnonzero(~test))
         validation = np.zeros(len(label), bool)
         validation[rest[: round(len(rest) / 10)]] = True
-        found.append((~test & ~validation, validation, test))
-    most = max(int((validation | test).sum()) for _, validation, test in found)
+        masks.append((~test & ~validation, validation, test))
+    most = max(int((validation | test).sum()) for _, validation, test in masks)
     out = []
-    for train, validation, test in found:
+    for train, validation, test in masks:
         held = np.flatnonzero(validation | test)
         filled = np.pad(held, (0, most - len(held)))
         real = np.arange(most) < len(held)
@@ -143,7 +143,7 @@ def grid_errors(
     shift = jnp.asarray([o - (2**h - 1) for o, h in zip(offset, heights, strict=True)], jnp.int32)
 
     def grow(tree_key):
-        tree = structures.structure(tree_key, max(heights), rows.position.shape[1])
+        tree = structures.draw_structure(tree_key, max(heights), rows.position.shape[1])
         heap, count = structures.weights_at_all_heights(tree, rows)
         counts = jnp.concatenate([count[s] for s in slices])
         return heap[np.array(heights)][:, held] + shift[:, None], counts
@@ -202,11 +202,11 @@ def measure_errors(
     own: bool = False,
 ) -> Errors:
     """Errors of all runs, stacked; see `grid_errors`. With `own`, heights do not share forests."""
-    found = []
+    by_run = []
     for r, run in enumerate(runs):
         key = jax.random.fold_in(jax.random.key(seed), r)
         masks = np.stack([run.validation, run.test])
-        given = (
+        arrays = (
             table._replace(present=jnp.asarray(run.train)),
             jnp.asarray(run.held),
             masks,
@@ -215,9 +215,9 @@ def measure_errors(
         more = {"sizes": sizes, "readings": readings, "own": own}
         groups = [(height,) for height in heights] if own else [heights]
         parts = [
-            grid_errors(jax.random.fold_in(key, h) if own else key, *given, heights=group, **more)
+            grid_errors(jax.random.fold_in(key, h) if own else key, *arrays, heights=group, **more)
             for h, group in enumerate(groups)
         ]
-        found.append(jax.tree.map(lambda *part: np.concatenate(part, axis=-1), *parts))
+        by_run.append(jax.tree.map(lambda *part: np.concatenate(part, axis=-1), *parts))
         shown.update()
-    return Errors(*(np.stack(parts) for parts in zip(*found, strict=True)))
+    return Errors(*(np.stack(parts) for parts in zip(*by_run, strict=True)))

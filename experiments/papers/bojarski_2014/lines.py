@@ -54,7 +54,7 @@ def half_interval(error: float, rows: int) -> float:
 
 
 def series_lines(
-    found: Errors,
+    errors: Errors,
     private: bool,
     eta: float,
     trained: int,
@@ -64,20 +64,20 @@ def series_lines(
     """One line for each reading of leaves, voting rule, number of trees and height, with bounds.
 
     Args:
-        found: the errors of all runs, stacked.
+        errors: the errors of all runs, stacked.
         private: whether eta is finite.
         eta: the budget.
         trained: n_train.
         heights: the heights of the trees.
         sizes: numbers of trees.
     """
-    accuracy = found.accuracy.mean(axis=0)
-    test, spread = found.test.mean(axis=0), found.test.std(axis=0)
-    validation = found.validation.mean(axis=0)
+    accuracy = errors.accuracy.mean(axis=0)
+    test, spread = errors.test.mean(axis=0), errors.test.std(axis=0)
+    validation = errors.validation.mean(axis=0)
 
-    given = (private, 1 - accuracy, trained, eta, heights, sizes)
-    bound = {voting: theorem_bounds(voting, *given) for voting in VOTINGS}
-    least = {voting: smallest_proved_errors(voting, *given) for voting in VOTINGS}
+    arguments = (private, 1 - accuracy, trained, eta, heights, sizes)
+    bound = {voting: theorem_bounds(voting, *arguments) for voting in VOTINGS}
+    least = {voting: smallest_proved_errors(voting, *arguments) for voting in VOTINGS}
     best_trees = None
     if private:
         best_trees = forest_bounds.best_trees(trained, eta, jnp.asarray(heights, jnp.float32))
@@ -146,8 +146,8 @@ def _line_of_chosen_forest(
     line |= {"trees": best["trees"], "height": best["height"]}
     line |= {"lowest_test_error": 100 * lowest["test_error"]}
     if v < 2:
-        theirs = PAPER_FORESTS[name][v + 2 * private]
-        same = [one["test_error"] for one in read if (one["trees"], one["height"]) == theirs]
+        papers_forest = PAPER_FORESTS[name][v + 2 * private]
+        same = [one["test_error"] for one in read if (one["trees"], one["height"]) == papers_forest]
         line["papers_forest"] = 100 * same[0] if same else None
     if to_the_letter:
         printed = line_of_least_error(to_the_letter, "validation_error")
@@ -237,6 +237,6 @@ def smallest_proved_errors(
     ]
     delta, big_k, trees, height = jnp.meshgrid(*axes, indexing="ij", sparse=True)
     epsilon = jnp.asarray(epsilon, jnp.float32)[None, None, None]
-    found = _theorem_bound(voting, private, epsilon, rows, eta, height, trees, delta, big_k, c)
-    best = np.min(np.where(found.probability >= SURE, found.error, np.inf), axis=(0, 1))
+    proved = _theorem_bound(voting, private, epsilon, rows, eta, height, trees, delta, big_k, c)
+    best = np.min(np.where(proved.probability >= SURE, proved.error, np.inf), axis=(0, 1))
     return np.where(np.isfinite(best), best, np.nan)

@@ -47,7 +47,7 @@ RULES = ("majority", "threshold")
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser)
-    commands.add_shared(parser, out=results.folder(NAME))
+    commands.add_shared(parser, out=results.results_folder(NAME))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -97,11 +97,11 @@ def reading_lines(
         for noise, factor, some, own in variants:
             scales = _scales(factor, eta, sizes, rows)
             axes = (scales, heights, sizes)
-            found = measure_errors(table, some, *axes, seed, shown, READINGS, own)
+            errors = measure_errors(table, some, *axes, seed, shown, READINGS, own)
             for n, reading in enumerate(READINGS):
                 for v, voting in enumerate(RULES):
                     line = {"dataset": name, "noise": noise, "negative": reading, "voting": voting}
-                    line |= _errors(found, n, v, heights, sizes, PAPER_FORESTS[name][2 + v])
+                    line |= _errors(errors, n, v, heights, sizes, PAPER_FORESTS[name][2 + v])
                     paper = PAPER[name][3 + v]
                     width = 100 * half_interval(paper / 100, PAPER_ROWS.get(name, rows))
                     lines.append({**line, "paper_error": paper, "paper_interval": width})
@@ -123,16 +123,18 @@ def _with_validation(run: Run) -> Run:
 
 
 def _errors(
-    found: Errors,
+    errors: Errors,
     n: int,
     v: int,
     heights: tuple[int, ...],
     sizes: tuple[int, ...],
     forest: tuple[int, int],
 ) -> results.Line:
-    test, validation = (100 * part[:, n, v].mean(axis=0) for part in (found.test, found.validation))
+    test, validation = (
+        100 * part[:, n, v].mean(axis=0) for part in (errors.test, errors.validation)
+    )
     k, h = np.unravel_index(np.argmin(validation), validation.shape)
-    runs = 100 * found.test[:, n, v, k, h]
+    runs = 100 * errors.test[:, n, v, k, h]
     spread = float(runs.std(ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else ""
 
     papers_forest = ""
@@ -172,4 +174,4 @@ def format_lines(lines: list[results.Line]) -> str:
             inside = value and abs(value - line["paper_error"]) <= line["paper_interval"]
             errors[f"{name}_mark"] = "*" if inside else " "
         marked.append({**line, **errors})
-    return tables.formatted(marked, COLUMNS)
+    return tables.format_table(marked, COLUMNS)

@@ -30,7 +30,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "also measure the series of errors by eta (Figures 2, 4, ...)"
     parser.add_argument("--eta", action="store_true", help=words)
     commands.add_shared(
-        parser, out=results.folder(settings.NAME), json="print Table 1's lines as a JSON list"
+        parser,
+        out=results.results_folder(settings.NAME),
+        json="print Table 1's lines as a JSON list",
     )
 
 
@@ -92,11 +94,11 @@ def _measure_series(
         for eta, axes in grids:
             heights, sizes = axes["heights"], axes["trees"]
             scales = noise_scales(eta, sizes, rows)
-            found = measure_errors(
+            errors = measure_errors(
                 study.table, study.runs, scales, heights, sizes, options.seed, shown
             )
             private = bool(eta < np.inf)
-            new = lines.series_lines(found, private, eta, study.trained, heights, sizes)
+            new = lines.series_lines(errors, private, eta, study.trained, heights, sizes)
             if axes is main:
                 grid += new
                 seconds = time.perf_counter() - start

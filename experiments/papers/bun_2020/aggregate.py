@@ -29,7 +29,7 @@ from experiments.papers.bun_2020.tables import ERRORS, ROUNDS
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    aggregated.arguments(parser, NAME)
+    aggregated.add_options(parser, NAME)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -38,18 +38,20 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         InputError: if nothing was saved.
     """
-    kept = {"errors": ("run", ERRORS), "rounds": ("run", ROUNDS)}
-    kept |= {"rates": ("rates", rates.COLUMNS), "sizes": ("sizes", sizes.KEPT)}
-    found = [
-        aggregated.take(options, NAME, name, f"{NAME} {program}", columns)
-        for name, (program, columns) in kept.items()
+    sources = {"errors": ("run", ERRORS), "rounds": ("run", ROUNDS)}
+    sources |= {"rates": ("rates", rates.COLUMNS), "sizes": ("sizes", sizes.KEPT)}
+    is_saved = [
+        aggregated.take_saved_file(options, NAME, name, f"{NAME} {program}", columns)
+        for name, (program, columns) in sources.items()
     ]
-    if found[1]:
+    if is_saved[1]:
         out = Path(options.out)
-        needed = aggregated.read(NAME, "sizes", out) if found[3] else []
-        lines = claim_lines(aggregated.read(NAME, "rounds", out), needed)
-        aggregated.write(options, NAME, "measures", lines, aggregated.origin(NAME, "rounds", out))
-    if not any(found):
+        needed = aggregated.read_result(NAME, "sizes", out) if is_saved[3] else []
+        lines = claim_lines(aggregated.read_result(NAME, "rounds", out), needed)
+        aggregated.write_result(
+            options, NAME, "measures", lines, aggregated.read_origin(NAME, "rounds", out)
+        )
+    if not any(is_saved):
         raise InputError(
             f"{options.results} holds no results; run: python -m experiments {NAME} run"
         )
@@ -66,17 +68,19 @@ def claim_lines(rounds: Sequence[Line], needed: Sequence[Line]) -> list[Line]:
         name = f"length of the noise, tau = {tau:g}"
         lines.append(_claim_line(name, "none", [max_noise_length(tau)], tau / 8))
     for calibration in CALIBRATIONS:
-        own = where(needed, calibration=calibration)
+        own_lines = where(needed, calibration=calibration)
         for name, (low, high, formula) in GROWTHS.items():
-            ratios = _row_ratios(own, low, high)
+            ratios = _row_ratios(own_lines, low, high)
             if ratios:
                 lines.append(_claim_line(name, calibration, ratios, formula))
         at = {"axis": "tau", "tau": 0.1, **_AT}
-        known = [line["rows"] for line in where(own, **at)]
-        if known and None not in known:
+        rows = [line["rows"] for line in where(own_lines, **at)]
+        if rows and None not in rows:
             words = "rows that an error of 0.1 needs at tau = 0.1"
-            lines.append(_claim_line(words, calibration, known, _rows_of_theorem_30(0.1)))
-        exponents = _dimension_exponents(where(own, axis="dimension", alpha=ALPHA, epsilon=EPSILON))
+            lines.append(_claim_line(words, calibration, rows, _rows_of_theorem_30(0.1)))
+        exponents = _dimension_exponents(
+            where(own_lines, axis="dimension", alpha=ALPHA, epsilon=EPSILON)
+        )
         if exponents:
             words = "exponent of the dimension in the rows"
             lines.append(_claim_line(words, calibration, exponents, 0.0))
@@ -152,14 +156,14 @@ def _row_ratios(
 
 def _dimension_exponents(lines: Sequence[Line]) -> list[float]:
     """On each sample, the slope of log rows over log d."""
-    found = []
+    exponents = []
     for sample in distinct(lines, "sample"):
-        own = where(lines, sample=sample)
-        if len(own) < 2 or None in [line["rows"] for line in own]:
+        own_lines = where(lines, sample=sample)
+        if len(own_lines) < 2 or None in [line["rows"] for line in own_lines]:
             return []
-        x, y = ([math.log(line[name]) for line in own] for name in ("dimension", "rows"))
-        found.append(float(np.polyfit(x, y, 1)[0]))
-    return found
+        x, y = ([math.log(line[name]) for line in own_lines] for name in ("dimension", "rows"))
+        exponents.append(float(np.polyfit(x, y, 1)[0]))
+    return exponents
 
 
 def max_noise_length(tau: float) -> float:

@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser, words: str) -> None:
     about = "number of samples of rows, each with its own target"
     commands.add_count(parser, "--samples", 5, about)
     commands.add_seed(parser, "samples and keys")
-    commands.add_shared(parser, out=results.folder(NAME), smoke=True, json=words)
+    commands.add_shared(parser, out=results.results_folder(NAME), smoke=True, json=words)
 
 
 def sample_task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> sweeps.Task:
@@ -60,8 +60,8 @@ def measure_errors(axes: dict, options: argparse.Namespace) -> list[Line]:
         for axis, values in axes.items():
             epsilons = values if axis == "epsilon" else (EPSILON, float("inf"))
             points = [BASE] if axis == "epsilon" else [{**BASE, axis: value} for value in values]
-            found = _fit_points(axis, points, epsilons, options)
-            for point, columns in zip(points, found, strict=True):
+            by_point = _fit_points(axis, points, epsilons, options)
+            for point, columns in zip(points, by_point, strict=True):
                 for epsilon in epsilons:
                     lines += [_error_line(axis, point, columns, epsilon, c) for c in CALIBRATIONS]
             shown.update(len(values) * options.samples)
@@ -90,10 +90,11 @@ def fit_columns_by_point(
     """The columns of the fits of a sweep on the samples of each point, which follow each other."""
     with tempfile.TemporaryDirectory() as folder:
         sweeps.run(sweep, work, Path(folder))
-        found = [sweeps.load_columns(Path(folder) / f"{one.name}.jsonl")[0] for one in work]
-    by_point = (found[start : start + samples] for start in range(0, len(found), samples))
+        columns = [sweeps.load_columns(Path(folder) / f"{one.name}.jsonl")[0] for one in work]
+    by_point = (columns[start : start + samples] for start in range(0, len(columns), samples))
     return [
-        {name: np.concatenate([part[name] for part in own]) for name in own[0]} for own in by_point
+        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        for parts in by_point
     ]
 
 

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     config = {name: BOOSTING[name][0] for name in ("rounds", "density", "delta")}
     config |= {"rows": BASE["rows"], "epsilon": EPSILON, "seed": options.seed}
     results.write_csv(commands.out_folder(options) / "rates.csv", lines, config)
-    print(json.dumps(lines, indent=1) if options.json else tables.of_lines(lines, COLUMNS))
+    print(json.dumps(lines, indent=1) if options.json else tables.align_lines(lines, COLUMNS))
 
 
 def rate_sweep(keys: int, seed: int) -> sweeps.Sweep:
@@ -72,7 +72,7 @@ def measure_rates(margins: tuple[float, ...], options: argparse.Namespace) -> li
             for rate, calibration in itertools.product(rates, CALIBRATIONS):
                 wanted = {"normalized": normalized, "learning_rate": rate}
                 wanted |= {"calibration": calibration}
-                found = mean_test_error(columns, **wanted)
-                del found["train_error_mean"]
-                lines.append({"tau": tau, **wanted, **found})
+                errors = mean_test_error(columns, **wanted)
+                del errors["train_error_mean"]
+                lines.append({"tau": tau, **wanted, **errors})
     return lines

@@ -41,7 +41,7 @@ def round_curves(
     z, which is the largest |h(x)| on the unit ball.
     """
     hypotheses = recipe.learner.hypotheses
-    transcript, found, _ = dpbt.boost(key, table, recipe)
+    transcript, hypotheses_of_rounds, _ = dpbt.boost(key, table, recipe)
     prepared = hypotheses.prepare(table)
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
@@ -54,8 +54,8 @@ def round_curves(
 
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
     start = jnp.zeros(prepared.target.shape[0], jnp.float32)
-    _, (error, small) = jax.lax.scan(after, start, (counts, found))
-    bound = jax.vmap(hypotheses.bound)(found)
+    _, (error, small) = jax.lax.scan(after, start, (counts, hypotheses_of_rounds))
+    bound = jax.vmap(hypotheses.bound)(hypotheses_of_rounds)
     return error, small, diagnostics.advantages(transcript, table, recipe), bound
 
 
@@ -96,13 +96,13 @@ def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) 
         delta=DELTA,
         relation=RELATION,
     )
-    found = []
+    curves = []
     for s in range(min(options.samples, 3)):
         table, _ = draw_sample((options.seed, s), BASE["rows"], tau, 0.0, 0)
         curve = round_curves(jax.random.key(options.seed + s), table, recipe, tau / 8)
-        found.append([np.asarray(part) for part in curve])
+        curves.append([np.asarray(part) for part in curve])
 
-    advantage = min(float(curve[2].min()) for curve in found)
+    advantage = min(float(curve[2].min()) for curve in curves)
     by_advantage = None
     if advantage > 0:
         by_advantage = smooth_bounds.rounds_needed(advantage, chosen.density)
@@ -116,13 +116,13 @@ def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) 
         "rounds_by_advantage": by_advantage,
         "claimed_advantage": tau / 8,
         "smallest_advantage": advantage,
-        "largest_bound": max(float(curve[3].max()) for curve in found),
+        "largest_bound": max(float(curve[3].max()) for curve in curves),
         "rounds_run": int(recipe.rounds),
         "rounds_to_error": _max_if_all_known(
-            [first_lasting_round(curve[0] <= ALPHA) for curve in found]
+            [first_lasting_round(curve[0] <= ALPHA) for curve in curves]
         ),
         "rounds_to_margin": _max_if_all_known(
-            [first_lasting_round(curve[1] <= chosen.density) for curve in found]
+            [first_lasting_round(curve[1] <= chosen.density) for curve in curves]
         ),
         "theorem_rows": round(total),
         "rows_for_published": rows[0],
@@ -130,6 +130,6 @@ def _round_line(tau: float, count: int, rate: str, options: argparse.Namespace) 
     }
 
 
-def _max_if_all_known(found: list[int | None]) -> int | None:
-    known = [value for value in found if value is not None]
-    return max(known) if len(known) == len(found) else None
+def _max_if_all_known(rounds: list[int | None]) -> int | None:
+    known = [value for value in rounds if value is not None]
+    return max(known) if len(known) == len(rounds) else None

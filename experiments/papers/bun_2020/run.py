@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
         "seed": options.seed,
     }
     results.write_csv(out / "errors.csv", measured, config)
-    asked = {"alpha": settings.ALPHA, "beta": settings.BETA, "delta": settings.DELTA}
-    results.write_csv(out / "rounds.csv", needed, {"rows": settings.BASE["rows"], **asked})
+    target = {"alpha": settings.ALPHA, "beta": settings.BETA, "delta": settings.DELTA}
+    results.write_csv(out / "rounds.csv", needed, {"rows": settings.BASE["rows"], **target})
 
     tables.print_tables(out, options.json)

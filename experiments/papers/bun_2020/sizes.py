@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     config = {name: values[0] for name, values in SLOW.items()}
     config |= {"rounds_times": ROUNDS_TIMES, "test_rows": SIZES_TESTS, "seed": options.seed}
     results.write_csv(commands.out_folder(options) / "sizes.csv", lines, config)
-    print(json.dumps(lines, indent=1) if options.json else tables.of_lines(lines, KEPT))
+    print(json.dumps(lines, indent=1) if options.json else tables.align_lines(lines, KEPT))
 
 
 def clipped_boost(**arguments: Any) -> Recipe:
@@ -108,14 +108,14 @@ def _size_lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line
         for s in range(options.samples)
         for count in rows
     ]
-    found = fit_columns_by_point(sweep, work, 1)
+    by_task = fit_columns_by_point(sweep, work, 1)
     lines: list[Line] = []
     for s, epsilon, calibration in itertools.product(
         range(options.samples), epsilons, CALIBRATIONS
     ):
         errors = [
             _mean_test_error(columns, epsilon, calibration)
-            for columns in found[s * len(rows) : (s + 1) * len(rows)]
+            for columns in by_task[s * len(rows) : (s + 1) * len(rows)]
         ]
         about = {**point, "epsilon": epsilon, "calibration": calibration}
         for alpha in ALPHAS:

@@ -23,7 +23,9 @@ CONSTANT = (*BOOSTING, "dimension", "test_rows", "seed")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    commands.add_shared(parser, saved=results.folder(NAME), json="print errors and rounds as JSON")
+    commands.add_shared(
+        parser, saved=results.results_folder(NAME), json="print errors and rounds as JSON"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -49,9 +51,9 @@ def print_tables(folder: Path, as_json: bool) -> None:
 
     constants = {name: errors[0][name] for name in CONSTANT}
     print(f"base: {BASE}, epsilon {EPSILON:g}; {constants}\n")
-    print(tables.of_lines(errors, ERRORS))
+    print(tables.align_lines(errors, ERRORS))
     print(f"\nHS-StL, {rounds[0]['rows']} rows, alpha {rounds[0]['alpha']}")
-    print(tables.of_lines(rounds, ROUNDS))
+    print(tables.align_lines(rounds, ROUNDS))
 
 
 def _select_columns(lines: list[results.Line], names: tuple[str, ...]) -> list[results.Line]:

@@ -28,7 +28,7 @@ OTHER_COMMITS = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    aggregated.arguments(parser, NAME)
+    aggregated.add_options(parser, NAME)
     words = "more folders of saved fits, with other M or v_q"
     parser.add_argument("--more", nargs="+", metavar="FOLDER", default=[], help=words)
     words = "the folder of the results of `auto` (that of the fits)"
@@ -57,12 +57,14 @@ def run(options: argparse.Namespace) -> None:
     for (bins, clip), grid in sorted(grids.items()):
         name = f"grid_{bins}_{clip:g}"
         grid.about.update(clip=clip, **_missing_note(grid))
-        aggregated.write(options, NAME, name, saved.grid_lines(grid), grid.about, aggregated.WHOLE)
+        aggregated.write_result(
+            options, NAME, name, saved.grid_lines(grid), grid.about, aggregated.WHOLE
+        )
     auto_options = argparse.Namespace(
         **{**vars(options), "results": options.auto or options.results}
     )
     keep = ("domain", "epsilon", "error_mean", "error_sd")
-    aggregated.take(auto_options, NAME, "auto", f"{NAME} auto", keep)
+    aggregated.take_saved_file(auto_options, NAME, "auto", f"{NAME} auto", keep)
     main = grids.get((10, 10.0))
     if main is None:
         return
@@ -102,7 +104,7 @@ def _write_tables(options: argparse.Namespace, main: saved.Grid, fine: saved.Gri
     for name, lines in tables.items():
         if lines:
             more = {key: commits[key] for key in OTHER_COMMITS.get(name, ()) if key in commits}
-            aggregated.write(options, NAME, name, lines, about | more)
+            aggregated.write_result(options, NAME, name, lines, about | more)
 
 
 def _domain_lines() -> list[aggregated.Line]:

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     about = {**sweeps.provenance(), "command": f"python -m experiments {NAME} claims"}
     about["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
     for name, lines in claims.items():
-        aggregated.write(options, NAME, name, lines, about)
+        aggregated.write_result(options, NAME, name, lines, about)
 
 
 def _mean_line(name: str, values: Sequence[float] | np.ndarray, **head: str) -> Line:
@@ -80,7 +80,7 @@ def _compromise_lines(out: Path) -> Iterator[Line]:
     best = {}
     for bins, clip in itertools.product(PAPER_BINS, PAPER_CLIPS):
         grid = where(
-            aggregated.read(NAME, f"grid_{bins}_{clip:g}", out), calibration=CALIBRATIONS[0]
+            aggregated.read_result(NAME, f"grid_{bins}_{clip:g}", out), calibration=CALIBRATIONS[0]
         )
         least: dict[tuple, float] = {}
         for line in grid:
@@ -95,17 +95,17 @@ def _compromise_lines(out: Path) -> Iterator[Line]:
 
 def _banknote_lines(out: Path) -> Iterator[Line]:
     """The private panes of Figure 2: the ways to set alpha, and the depths of the best runs."""
-    grid = where(aggregated.read(NAME, "grid_10_10", out), domain="banknote")
+    grid = where(aggregated.read_result(NAME, "grid_10_10", out), domain="banknote")
     for calibration in distinct(grid, "calibration"):
         if calibration == NONE:
             continue
-        own = where(grid, calibration=calibration)
+        own_lines = where(grid, calibration=calibration)
         sizes = ("epsilon", "beta_tree", "rounds")
         by_way = [
             np.array(
                 [
                     _depth_errors(line)
-                    for line in sorted(own, key=lambda line: [line[name] for name in sizes])
+                    for line in sorted(own_lines, key=lambda line: [line[name] for name in sizes])
                     if str(line["alpha"]) == way
                 ]
             )
@@ -133,22 +133,22 @@ def _banknote_lines(out: Path) -> Iterator[Line]:
 def _step_claim_lines(steps: Sequence[Line]) -> Iterator[Line]:
     """The claims in words under each reading of the step."""
     for reading in distinct(steps, "reading"):
-        own, head = where(steps, reading=reading), {"reading": reading}
-        errors = reading_tables.mean_errors(own)
+        own_lines, head = where(steps, reading=reading), {"reading": reading}
+        errors = reading_tables.mean_errors(own_lines)
         objective, small, one = np.moveaxis(errors, 3, 0)
         least = [each.min((1, 2, 3)) for each in (objective, small, one)]
         above = 100 * (least[0] - np.minimum(least[1], least[2]))
         yield _mean_line("best O.C. above the better constant, points", above, **head)
         share = reading_tables.win_shares(one, small)
         yield _mean_line("alpha 1 beats 0.1, percent of settings", share, **head)
-        banknote = errors[distinct(own, "domain").index("banknote")]
+        banknote = errors[distinct(own_lines, "domain").index("banknote")]
         for k, way in enumerate(ALPHA_NAMES):
             within = 100 * float(np.mean(banknote[..., k, :] <= CLAIMED_ERROR))
             name = f"banknote runs of at most 20 %, {way}, percent"
             yield {"name": name, **head, "value": within, "error": None}
         if not READINGS[reading].has_noise:
             continue
-        signs = reading_tables.win_signs(own)
+        signs = reading_tables.win_signs(own_lines)
         percent = np.nan_to_num(reading_tables.win_percentages(signs, (0, 1, 2)))
         few, many = percent[..., 0], percent[:, [0, 2], 1]  # of [forest, alpha, T]
         for name, part in (("T = 2", few), ("T = 20, O.C. and 1", many)):
@@ -171,10 +171,10 @@ def _table_1_lines(steps: Sequence[Line]) -> Iterator[Line]:
 def _table_4_lines(steps: Sequence[Line]) -> Iterator[Line]:
     """Table 4 at depth 2 under the readings of SHOWN_READINGS."""
     for reading in SHOWN_READINGS:
-        own = where(steps, reading=reading)
-        signs = reading_tables.win_signs(own)[:, :, distinct(own, "depth").index(2)]
+        own_lines = where(steps, reading=reading)
+        signs = reading_tables.win_signs(own_lines)[:, :, distinct(own_lines, "depth").index(2)]
         wins, losses = (np.sum(signs == sign, axis=1) for sign in (-1, 1))
-        axes = distinct(own, "domain"), FORESTS.values(), ALPHA_NAMES, reading_tables.ROUNDS
+        axes = distinct(own_lines, "domain"), FORESTS.values(), ALPHA_NAMES, reading_tables.ROUNDS
         for place, (domain, forest, way, rounds) in zip(
             np.ndindex(wins.shape), itertools.product(*axes), strict=True
         ):

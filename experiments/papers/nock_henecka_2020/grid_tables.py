@@ -124,15 +124,15 @@ def table_4_lines(grid: Grid, forests: Mapping[str, Mapping[tuple, np.ndarray]])
     lines = []
     for calibration in grid.calibrations:
         for name in grid.complete_domains(calibration):
-            fits, theirs = grid.fits[name][calibration], forests.get(name, {})
+            fits, forest_errors = grid.fits[name][calibration], forests.get(name, {})
             cells = itertools.product(FOREST_DEPTHS, TABLE_4_ROUNDS, ALPHA_NAMES, FORESTS.values())
             for depth, rounds, way, kind in cells:
                 pairs = [
-                    (at.epsilon, folds, theirs[kind, at.epsilon, depth, calibration])
+                    (at.epsilon, folds, forest_errors[kind, at.epsilon, depth, calibration])
                     for at, folds in _settings_and_folds(
                         fits, depth=depth, rounds=rounds, alpha=way
                     )
-                    if (kind, at.epsilon, depth, calibration) in theirs
+                    if (kind, at.epsilon, depth, calibration) in forest_errors
                 ]
                 if pairs:
                     head = {"calibration": calibration, "domain": name, "depth": depth}
@@ -148,8 +148,10 @@ def _settings_and_folds(fits: Fits, **chosen) -> list[tuple[Setting, np.ndarray]
 
 def _count_wins(pairs: Sequence[tuple[float, np.ndarray, np.ndarray]]) -> Line:
     """Wins, losses and the percentage of wins; those at the smallest and largest epsilon, too."""
-    ours, theirs = (jnp.asarray(np.stack([pair[k] for pair in pairs]), jnp.float32) for k in (1, 2))
-    sign = np.asarray(protocols.compare(ours, theirs))
+    ours, rival_errors = (
+        jnp.asarray(np.stack([pair[k] for pair in pairs]), jnp.float32) for k in (1, 2)
+    )
+    sign = np.asarray(protocols.compare(ours, rival_errors))
     epsilon = np.asarray([pair[0] for pair in pairs])
     wins, losses = int((sign < 0).sum()), int((sign > 0).sum())
     ends = {}

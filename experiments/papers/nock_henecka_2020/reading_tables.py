@@ -24,7 +24,7 @@ import numpy as np
 from dpbt import sweeps
 from experiments.common import aggregated, data, pages, protocols, results, tables
 from experiments.common.results import Line, distinct, where
-from experiments.common.tables import markdown
+from experiments.common.tables import markdown_table
 from experiments.papers.nock_henecka_2020.grid_tables import mean_and_error
 from experiments.papers.nock_henecka_2020.neighbours import NEIGHBOURS
 from experiments.papers.nock_henecka_2020.options import (
@@ -195,7 +195,7 @@ def _printed_percentages(
 ) -> dict[tuple, dict[str, int]]:
     """Place -> alpha -> the printed percentage of wins, of a row of the paper's claims."""
     by_place: dict[tuple, dict[str, int]] = {}
-    for at, number in aggregated.printed(NAME, row):
+    for at, number in aggregated.printed_numbers(NAME, row):
         if domain is None or at["domain"] == domain:
             place = tuple(_forest_name(at[axis]) for axis in axes)
             by_place.setdefault(place, {})[str(at["alpha"])] = int(number)
@@ -311,7 +311,9 @@ def counted_table_4_lines(fits: FitsByDomain, rows: Mapping[str, int]) -> Iterat
         fits: domain -> its fits.
         rows: domain -> its number of rows.
     """
-    printed = {_table_4_cell(at): number for at, number in aggregated.printed(NAME, "table-4")}
+    printed = {
+        _table_4_cell(at): number for at, number in aggregated.printed_numbers(NAME, "table-4")
+    }
     for reading, test in itertools.product(COUNTED_READINGS, TESTS):
         fitted = {name: one for name, one in fits.items() if reading in one.errors and one.forests}
         if not fitted:
@@ -388,7 +390,7 @@ def format_lines(lines: Sequence[Line]) -> str:
     parts = []
     for kind in distinct(lines, "kind"):
         rows = where(lines, kind=kind)
-        parts.append(f"{kind}\n{tables.of_lines(rows, list(rows[0])[1:], '.3g')}")
+        parts.append(f"{kind}\n{tables.align_lines(rows, list(rows[0])[1:], '.3g')}")
     return "\n\n".join(parts)
 
 
@@ -408,12 +410,14 @@ def _noise_origin_table(lines: Sequence[Line]) -> str:
     for reading in distinct(where(lines, kind="larger class"), "reading"):
         domains = distinct(where(lines, kind="larger class", reading=reading), "domain")
         rows.append((f"domains of *{reading}*", f"{len(domains)}: {', '.join(domains)}"))
-    return markdown(("of the saved fits", ""), rows)
+    return markdown_table(("of the saved fits", ""), rows)
 
 
 def _words_table(lines: Sequence[Line]) -> str:
     names = distinct(where(lines, kind="accurate"), "reading")
-    return markdown(("reading", "what it does"), [(name, READINGS[name].words) for name in names])
+    return markdown_table(
+        ("reading", "what it does"), [(name, READINGS[name].words) for name in names]
+    )
 
 
 def _accuracy_table(lines: Sequence[Line]) -> str:
@@ -428,7 +432,7 @@ def _accuracy_table(lines: Sequence[Line]) -> str:
         ]
         rows.append((reading, *shares, *(f"{line['best']:.3f}" for line in cells)))
     head = [f"{alpha}: {word}" for word in ("at most 20 %", "best") for alpha in ALPHA_HEADS]
-    return markdown(("reading", *head), rows)
+    return markdown_table(("reading", *head), rows)
 
 
 def _format_share(share: float) -> str:
@@ -439,22 +443,24 @@ def _format_share(share: float) -> str:
 def _table_1_table(lines: Sequence[Line]) -> str:
     counted = where(lines, kind="table 1")
     readings, rows, differences = distinct(counted, "reading"), [], Counter()
-    printed = aggregated.printed(NAME, "table-1")
+    printed = aggregated.printed_numbers(NAME, "table-1")
     for epsilon in distinct(counted, "epsilon"):
-        theirs = [int(number) for at, number in printed if at["epsilon"] == epsilon]
+        paper_counts = [int(number) for at, number in printed if at["epsilon"] == epsilon]
         cells = []
         for reading in readings:
             (line,) = where(counted, reading=reading, epsilon=epsilon)
             counts = [line[f"count {alpha}"] for alpha in ALPHA_NAMES]
-            differences[reading] += sum(abs(a - b) for a, b in zip(counts, theirs, strict=True))
+            differences[reading] += sum(
+                abs(a - b) for a, b in zip(counts, paper_counts, strict=True)
+            )
             cells.append(", ".join(map(str, counts)))
-        rows.append((f"{epsilon:g}", ", ".join(map(str, theirs)), *cells))
+        rows.append((f"{epsilon:g}", ", ".join(map(str, paper_counts)), *cells))
     num_domains = {line["reading"]: line["domains"] for line in counted}
     most = max(num_domains.values(), default=0)
     cells = (str(differences[name]) if num_domains[name] == most else "-" for name in readings)
     rows.append(("all differences, absolute", "0", *cells))
     head = [f"{reading} ({num_domains[reading]})" for reading in readings]
-    return markdown(("epsilon", "the paper's (19)", *head), rows)
+    return markdown_table(("epsilon", "the paper's (19)", *head), rows)
 
 
 def _flatness_table(lines: Sequence[Line]) -> str:
@@ -465,7 +471,7 @@ def _flatness_table(lines: Sequence[Line]) -> str:
         change = [f"{100 * by_axis[axis]['last']:+.1f}" for axis in ("rounds", "depth")]
         rows.append((reading, str(by_axis["rounds"]["domains"]), *spreads, *change))
     head = ("reading", "domains", "beta_tree", "T", "depth", "T = 20 less T = 2", "depth 6 less 1")
-    return markdown(head, rows)
+    return markdown_table(head, rows)
 
 
 def _table_3_table(lines: Sequence[Line]) -> str:
@@ -476,7 +482,7 @@ def _table_3_table(lines: Sequence[Line]) -> str:
         )
         for line in where(lines, kind="table 3")
     ]
-    return markdown(("reading", "depth agrees", "number of trees agrees", "both agree"), rows)
+    return markdown_table(("reading", "depth agrees", "number of trees agrees", "both agree"), rows)
 
 
 def _table_4_table(lines: Sequence[Line]) -> str:
@@ -491,7 +497,7 @@ def _table_4_table(lines: Sequence[Line]) -> str:
         significant = sum(line["significant"] for line in ours) / len(ours)
         rows.append((reading, str(ours[0]["domains"]), *cells, _format_share(significant)))
     heads = [f"T = {trees}, {forest}" for trees, forest in pairs]
-    return markdown(("reading", "domains", *heads, "significant"), rows)
+    return markdown_table(("reading", "domains", *heads, "significant"), rows)
 
 
 def _format_alphas(line: Line, word: str) -> str:
@@ -511,7 +517,7 @@ def _counted_table(lines: Sequence[Line]) -> str:
         head = (line["reading"], line["test"], left_out, str(line["cells"]))
         rows.append((*head, f"{line['difference']:.0f}", *shares))
     heads = ("reading", "test", "epsilon left out", "cells", "mean difference, points")
-    return markdown((*heads, f"within {NEAR:g} points", "significant"), rows)
+    return markdown_table((*heads, f"within {NEAR:g} points", "significant"), rows)
 
 
 def _larger_class_table(lines: Sequence[Line]) -> str:
@@ -524,7 +530,7 @@ def _larger_class_table(lines: Sequence[Line]) -> str:
         errors = [f"{line[key]:.3f}" for key in ("larger_class", "median")]
         rows.append((line["domain"], line["reading"], *errors, *shares))
     head = ("domain", "reading", "larger class", "median", "below", "within a point", "above")
-    return markdown(head, rows)
+    return markdown_table(head, rows)
 
 
 def _told_apart_table(lines: Sequence[Line]) -> str:
@@ -532,7 +538,7 @@ def _told_apart_table(lines: Sequence[Line]) -> str:
     for line in where(lines, kind="told apart"):
         shares = (_format_share(line[kind]) for kind in NEIGHBOURS)
         rows.append((f"{line['epsilon']:g}", str(line["trials"]), *shares))
-    return markdown(("epsilon", "trials", *NEIGHBOURS.values()), rows)
+    return markdown_table(("epsilon", "trials", *NEIGHBOURS.values()), rows)
 
 
 def _banknote_table(lines: Sequence[Line]) -> str:
@@ -548,7 +554,7 @@ def _banknote_table(lines: Sequence[Line]) -> str:
         (*map(str, place), cells["paper"], *(cells[reading] for reading in readings))
         for place, cells in by_place.items()
     ]
-    return markdown(("T", "forest", "depth", "the paper's", *readings), rows)
+    return markdown_table(("T", "forest", "depth", "the paper's", *readings), rows)
 
 
 def _forest_table(lines: Sequence[Line]) -> str:
@@ -560,7 +566,7 @@ def _forest_table(lines: Sequence[Line]) -> str:
         constant = f"{by_depth[0]['larger_class']:.3f}"
         rows.append((name, forest, constant, *(f"{mean:.3f}" for mean in means)))
     head = ("domain", "forest", "larger class", *(f"{epsilon:g}" for epsilon in EPSILONS))
-    return markdown(head, rows)
+    return markdown_table(head, rows)
 
 
 NOISE_COLUMNS = (
@@ -695,7 +701,7 @@ def _printed_table_4(lines: Sequence[Line]) -> np.ndarray:
     domains, depths = distinct(lines, "domain"), distinct(lines, "depth")
     axes: list[list] = [*map(list, (domains, depths, FORESTS, ALPHA_NAMES, ROUNDS))]
     cells = np.full([len(axis) for axis in axes], np.nan)
-    for at, number in aggregated.printed(NAME, "table-4"):
+    for at, number in aggregated.printed_numbers(NAME, "table-4"):
         domain, depth, rounds, forest, alpha = _table_4_cell(at)
         place = domain, depth, forest, alpha, rounds
         if all(one in axis for one, axis in zip(place, axes, strict=True)):
@@ -722,7 +728,7 @@ def _private_table(lines: Sequence[Line]) -> str:
     rng, rows = np.random.default_rng(0), []
     private = [line for line in lines if READINGS[line["reading"]].has_noise]
     printed = _printed_table_4(where(private, reading=private[0]["reading"]))
-    numbers = [int(number) for _, number in aggregated.printed(NAME, "table-1")]
+    numbers = [int(number) for _, number in aggregated.printed_numbers(NAME, "table-1")]
     table_1 = np.array(numbers).reshape(len(EPSILONS), -1)
     coins = rng.random((DRAWS, len(printed), *table_1.shape))
     coin = [np.abs(count_best_alphas(each) - table_1).sum() for each in coins]
@@ -756,7 +762,7 @@ def _private_table(lines: Sequence[Line]) -> str:
         "domains shuffled",
         "gain of T",
     )
-    return markdown((*head, "banknote, %", "best errors, %"), rows)
+    return markdown_table((*head, "banknote, %", "best errors, %"), rows)
 
 
 def _format_mean(values: Sequence[float] | np.ndarray, digits: int = 0) -> str:
@@ -796,7 +802,9 @@ def _noiseless_table(lines: Sequence[Line]) -> str:
             )
         )
     head = ("reading", "alpha 1 beats 0.1, %", "O.C. less the better constant, points")
-    return markdown((*head, "T = 20 gains, points", "banknote at most, %", "best errors, %"), rows)
+    return markdown_table(
+        (*head, "T = 20 gains, points", "banknote at most, %", "best errors, %"), rows
+    )
 
 
 def win_shares(a: np.ndarray, b: np.ndarray) -> list[float]:
@@ -811,7 +819,7 @@ def win_shares(a: np.ndarray, b: np.ndarray) -> list[float]:
 def _mean_error_origin_table(lines: Sequence[Line]) -> str:
     domains, commits = distinct(lines, "domain"), distinct(lines, "fitted")
     rows = [("domains", f"{len(domains)}: {', '.join(domains)}"), ("commit", "; ".join(commits))]
-    return markdown(("of the saved fits", ""), rows)
+    return markdown_table(("of the saved fits", ""), rows)
 
 
 def mean_error_page(study: str) -> pages.Pages:

@@ -122,16 +122,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     kind = commands.whole(1)
     parser.add_argument("--depths", nargs="+", type=kind, metavar="DEPTH", help=words)
     words = "the folder of the results of `run` (%(default)s)"
-    default = str(results.folder(settings.NAME))
+    default = str(results.results_folder(settings.NAME))
     parser.add_argument("--grid", metavar="FOLDER", default=default, help=words)
     words = "the folder of the results of `forests` (%(default)s)"
-    default = str(results.folder(FORESTS_FOLDER))
+    default = str(results.results_folder(FORESTS_FOLDER))
     parser.add_argument("--forests", metavar="FOLDER", default=default, help=words)
     commands.add_shared(
         parser,
         doc=True,
         data=True,
-        out=results.folder(settings.NAME) / "readings",
+        out=results.results_folder(settings.NAME) / "readings",
         about="; each study has a folder there, and resumes in it",
         memory=True,
         smoke=True,
@@ -267,4 +267,4 @@ def _write_page(study: Study, folder: Path, page: Path) -> None:
             lines = reading_tables.mean_error_lines(folder, forests)
         if lines:
             results.write_columns(path, lines)
-    pages.write(study.page, page, path)
+    pages.write_page(study.page, page, path)

@@ -42,7 +42,7 @@ def add_fit_options(parser: argparse.ArgumentParser, folder: str, json: str) -> 
         json: the help of --json.
     """
     add_dataset_option(parser)
-    out, words = results.folder(folder), "; a run resumes there"
+    out, words = results.results_folder(folder), "; a run resumes there"
     commands.add_shared(parser, data=True, out=out, about=words, memory=True, smoke=True, json=json)
 
 

@@ -204,7 +204,7 @@ def read_grids(folder: Path) -> dict[tuple[int, float], Grid]:
     origin = {
         **about["about"],
         "command": f"python -m experiments {NAME} run --bins {bins} --clip {words}",
-        "date": aggregated.date(next(iter(fit_files(folder).values()))),
+        "date": aggregated.date_written(next(iter(fit_files(folder).values()))),
         "seed": about["seed"],
         "folds": FOLDS,
         "bins": bins,

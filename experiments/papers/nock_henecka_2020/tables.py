@@ -27,7 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = f"{' or '.join(CALIBRATIONS)} (those that have been run)"
     names = {"nargs": "+", "choices": CALIBRATIONS, "metavar": "NAME"}
     parser.add_argument("--calibration", **names, help=words)
-    commands.add_shared(parser, saved=results.folder(NAME), json="print the counts as a JSON list")
+    commands.add_shared(
+        parser, saved=results.results_folder(NAME), json="print the counts as a JSON list"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -112,7 +114,7 @@ def _table_1_line(folder: Path, *, calibration: str, epsilon: float) -> results.
 
 def _printed_counts(epsilon: float) -> dict[str, int]:
     """The paper's counts, by alpha."""
-    cells = aggregated.printed(NAME, "table-1")
+    cells = aggregated.printed_numbers(NAME, "table-1")
     return {str(at["alpha"]): int(number) for at, number in cells if at["epsilon"] == epsilon}
 
 
@@ -148,7 +150,7 @@ def flatten_line(line: results.Line) -> results.Line:
 def format_lines(lines: list[results.Line]) -> str:
     """The counts as text, beside the paper's."""
     texts = [{name: _format_value(value) for name, value in line.items()} for line in lines]
-    table = tables.formatted(texts, COLUMNS)
+    table = tables.format_table(texts, COLUMNS)
     return f"{table}\n\n{lines[0]['domains']} domains; ties count for each."
 
 

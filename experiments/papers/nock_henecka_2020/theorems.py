@@ -47,7 +47,9 @@ def claim_lines() -> list[Line]:
             losses.m_alpha(alpha), lambda m, alpha=alpha: 3 + 2 * alpha * (math.sqrt(m) - 1)
         )
         lines.append(_claim_line(f"Corollary 7, alpha = {alpha:g}", share, 1))
-    lines += [_claim_line(f"Lemma 4, {name}", *of) for name, of in _lemma_4_values(10).items()]
+    lines += [
+        _claim_line(f"Lemma 4, {name}", *values) for name, values in _lemma_4_values(10).items()
+    ]
     rng = np.random.default_rng(0)
     lines.append(
         _claim_line("Theorem 10, all leaves are split", _ratio_where_all_leaves_split(rng), 1)
@@ -56,8 +58,8 @@ def claim_lines() -> list[Line]:
     lines.append(_claim_line("Theorem 12, weights of (13)", _excess_by_equation_13(), 0))
     lines.append(_claim_line("Theorem 12, weights of the sum", _excess_by_sums(rng), 0))
     lines += [
-        _claim_line(f"Theorem 13, {name}", of, 1 - XI)
-        for name, of in _selection_probabilities().items()
+        _claim_line(f"Theorem 13, {name}", values, 1 - XI)
+        for name, values in _selection_probabilities().items()
     ]
     return lines
 
@@ -198,7 +200,7 @@ def _selection_probabilities() -> dict[str, float]:
     """
     beta, gamma, delta, mean_weight = 0.5, 0.5, 0.5, 0.5
     constant = beta * mean_weight * (1 - delta**2) * gamma**2 / 256
-    found = {}
+    probabilities = {}
     for name, depth, efficiency in (("root", 0, 8 * 0.3**2), ("nearly pure leaf", 1, 1 / 8)):
         m = next(
             m
@@ -213,8 +215,8 @@ def _selection_probabilities() -> dict[str, float]:
             score = _matsushita(0.3 * weight, 0.7 * weight)
             after = _matsushita(0.15 * weight, 0.7 * weight)
         exponent = beta / ((depth + 1) * 2**depth) / (2 * (1 + 2 * math.sqrt(m))) * (score - after)
-        found[name] = 1 / (1 + math.exp(-exponent))
-    return found
+        probabilities[name] = 1 / (1 + math.exp(-exponent))
+    return probabilities
 
 
 def _matsushita(positive: float, negative: float) -> float:

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
         lines.append({"domain": name, "seconds": seconds, "error": error})
     about = {**sweeps.provenance(), "command": f"python -m experiments {NAME} times"}
     about["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
-    aggregated.write(options, NAME, "times", lines, about)
+    aggregated.write_result(options, NAME, "times", lines, about)
 
 
 def _processor_seconds(work: list[sweeps.Task], budgets: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations  # the types of arrays are only named
 
 import enum
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -61,6 +62,57 @@ def without_values(self: Any) -> str:
     if "splits" in fields and getattr(self.bins, "ndim", 0) == 2:  # not columns by rows
         shown.insert(0, f"{self.bins.shape[1]} columns")
     return f"{type(self).__name__}({', '.join(shown)}; values not shown)"
+
+
+class DeclaredDomain(Mapping[str, Any]):
+    """A public domain as tables, recipes and models carry it: a mapping that never changes.
+
+    It serves wherever a domain is asked for. Two are equal if their columns have the same names and
+    the same kinds, with all attributes, in the same order: then each cell has the same bin, and a
+    bin means the same. Names are compared as text, which is how files keep them. As it is hashable,
+    programs of JAX take it as static. `domains.declare` makes one and `domains.difference` says how
+    two differ.
+
+    Attributes:
+        columns: (name, kind) of each column, in order.
+    """
+
+    __slots__ = ("_by_text", "_hash", "_kinds", "columns")
+
+    columns: tuple[tuple[str, Any], ...]
+
+    def __init__(self, columns: Iterable[tuple[str, Any]]):
+        self.columns = tuple(columns)
+        self._kinds = dict(self.columns)
+        self._by_text = tuple((str(name), kind) for name, kind in self.columns)
+        self._hash = hash(self._by_text)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DeclaredDomain):
+            return self._hash == other._hash and self._by_text == other._by_text
+        if isinstance(other, Mapping):
+            return self._by_text == tuple((str(name), kind) for name, kind in other.items())
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"DeclaredDomain({self._kinds!r})"
+
+    def __reduce__(self) -> Any:
+        return DeclaredDomain, (self.columns,)
 
 
 class Response(NamedTuple):

@@ -41,11 +41,12 @@ from jax.stages import Compiled, Wrapped
 import dpbt
 from dpbt.common.storage import held, naming, remove_all_left, write_whole
 from dpbt.common.validate import as_path, shown, whole, within
-from dpbt.privacy.keys import pair
+from dpbt.data import domains
+from dpbt.privacy.keys import pair, research_key
 from dpbt.public_types import without_values
 from dpbt.training import step
 from dpbt.training.fit import OLDER_EMITTER, boost, may_choose
-from dpbt.types import BINARY, Array, Hypothesis, Recipe, Table
+from dpbt.types import BINARY, Array, Hypothesis, Recipe, Table, program_of_numbers
 
 __all__ = ["Report", "Sweep", "Task", "load_columns", "run"]
 
@@ -227,7 +228,8 @@ def groups(sweep: Sweep, task: Task) -> list[Group]:
     """The settings in as few groups as their static parts allow; every setting is in one of them.
 
     Raises:
-        ValueError: if the maker does not return the recipe of one setting, and as the maker.
+        ValueError: if the maker does not return the recipe of one setting, as the maker, and for a
+            recipe that cannot learn from the table (`step.check_run`).
         TypeError: if the maker does not take the axes and the arguments by their names.
     """
     members: dict[Any, list[tuple[Recipe, int]]] = {}
@@ -237,9 +239,14 @@ def groups(sweep: Sweep, task: Task) -> list[Group]:
             raise ValueError(
                 f"make must return the recipe of one setting, got {type(recipe).__name__}"
             )
-        # A program depends on all static parts but the room for rounds, and on shapes of numbers.
+        # A program depends on all static parts but the domain, which is compared here, and the room
+        # for rounds; and on shapes of numbers.
+        domains.check_same(task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe")
+        recipe = step.without_domain(recipe)
         bare = dataclasses.replace(recipe, capacity=2**31 - 1)
-        structure = jax.tree.structure(bare), tuple(map(np.shape, jax.tree.leaves(bare)))
+        structure = program_of_numbers(bare)
+        if structure not in members:
+            step.check_run(task.table, recipe)
         members.setdefault(structure, []).append((recipe, index))
 
     # A group has room for the most rounds of its settings.
@@ -496,8 +503,9 @@ def run(
         raise ValueError(f"measure must be a function, got {shown(measure)}")
     within("memory_mb", memory_mb, "(0, inf]")
     about = provenance() if about is None else about
-    content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
     groups_of = [groups(sweep, task) for task in tasks]
+    tasks = [task._replace(table=step.without_domain(task.table)) for task in tasks]
+    content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
 
     with held(folder):
         results = {task.name: Results(folder, sweep, task, content) for task in tasks}
@@ -629,7 +637,7 @@ class _Program:
         recipes = jax.tree.map(lambda leaf: leaf[setting], group.recipe)
         words = np.column_stack([self._ids[group.indices[setting]], *places]).astype(np.uint32)
         name = zlib.crc32(task.name.encode()) & 0x7FFFFFFF
-        key = jax.random.fold_in(jax.random.key(self._sweep.seed), name)
+        key = jax.random.fold_in(research_key(self._sweep.seed), name)
         rounds = np.int32(group.recipe.rounds[fits[0, 0]])
         shared = task.table, task.train, task.test, jax.random.key_data(key), rounds
         arguments = shared, recipes, words

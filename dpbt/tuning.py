@@ -23,6 +23,7 @@ import numpy as np
 from msgspec import structs
 
 from dpbt import types
+from dpbt.common import programs
 from dpbt.common.validate import within
 from dpbt.common.watching import working
 from dpbt.data import tables
@@ -457,13 +458,14 @@ def tune(
 
     # Candidates with equal static parts share a program, with room for the rounds of all.
     room = tables.bucket(max(each.capacity for each in single))
-    roomy = [dataclasses.replace(each, capacity=room, setting="", name="") for each in single]
-    for recipe in {jax.tree.structure(each): each for each in roomy}.values():
-        step.check_fit(key, table, recipe, public_key)
+    unnamed: dict[str, Any] = {"setting": "", "name": "", "domain": None}
+    roomy = [dataclasses.replace(each, capacity=room, **unnamed) for each in single]
+    for recipe in {types.program_of_numbers(each): each for each in roomy}.values():
+        step.check_fit(key, recipe, public_key)
 
     told = _described(single, selection, made)
     root = keys.fold_words(key, np.zeros(0, np.uint32), told)
-    parts = _parts(table, selection)
+    parts = _parts(step.without_domain(table), selection)
     words = f"choosing among {len(single)} candidates"
     with working(words, verbose, clock=False):
         value, candidate, fit = _best_of_all(root, parts, roomy, made, public_key)
@@ -556,7 +558,7 @@ def one_run(
     return learned, boundary.sample(program, score_key, None, view)[SITE]
 
 
-_run = jax.jit(one_run, static_argnames="program")
+_run = programs.kept(static_argnames=("program",))(one_run)
 
 
 # The rows that are held out: a rule on the row alone, under a public seed.

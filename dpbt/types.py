@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common.validate import is_traced
 from dpbt.public_types import ADD_REMOVE as ADD_REMOVE
 from dpbt.public_types import BINARY as BINARY
 from dpbt.public_types import GRID as GRID
@@ -31,6 +32,7 @@ from dpbt.public_types import MAX_ROWS_IN_BLOCKS as MAX_ROWS_IN_BLOCKS
 from dpbt.public_types import NUMBER as NUMBER
 from dpbt.public_types import REPLACE_ONE as REPLACE_ONE
 from dpbt.public_types import UNSPLIT as UNSPLIT
+from dpbt.public_types import DeclaredDomain as DeclaredDomain
 from dpbt.public_types import HoldsFunctions, without_values
 from dpbt.public_types import Relation as Relation
 from dpbt.public_types import Response as Response
@@ -71,6 +73,41 @@ class RowsPerUser(int):
     """How many rows of each user a table has at most; static where programs are traced."""
 
 
+jax.tree_util.register_static(DeclaredDomain)
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableForm:
+    """What is public and static of a table that was learned from, so that another one is told.
+
+    Attributes:
+        features: F, the number of columns of its bins, or of its exact numbers.
+        dtype: of these, "uint8" or "float32".
+        splits: S, the number of splits; None without splits.
+        attributes: A, the number of attributes; None without splits.
+        domain: the domain that encoded it; None if it was made without one.
+    """
+
+    features: int
+    dtype: str
+    splits: int | None
+    attributes: int | None
+    domain: DeclaredDomain | None
+
+    @classmethod
+    def of(cls, table: "Table") -> "TableForm":
+        """The form of a table, which may be traced."""
+        splits = table.splits
+        return cls(
+            features=np.shape(table.bins)[-1],
+            dtype=str(table.bins.dtype),
+            splits=None if splits is None else np.shape(splits.feature)[-1],
+            attributes=None if splits is None else np.shape(splits.attribute)[-1],
+            domain=table.domain,
+        )
+
+
 class Table(NamedTuple):
     """Private rows, as all learners read them.
 
@@ -89,6 +126,10 @@ class Table(NamedTuple):
             and compared with the recipe's. None if nobody said.
         rows_per_user: how many rows of each user are present at most, as ids told users apart; the
             recipe must be for as many. None for rows without ids.
+        domain: the public domain that encoded the rows. Entries compare it with that of the recipe
+            and of the model. It is static where programs are traced, so a program of your own is
+            traced anew for another domain; `table._replace(domain=None)` shares one. None for rows
+            that were encoded without one: then splits alone are compared.
     """
 
     bins: Array
@@ -98,6 +139,7 @@ class Table(NamedTuple):
     weight: Array | None = None
     declared: Array | None = None
     rows_per_user: RowsPerUser | None = None
+    domain: DeclaredDomain | None = None
     __repr__ = without_values
 
 
@@ -428,12 +470,15 @@ uniform = WeightUpdate("uniform", False, _ones, reads_scores=False)
 _NUMBERS = ("params", "weighting", "rows", "delta", "rounds")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Recipe(HoldsFunctions):
     """An algorithm: static parts, and numbers that are traced.
 
     Two recipes with equal static fields run the same compiled program. `jax.vmap` over a recipe
     maps over its numbers. Build one with `dpbt.recipes`.
+
+    Two recipes are equal if their static fields are and their numbers have the same shapes and
+    values, and equal recipes have one hash. A number that is traced equals itself alone.
 
     Attributes:
         rows: f32[], m: the public bound on the number of rows (add/remove), or their number
@@ -445,6 +490,8 @@ class Recipe(HoldsFunctions):
         limited: whether the table that is learned from limits the rows of its users (`on`); else
             their number is the owner's promise.
         target: the declared classes or range, if the learner does not tell two classes apart.
+        domain: the public domain that it was made for, which a table's must be; None if it is for
+            any domain.
         name, calibration, setting: the algorithm, its calibration and its options, for tables.
         params: the learner's noise scales and settings, a pytree of arrays of 32 bits. Leading
             axes, if any, are axes of settings, for these numbers and for all numbers below.
@@ -469,6 +516,7 @@ class Recipe(HoldsFunctions):
     max_rows_per_user: int = 1
     limited: bool = False
     target: Target | None = None
+    domain: DeclaredDomain | None = None
     name: str
     calibration: str
     setting: str
@@ -482,11 +530,27 @@ class Recipe(HoldsFunctions):
     _keep = "the arguments that made it"
 
     def __repr__(self) -> str:
-        """What it is, without its numbers."""
+        """What it is, its rounds and rows, without the other numbers."""
         axes = np.broadcast_shapes(*map(np.shape, (self.rows, self.rounds)))
         many = f"{math.prod(axes)} settings, " if axes else f"{self.rounds} rounds, "
         about = f"{self.name}, {self.setting}: {many}rows = {self.rows}, {self.relation.value}"
         return f"Recipe({about}, {self.calibration}; see dpbt.ledger)"
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Recipe):
+            return NotImplemented
+        return self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[Any, ...]:
+        """What makes two recipes equal: static fields, and the shapes and values of numbers."""
+        leaves, static = jax.tree.flatten(self)
+        return static, tuple(map(_value_of, leaves))
 
     def __post_init__(self):
         # A learner, a weight update, a relation and a target that fit together.
@@ -557,6 +621,14 @@ class Recipe(HoldsFunctions):
         return Public(self.rows, np.float32(1), self.weighting, prologue or {})
 
 
+def _value_of(leaf: Any) -> Any:
+    """A leaf of a recipe as a value to compare; what is traced, or no number, is itself alone."""
+    if is_traced(leaf):
+        return id(leaf)
+    array = np.asarray(leaf)
+    return id(leaf) if array.dtype == object else (array.shape, tuple(array.reshape(-1).tolist()))
+
+
 _FIELDS = [field.name for field in dataclasses.fields(Recipe)]
 jax.tree_util.register_dataclass(
     Recipe, list(_NUMBERS), [name for name in _FIELDS if name not in _NUMBERS]
@@ -570,11 +642,24 @@ class Transcript(NamedTuple):
         prologue: the release of the learner's prologue; empty where there is none.
         rounds: the stacked releases of all rounds, with a leading axis for rounds.
         epilogue: the release of the learner's epilogue; empty where there is none.
+        recorded_on: what is static of the table, which `replay` compares; None if it is not known.
     """
 
     prologue: Release
     rounds: Release
     epilogue: Release
+    recorded_on: TableForm | None = None
+
+    @property
+    def parts(self) -> tuple[Release, Release, Release]:
+        """The releases of prologue, rounds and epilogue."""
+        return self.prologue, self.rounds, self.epilogue
+
+
+def program_of_numbers(tree: Any) -> tuple[Any, ...]:
+    """What a program depends on in a pytree: its structure, and shapes and dtypes of arrays."""
+    arrays = map(np.asarray, jax.tree.leaves(tree))
+    return jax.tree.structure(tree), *((array.shape, str(array.dtype)) for array in arrays)
 
 
 def dtype_and_rank(array: AnyArray) -> str:

@@ -3,15 +3,16 @@ does the rest.
 """
 
 import functools
-from collections.abc import Callable
-from typing import NamedTuple
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbt import losses, recipes
 from dpbt.data.domains import Boolean
 from dpbt.types import Recipe, Table
-from tests import tables
+from tests import filerows, tables
 
 
 class Row(NamedTuple):
@@ -33,6 +34,7 @@ class Row(NamedTuple):
         sites: beginnings of site names, each of which must attain its claim and must reject a wrong
             noise; None: as mechanisms attain theirs, and "leaf" and "split" reject.
         sampled: whether `make test` compares samples with densities; `make test-all` does for all.
+        of_file: options of the recipe for rows of the domain of `filerows`, if it is made for one.
         sampler_epsilon: where the samplers' noise shows: 8 for tight rows, 40 for published ones by
             default.
     """
@@ -49,6 +51,7 @@ class Row(NamedTuple):
     sites: tuple[str, ...] | None = None
     sampler_epsilon: float | None = None
     sampled: bool = False
+    of_file: Mapping[str, Any] = {}
 
     def rescale(self, budget, factor: float):
         """The budget with the noise of these sites multiplied by a factor; of all without sites."""
@@ -63,9 +66,9 @@ class Row(NamedTuple):
 def _recipe(make: Callable[..., Recipe], *without: str, **fixed) -> Callable[..., Recipe]:
     """(relation, **settings) -> the recipe, without some settings and with fixed ones."""
 
-    def recipe(relation, **settings):
+    def recipe(relation, of_file=types.MappingProxyType({}), **settings):
         given = {name: value for name, value in settings.items() if name not in without}
-        return make(relation=relation, **{**given, **fixed})
+        return make(relation=relation, **{**given, **fixed, **of_file})
 
     return recipe
 
@@ -169,6 +172,8 @@ def _halfspace(name: str, slow: bool = True) -> Row:
 
 
 THREE = {f"x{k}": Boolean() for k in range(3)}
+OF_FILE = {"domain": filerows.DOMAIN}
+THREE_ALIKE = functools.partial(tables.flipped_rule, splits=3)
 
 
 def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) -> Row:
@@ -181,8 +186,9 @@ def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) ->
         ),
         tight=True,
         slow=slow,
-        extreme=tables.flipped_rule,
+        extreme=THREE_ALIKE,
         sites=sites,
+        of_file=OF_FILE,
         **delta,
     )
 
@@ -191,8 +197,9 @@ def _additive(name: str, slow: bool = True, **fixed) -> Row:
     """Without scores by class, as steps follow the noise of sums, and scores the steps."""
     delta, make = {"delta": _delta(name)}, functools.partial(recipes.additive, domain=THREE)
     recipe = _recipe(make, "depth", scores_fraction=0.0, **fixed, **delta)
-    extreme, sites = tables.flipped_rule, ("bins",)
-    return Row(name, recipe, True, slow, extreme=extreme, sites=sites, **delta)
+    of_file = {**OF_FILE, "pairs": (("age", "job"),)} if "pairs" in fixed else OF_FILE
+    more = {"extreme": THREE_ALIKE, "sites": ("bins",), "of_file": of_file}
+    return Row(name, recipe, True, slow, **more, **delta)
 
 
 _MARGINALS, _SCORES = {"marginals_fraction": 0.5}, {"scores_fraction": 0.5}

@@ -102,13 +102,13 @@ def _flip(table: Table, row: int) -> audit.Neighbours:
     return audit.neighbours(table, REPLACE_ONE, (bins, ~target), [(row, 0)])
 
 
-def flipped_rule() -> list[Extreme]:
+def flipped_rule(splits: int = 300) -> list[Extreme]:
     """All literals are right on all rows, until one row changes its label: they lose it, their
     negations gain it.
     """
     label = np.arange(160) % 2 == 0
-    splits = np.repeat(label[:, None], 300, axis=1)
-    table = of_splits(splits, label, np.ones(160, bool))
+    satisfied = np.repeat(label[:, None], splits, axis=1)
+    table = of_splits(satisfied, label, np.ones(160, bool))
     return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
 
 

@@ -1,11 +1,17 @@
 """Few shapes are compiled for, and nothing that is learned depends on them."""
 
+import subprocess
+import sys
+
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import dpbt
 from dpbt import recipes
+from dpbt.common import programs
 from dpbt.data import tables
 from dpbt.data.splits import of_splits
 from dpbt.models import scoring as prediction
@@ -37,21 +43,21 @@ def greedy(rows, rounds):
 
 
 def test_what_is_of_one_bucket_shares_programs_of_fits_and_of_prediction():
-    compiled, key = training_fit._compiled._cache_size, jax.random.key(0)
+    fits, key = training_fit._compiled, jax.random.key(0)
     model = dpbt.fit(key, bits_of(90), greedy(90, 10))
-    before = compiled()
+    before = fits.compiled
     for rows, rounds in ((81, 9), (96, 9)):
         found = dpbt.fit(key, bits_of(rows), greedy(rows, rounds))
         assert found.hypotheses.leaf.shape[0] == rounds
-    assert compiled() == before
+    assert fits.compiled == before
 
     batch = np.asarray(bits_of(128).bins)
     everyone = np.asarray(dpbt.decision_function(model, batch))
-    before = prediction.compiled(prediction.scores)._cache_size()
+    before = prediction.compiled(prediction.scores).compiled
     for count in (113, 120, 128):
         found = dpbt.decision_function(model, batch[:count])
         np.testing.assert_array_equal(found, everyone[:count])
-    assert prediction.compiled(prediction.scores)._cache_size() == before
+    assert prediction.compiled(prediction.scores).compiled == before
 
 
 def test_padding_leaves_a_full_table_as_it_is():
@@ -60,3 +66,80 @@ def test_padding_leaves_a_full_table_as_it_is():
     more = tables.padded(bits_of(95))
     assert more.bins.shape[0] == 96
     assert int(jnp.sum(more.present)) == 95
+
+
+# Programs that are kept.
+
+
+@programs.kept(most=2, static_argnames=("times",))
+def _multiplied(array, times):
+    return array * times
+
+
+def test_the_programs_used_last_are_kept():
+    _multiplied.clear()
+    before, ones = _multiplied.compiled, [np.ones(n, np.float32) for n in range(4)]
+    for n in (1, 2, 1, 3, 1):  # the third one takes the place of the one for two entries
+        np.testing.assert_array_equal(_multiplied(ones[n], 3.0), 3 * ones[n])
+    assert (len(_multiplied), _multiplied.compiled - before) == (2, 3)
+    _multiplied(ones[2], times=3.0)
+    _multiplied(ones[2], 4.0)
+    assert (len(_multiplied), _multiplied.compiled - before) == (2, 5)
+    _multiplied.clear()
+    assert len(_multiplied) == 0
+
+
+def test_boost_on_its_own_compiles_once_and_says_what_it_says_under_jit():
+    key, table, recipe = jax.random.key(3), bits_of(60), greedy(60, 3)
+    alone = dpbt.boost(key, table, recipe)
+    before = training_fit._compiled_boost.compiled
+    again = dpbt.boost(key, table, recipes.bdpe(epsilon=9.0, rows=60, rounds=3, depth=1))
+    assert training_fit._compiled_boost.compiled == before
+    assert not np.array_equal(again.scores, alone.scores)
+    chex.assert_trees_all_equal(jax.jit(dpbt.boost)(key, table, recipe), alone)
+
+
+def test_a_fit_waits_until_its_work_is_done(monkeypatch):
+    """A model whose arrays are still being worked out would move a Ctrl-C to a later call."""
+    waited, wait = [], jax.block_until_ready
+    monkeypatch.setattr(jax, "block_until_ready", lambda tree: waited.append(tree) or wait(tree))
+    model = dpbt.fit(jax.random.key(0), bits_of(60), greedy(60, 3))
+    (learned,) = waited
+    chex.assert_trees_all_equal(learned.hypotheses, model.hypotheses)
+
+
+OF_MANY_DOMAINS = """
+import warnings
+
+import jax
+import numpy as np
+
+import dpbt
+from dpbt.data.domains import Numeric
+
+warnings.simplefilter("ignore", UserWarning)  # the keys are of seeds
+x = np.random.default_rng(0).uniform(0, 1, 60)
+for bins in range(3, 303):
+    domain = {"x": Numeric(0, 1, bins=bins % 253 + 3), "y": Numeric(0, 1, bins=4 + bins // 253)}
+    table = dpbt.table(domain, {"x": x, "y": x[::-1]}, x > 0.4)
+    recipe = dpbt.recipes.bdpe(epsilon=1.0, rows=60, rounds=2, depth=1)
+    model = dpbt.fit(jax.random.key(0), table, recipe)
+    dpbt.predict(model, table)
+    dpbt.boost(jax.random.key(0), table, recipe)
+    if bins % 20 == 2:
+        with open("/proc/self/maps") as maps:
+            print(len(maps.readlines()), flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it reads /proc")
+def test_a_process_that_fits_300_domains_keeps_few_memory_maps():
+    """At most 65,530 are allowed; a program takes some hundreds, and the process would crash."""
+    command = [sys.executable, "-c", OF_MANY_DOMAINS]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=3600)
+    assert ran.returncode == 0, ran.stderr
+    maps = [int(line) for line in ran.stdout.split()]
+    assert len(maps) == 15
+    assert max(maps) < 20_000
+    assert max(maps[5:]) < 1.1 * maps[4]  # no more of them after the first 100 domains

@@ -121,7 +121,8 @@ def test_exact_losses_under_the_other_relation_are_within_the_ledger(row):
 def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     """Files that differ in one line, odd ones among them, each read and encoded by itself."""
     tables, others = filerows.stacked(relation, exact=row.table is not tables_of_bits)
-    recipe = row.recipe(relation, epsilon=3.0, rows=filerows.CAPACITY, rounds=2, depth=2)
+    settings = {"epsilon": 3.0, "rows": filerows.CAPACITY, "rounds": 2, "depth": 2}
+    recipe = row.recipe(relation, **settings, of_file=row.of_file)
     book = dpbt.ledger(recipe)
 
     @jax.jit

@@ -130,7 +130,7 @@ REFUSED = {
     "bdpe": [
         ({"epsilon": [1, -1]}, "epsilon must be in"),
         ({"epsilon": float("nan")}, "epsilon must be in"),
-        ({"epsilon": [1.0, 2.0], "rounds": [1, 2, 3]}, "broadcast"),
+        ({"epsilon": [1.0, 2.0], "rounds": [1, 2, 3]}, "rounds and epsilon must have axes"),
         ({"rows": 0}, r"rows must be a whole number in \[1, "),
         ({"rows": 2**24 + 1}, "use 16777218 in place of 16777217"),
         ({"delta": [0, 1e-5]}, r"delta must be 0, or in"),

@@ -261,7 +261,7 @@ def test_no_warning_tells_of_a_row_of_zeros():
 
 
 def test_a_model_without_a_domain_reads_encoded_rows(model, tmp_path):
-    dpbt.save(model, tmp_path / "m.json")
+    dpbt.save(dataclasses.replace(model, domain=None), tmp_path / "m.json")
     found, columns = dpbt.load(tmp_path / "m.json"), raw_rows(5, 30)
     encoded = domains.encode(DOMAIN, columns)
     np.testing.assert_array_equal(found.predict(encoded), dpbt.predict(model, encoded))
@@ -429,8 +429,10 @@ def test_another_domain_and_a_folder_are_refused(model, tmp_path):
     other = {**DOMAIN, "age": Numeric(15, 95, bins=9, missing=True)}
     fewer = {name: DOMAIN[name] for name in list(DOMAIN)[:-1]}
     for domain in (other, fewer, dict(reversed(DOMAIN.items()))):
-        with pytest.raises(ValueError, match="other splits"):
+        with pytest.raises(ValueError, match="another domain"):
             dpbt.save(model, tmp_path / "m.json", domain=domain)
+        with pytest.raises(ValueError, match="other splits"):
+            dpbt.save(dataclasses.replace(model, domain=None), tmp_path / "m.json", domain=domain)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
+from dpbt.common import programs
 from dpbt.common.validate import whole
 from dpbt.data import domains
 from dpbt.data.domains import Domain
@@ -28,6 +29,7 @@ from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
 from dpbt.public_types import same_splits, without_values
+from dpbt.training import step
 from dpbt.training.boosting import compared
 from dpbt.training.fit import boost
 from dpbt.training.step import check_run, check_table
@@ -194,8 +196,7 @@ def audit(
     """
     recorded = _recorded(key, near.table, recipe, transcripts, near.present)
     claims = _claims(recipe) if steps else {}
-    found = _compared(recorded, near.table, near.table, near.present, recipe, claims)
-    loss, ratios = _numbers(found)
+    loss, ratios = _losses(recorded, near.table, near.table, near.present, recipe, claims)
     total = np.abs(sum(loss.values()))
     place = np.unravel_index(np.argmax(total), total.shape)
     return Audit(
@@ -235,14 +236,14 @@ def exact(
     half = max(whole("runs", runs) // 2, 4)
     first, here, there = jax.random.split(key, 3)
     few = _recorded(first, near.table, recipe, max(half // 20, 2), near.present)
-    loss, _ = _numbers(_compared(few, near.table, near.table, near.present, recipe, {}))
+    loss, _ = _losses(few, near.table, near.table, near.present, recipe, {})
     total = np.abs(sum(loss.values()))
     other = near.table._replace(present=jnp.asarray(near.present[np.argmax(total.max(axis=0))]))
     pair, losses = (near.table, other), []
     for own, (table, against) in zip((here, there), (pair, pair[::-1]), strict=True):
         ran = _recorded(own, table, recipe, half, [against.present])
         mask = np.asarray(against.present)[None]
-        found, _ = _numbers(_compared(ran, table, against, mask, recipe, {}))
+        found, _ = _losses(ran, table, against, mask, recipe, {})
         losses.append({site: values[:, 0] for site, values in found.items()})
     ours, theirs = (np.sum([*of.values()], axis=0) for of in losses)
     scores = Scores(ours, -theirs)
@@ -277,12 +278,13 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     for each in (table, other):
         check_run(each, recipe)
     table, other = jax.tree.map(jnp.asarray, (table, other))
+    domains.check_same(other.domain, table.domain, "the other table", "the table")
     ours, theirs = table.splits, other.splits
     alike = ours is theirs if ours is None or theirs is None else same_splits(ours, theirs)
     if table.bins.shape != other.bins.shape or not alike:
         raise ValueError("the tables must have one shape and the same splits")
     recorded = _recorded(key, table, recipe, transcripts, [other.present])
-    loss, _ = _numbers(_compared(recorded, table, other, other.present[None], recipe, {}))
+    loss, _ = _losses(recorded, table, other, other.present[None], recipe, {})
     return float(np.abs(sum(loss.values())).max())
 
 
@@ -302,10 +304,11 @@ def _recorded(
         raise ValueError(
             f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
         )
-    return _releases(jax.random.split(key, transcripts), table, recipe)
+    bare = step.without_domain(table), step.without_domain(recipe)
+    return _releases(jax.random.split(key, transcripts), *bare)
 
 
-@jax.jit
+@programs.kept()
 def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     """The transcripts of runs under R keys."""
     return jax.lax.map(lambda key: _release(key, table, recipe), keys)
@@ -316,7 +319,21 @@ def _release(key: Array, table: Table, recipe: Recipe) -> Transcript:
     return boost(noise_key, table, recipe, public_key).transcript
 
 
-@jax.jit
+def _losses(
+    transcripts: Transcript,
+    table: Table,
+    other: Table,
+    masks: AnyArray,
+    recipe: Recipe,
+    claims: dict[str, np.float32],
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """`_compared` on the host, by a program that all domains share."""
+    table, other = map(step.without_domain, (table, other))
+    recipe = step.without_domain(recipe)
+    return _numbers(_compared(transcripts, table, other, masks, recipe, claims))
+
+
+@programs.kept()
 def _compared(
     transcripts: Transcript,
     table: Table,
@@ -479,7 +496,7 @@ def search(
     return float(best_score[winner]), of_splits(*(array[winner] for array in best))
 
 
-@jax.jit
+@programs.kept()
 def _worst_steps(
     key: Array,
     splits: Any,

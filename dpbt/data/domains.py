@@ -51,6 +51,7 @@ from dpbt.data.kinds import (
     response_of,
 )
 from dpbt.data.kinds import Objective as Objective
+from dpbt.public_types import DeclaredDomain as DeclaredDomain
 from dpbt.public_types import Splits
 
 Domain = Mapping[str, Column]
@@ -72,6 +73,87 @@ def check(domain: object) -> None:
         if not isinstance(kind, Column):  # it may be private, if domain and columns were exchanged
             given = type(kind).__name__
             raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {given}")
+
+
+def declare(domain: Domain) -> DeclaredDomain:
+    """A domain as tables, recipes and models carry it.
+
+    Raises:
+        ValueError: as `check`.
+    """
+    check(domain)
+    return domain if isinstance(domain, DeclaredDomain) else DeclaredDomain(domain.items())
+
+
+def check_same(first: Domain | None, second: Domain | None, owner: str, other: str) -> None:
+    """Check that two things were made by one domain, as far as both are known to have one.
+
+    Without this check another domain would pass in silence: bins are numbers, and the same number
+    would stand for another interval, value or column.
+
+    Args:
+        first: a domain, or None where none is known.
+        second: likewise.
+        owner: what the first domain belongs to, in words, such as "the table".
+        other: what the second one belongs to, such as "the model".
+
+    Raises:
+        ValueError: naming the first difference (`difference`).
+    """
+    if first is None or second is None:
+        return
+    words = difference(first, second, owner, other)
+    if words is not None:
+        raise ValueError(f"another domain than that of {other}: {words}")
+
+
+def difference(
+    first: Domain, second: Domain, owner: str = "the first", other: str = "the second"
+) -> str | None:
+    """How two domains differ, by the first column that does; None if they are the same.
+
+    Columns are compared in their order, by name, kind and attributes, and numbered from 1.
+
+    Args:
+        first: a domain.
+        second: another one.
+        owner: what the first belongs to, in words.
+        other: what the second belongs to.
+    """
+    if first is second:
+        return None
+    pairs = zip(first.items(), second.items(), strict=False)
+    for place, ((name, kind), (known, expected)) in enumerate(pairs, 1):
+        if str(name) != str(known):
+            return f"column {place} is {str(name)!r} in {owner} and {str(known)!r} in {other}"
+        if kind != expected:
+            return f"column {str(name)!r} {_difference_of_kinds(kind, expected, owner, other)}"
+    if len(first) != len(second):
+        longer, where = (first, owner) if len(first) > len(second) else (second, other)
+        extra = str([*longer][min(len(first), len(second))])
+        return (
+            f"there are {len(first)} columns in {owner} and {len(second)} in {other}; "
+            f"column {extra!r} is in {where} alone"
+        )
+    return None
+
+
+def _difference_of_kinds(kind: Column, expected: Column, owner: str, other: str) -> str:
+    """The first attribute in which two kinds differ, with both values."""
+    names = type(kind).__name__, type(expected).__name__
+    if names[0] != names[1]:
+        return f"is {names[0]} in {owner} and {names[1]} in {other}"
+    # The number of bins follows from cuts, so it comes last.
+    fields = sorted(kind.__struct_fields__, key=lambda field: field == "bins")
+    field = next(f for f in fields if getattr(kind, f) != getattr(expected, f))
+    values = getattr(kind, field), getattr(expected, field)
+    if all(isinstance(value, tuple) for value in values):
+        for place, entries in enumerate(zip(*values, strict=False), 1):
+            if entries[0] != entries[1]:
+                here, there = map(shown, entries)
+                return f"has number {place} of its {field} {here} in {owner} and {there} in {other}"
+        return f"has {len(values[0])} {field} in {owner} and {len(values[1])} in {other}"
+    return f"has {field} {shown(values[0])} in {owner} and {shown(values[1])} in {other}"
 
 
 def predicates(domain: Domain) -> list[Split]:

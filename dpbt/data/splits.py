@@ -9,13 +9,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import shown
+from dpbt.common.validate import is_traced, shown
 from dpbt.public_types import of_bits as of_bits
 from dpbt.types import MAX_BINS, MAX_ROWS, AnyArray, Array, Splits, Table, dtype_and_rank
 
 
 def as_array(name: str, value: object) -> Array:
     """`value` as a device array.
+
+    Raises:
+        ValueError: as `checked_array`.
+    """
+    return jnp.asarray(checked_array(name, value))
+
+
+def checked_array(name: str, value: object) -> AnyArray:
+    """`value` as an array of NumPy or of JAX; one of these stays where it is.
 
     Raises:
         ValueError: naming the argument, unless it is an array of numbers or Booleans. What it holds
@@ -30,7 +39,7 @@ def as_array(name: str, value: object) -> Array:
             raise ValueError(
                 f"{name} must hold numbers or Booleans, got {dtype_and_rank(np.asarray(value))}"
             )
-    return jnp.asarray(value)
+    return value  # type: ignore[return-value]
 
 
 def columns_of(table: Table) -> Array:
@@ -100,7 +109,8 @@ def check(table: Table) -> None:
     """Refuse a table whose bins and splits do not fit each other.
 
     Of the bins the check reads only the dtype, the rank, the number of features, and whether the
-    number of rows is in 1..MAX_ROWS. Splits are public.
+    number of rows is in 1..MAX_ROWS. Splits are public. Of traced splits it reads dtypes and
+    shapes.
 
     Raises:
         ValueError: saying what was expected; no number of rows is shown.
@@ -117,8 +127,9 @@ def check(table: Table) -> None:
         )
     if (splits is None) != (bins.dtype == jnp.float32):
         raise ValueError(
-            "a table of uint8 bins needs splits, and one of float32 numbers has none; `dpbt.table` "
-            "makes them, and `dpbt.splits.of_splits` for Boolean splits"
+            "a table of uint8 bins needs splits, and one of float32 numbers has none; this one has "
+            f"{bins.dtype} bins and {'no' if splits is None else 'its'} splits; `dpbt.table` makes "
+            "them, and `dpbt.splits.of_splits` for Boolean splits"
         )
     if splits is None:
         return
@@ -140,15 +151,24 @@ def check(table: Table) -> None:
                 f"got {array.dtype}{array.shape}"
             )
 
+    # A mask of the splits that may be chosen.
+    allowed = splits.allowed
+    if allowed is not None and (allowed.dtype != bool or allowed.shape != count):
+        raise ValueError(
+            f"splits.allowed must be bool[{count[0]}], got {dtype_and_rank(allowed)} of shape "
+            f"{allowed.shape}"
+        )
+    if is_traced(*splits):
+        return
+
     # Only features that the table has.
     for field in ("feature", "attribute"):
         read = np.asarray(getattr(splits, field))
         if read.min() < 0 or read.max() >= features:
             raise ValueError(f"splits.{field} must number features of the table, got {shown(read)}")
 
-    # A mask of the splits that may be chosen, with at least one of them.
-    allowed = np.ones(count, bool) if splits.allowed is None else splits.allowed
-    if allowed.dtype != bool or allowed.shape != count or not np.asarray(allowed).any():
+    # At least one that may be chosen.
+    if allowed is not None and not np.asarray(allowed).any():
         raise ValueError(
             f"splits.allowed must be bool[{count[0]}] with a split that may be chosen, "
             f"got {shown(allowed)}"

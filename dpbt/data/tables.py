@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbt.common.validate import flag, whole
 from dpbt.data.cells import RawColumn
-from dpbt.data.domains import Columns, Domain, Label, encode, positions, splits
+from dpbt.data.domains import Columns, Domain, Label, declare, encode, positions, splits
 from dpbt.data.kinds import Target, fingerprint
 from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
 
@@ -84,7 +84,7 @@ def table(
         Bins u8[capacity, F] with the domain's splits, which every learner reads, or exact
         positions f32[capacity, A]; target and present bool[capacity]. The target of an absent row
         is False, or 0. Weights f32[capacity] are in units of the largest, and None if none were
-        given.
+        given. The table carries the domain, and everything that it is given to compares it.
 
     Raises:
         ValueError: if the two classes are read alike, or only one of them is a Boolean; if
@@ -95,6 +95,7 @@ def table(
     """
     # Check what is public.
     declared = Label.of(negative, positive, target, max_weight, max_rows_per_user, ignore_case)
+    own_domain = declare(domain)
     if capacity is not None:
         capacity = whole("capacity of a table in memory", capacity, MAX_ROWS)
     flag("exact", exact)
@@ -117,7 +118,7 @@ def table(
     asked = None if exact else jax.tree.map(jax.device_put, splits(domain))
     told = None if target is None else jax.device_put(fingerprint(target))
     most = None if declared.user is None else RowsPerUser(declared.user.most)
-    read: Any = rows, label, there, asked, weight, told, most
+    read: Any = rows, label, there, asked, weight, told, most, own_domain
     return _with_absent(Table(*read), size - len(rows))
 
 

@@ -28,8 +28,10 @@ import numpy as np
 
 from dpbt import types
 from dpbt.common.arithmetic import added, rounded
+from dpbt.common.validate import is_traced
 from dpbt.data import splits
 from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
+from dpbt.privacy import keys
 from dpbt.privacy.mechanism import Mechanism
 from dpbt.public_types import without_values
 from dpbt.types import Array
@@ -205,7 +207,7 @@ def draw(config: Config, seed: Array, tree: Array, mass: Array) -> tuple[Oblivio
     """
     # A level asks about one attribute.
     attributes, depth, widest = config.attributes, config.depth, config.known.shape[1]
-    base = jax.random.key(seed, impl="threefry2x32")
+    base = keys.research_key(seed)
     kinds = jnp.arange(3, dtype=jnp.uint32)  # each kind of random numbers has a key of its own
     decks_key, offsets_key, orders_key = jax.vmap(jax.random.fold_in, (None, 0))(base, kinds)
     tree = tree % config.structures if config.structures else tree
@@ -368,11 +370,15 @@ def _check_table(attributes: tuple[Attribute, ...], table: types.Table) -> None:
         raise ValueError(f"oblivious trees read uint8 bins, got {types.dtype_and_rank(table.bins)}")
     columns = len(attributes)
     if table.bins.shape[1] != columns:
-        raise ValueError(f"the recipe's domain has {columns} columns, and the table has not")
+        raise ValueError(
+            f"the recipe's domain has {columns} columns, and the table has {table.bins.shape[1]}"
+        )
 
     # A column has a bin for each of its splits, and at most one that no split knows.
     asked = table.splits
     assert asked is not None  # as `splits.check` says
+    if is_traced(*asked):
+        return
     known = np.ones(columns, int)
     np.maximum.at(known, np.asarray(asked.feature), np.asarray(asked.high).astype(int) + 1)
     for number, (attribute, bins) in enumerate(zip(attributes, known.tolist(), strict=True)):

@@ -582,8 +582,12 @@ def hypothesis(config: Config, release: Release, params: Params, public: Public)
     apart = [np.bitwise_count(np.arange(size)[:, None] ^ np.arange(size)) for size in halves]
     weights = [(float(config.smoothing) ** bits).astype(np.float32) for bits in apart]
     first, second = map(jnp.asarray, weights)
+    # It names its precision, since a flag of JAX would choose another one.
+    product = functools.partial(jnp.matmul, precision=jax.lax.Precision.DEFAULT)
     signal, rows = (
-        (first @ (leaves.reshape(*leaves.shape[:-1], *halves) @ second)).reshape(leaves.shape)
+        product(first, product(leaves.reshape(*leaves.shape[:-1], *halves), second)).reshape(
+            leaves.shape
+        )
         for leaves in (signal, rows)
     )
 

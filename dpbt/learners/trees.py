@@ -146,7 +146,8 @@ def product_of_floats(left: Array, columns: Array) -> Array:
         padded = jnp.pad(array, padding).reshape(*array.shape[:-1], parts, size)
         return padded.astype(jnp.float32)
 
-    sums = jnp.einsum("...pn,spn->...sp", cut(left), cut(columns))
+    precision = jax.lax.Precision.DEFAULT  # whatever a flag of JAX says
+    sums = jnp.einsum("...pn,spn->...sp", cut(left), cut(columns), precision=precision)
     return jnp.sum(sums.astype(jnp.int32), axis=-1)
 
 

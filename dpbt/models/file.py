@@ -221,18 +221,18 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
             "model could give no probabilities; give its recipe a loss by name, such as 'gini'"
         )
     arrays = {"intercept": model.intercept, **model.hypotheses._asdict()}
-    domain, asked = about.domain if domain is None else domain, model.splits
+    asked = model.splits
     if domain is not None:
         domains.check(domain)
         for name in domain:
             if not isinstance(name, str):
                 raise ValueError(f"names of columns must be text to be kept, got {shown(name)}")
-        splits = domains.splits(domain)
-        fits = len(splits.attribute) == model.features
-        if asked is not None:
-            fits = len(domain) == model.features and same_splits(asked, splits)
-        if not fits:
+        domains.check_same(domain, model.domain, "the given domain", "the model")
+        if not _asks(domain, model):
             raise ValueError("the model was trained with other splits than the domain asks")
+    elif about.domain is not None and _asks(about.domain, model):  # not if splits were exchanged
+        domain = {str(name): kind for name, kind in about.domain.items()}
+    if domain is not None:
         asked = None  # the domain asks them
     content = _File(
         **{name: getattr(about, name) for name in _TOLD},
@@ -247,6 +247,14 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
     )
     text = sealed(content, FORMAT, VERSION)
     write_whole(path, lambda part: part.write_bytes(text))
+
+
+def _asks(domain: Domain, model: Any) -> bool:
+    """Whether a domain has the features of a model, and asks its splits."""
+    splits = domains.splits(domain)
+    if model.splits is None:
+        return len(splits.attribute) == model.features
+    return len(domain) == model.features and same_splits(model.splits, splits)
 
 
 def _packed(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
@@ -370,7 +378,9 @@ def _fields(file: _File) -> dict[str, Any]:
         domain=file.domain,
         privacy=accounting.from_json(file.privacy),
     )
-    reads = {"splits": asked, "features": file.features, "dtype": file.dtype}
+    reads: dict[str, Any] = {"splits": asked, "features": file.features, "dtype": file.dtype}
+    if file.domain is not None:
+        reads["domain"] = domains.declare(file.domain)
     return {"hypotheses": hypotheses, "intercept": intercept, "kept": about, **reads}
 
 

@@ -26,7 +26,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, namespace
-from dpbt.common.validate import as_path, whole
+from dpbt.common.validate import as_path, is_traced, whole
 from dpbt.data import domains
 from dpbt.data.cells import eager_advice
 from dpbt.data.domains import Domain, names_of
@@ -38,7 +38,7 @@ from dpbt.models.file import About, probability_of
 from dpbt.models.file import about as about_models_of
 from dpbt.models.scoring import answer, vote
 from dpbt.privacy.accounting import RELATION_WORDS
-from dpbt.public_types import HoldsFunctions, Splits, same_splits
+from dpbt.public_types import DeclaredDomain, HoldsFunctions, Splits, same_splits
 
 if TYPE_CHECKING:
     from dpbt.privacy.accounting import Ledger
@@ -69,6 +69,8 @@ class Model(HoldsFunctions):
         choice: if it is the best of several (`dpbt.tune`), what is public about the choice, and the
             ledger's line for its score.
         kept: what its file says, if it was loaded.
+        domain: the public domain of the rows that it reads, with which those of tables are
+            compared; None if the table and the recipe were made without one.
     """
 
     hypotheses: Hypotheses
@@ -81,6 +83,7 @@ class Model(HoldsFunctions):
     key: str | None = dataclasses.field(default=None, metadata={"static": True})
     choice: Any = dataclasses.field(default=None, metadata={"static": True})
     kept: About | None = dataclasses.field(default=None, metadata={"static": True})
+    domain: DeclaredDomain | None = dataclasses.field(default=None, metadata={"static": True})
 
     _keep = "model.hypotheses and model.transcript, and the arguments that made its recipe"
 
@@ -93,7 +96,7 @@ class Model(HoldsFunctions):
             jax.tree_util.register_dataclass(Model)
 
     def __repr__(self) -> str:
-        """What it is, without its numbers."""
+        """What it is and how large, without the numbers that it learned."""
         known = self.recipe if self.kept is None else self.kept
         kind, count = type(self.hypotheses).__name__, np.shape(self.hypotheses[0])[:1]
         about = f"{known.name}, " if known is not None else ""
@@ -130,14 +133,18 @@ class Model(HoldsFunctions):
             table: that was learned from, or one absent row of its kind.
             key: the kind of its key.
         """
-        from dpbt.data.tables import first_of  # which brings JAX
+        from dpbt.data.tables import first_of
+        from dpbt.types import TableForm  # which brings JAX
 
         transcript, hypotheses, intercept = learned
+        transcript = transcript._replace(recorded_on=TableForm.of(table))
         transcript = transcript._replace(rounds=first_of(transcript.rounds, recipe.capacity))
         hypotheses, rows = first_of(hypotheses, recipe.capacity), table.bins
         kind = rows.shape[1], str(rows.dtype)
         ran = recipe.on(table)
-        return cls(hypotheses, intercept, transcript, ran, table.splits, *kind, key=key)
+        domain = recipe.domain if table.domain is None else table.domain
+        parts = hypotheses, intercept, transcript, ran, table.splits
+        return cls(*parts, *kind, key=key, domain=domain)
 
     @property
     def releases(self) -> "Release":
@@ -150,7 +157,7 @@ class Model(HoldsFunctions):
         if self.kept is not None:
             return self.kept
         assert self.recipe is not None
-        return about_models_of(self.recipe)
+        return about_models_of(self.recipe)._replace(domain=self.domain)
 
     def on_host(self) -> Hypotheses:
         """The hypotheses as NumPy arrays, without room beyond the number of rounds."""
@@ -178,7 +185,8 @@ class Model(HoldsFunctions):
         and inside the declared range.
 
         Raises:
-            ValueError: as `decision_function`.
+            ValueError: as `decision_function`, and within jit, vmap or grad, where classes have no
+                names: `dpbt.predict` is for these.
         """
         return self._answers(self.decision_function(rows))
 
@@ -199,7 +207,7 @@ class Model(HoldsFunctions):
             ValueError: as `decision_function`.
         """
         rows, known = self.encode(rows), self.about
-        scores = np.asarray(decision_function(self, rows))
+        scores = _on_host(decision_function(self, rows))
         if known.probability is None:
             return scores, self._answers(scores), None
         by_trees = known.probability == "shares"
@@ -207,7 +215,7 @@ class Model(HoldsFunctions):
         return scores, self._answers(scores), _of_each_class(found)
 
     def _answers(self, scores: Array) -> np.ndarray:
-        found, classes = answer(self.about.target, np.asarray(scores)), self.about.classes
+        found, classes = answer(self.about.target, _on_host(scores)), self.about.classes
         if classes is None:
             return found
         one_type = len({type(word) for word in classes}) == 1
@@ -218,7 +226,7 @@ class Model(HoldsFunctions):
 
         Args:
             rows: raw columns: a mapping of names to cells, or a data frame. They are read by the
-                domain that the model was saved with. Encoded rows stay as they are.
+                domain of the model. Encoded rows stay as they are.
 
         Raises:
             ValueError: for columns that the domain does not describe, and without a domain.
@@ -228,8 +236,8 @@ class Model(HoldsFunctions):
         domain = self.about.domain
         if domain is None:
             raise ValueError(
-                "the model was saved without a domain, so it reads arrays of encoded rows alone; "
-                "save it with domain=..."
+                "the model was made and saved without a domain, so it reads arrays of encoded rows "
+                "alone; learn from dpbt.table(domain, ...), or save the model with domain=..."
             )
         names = rows if isinstance(rows, Mapping) else names_of(rows)
         if names is None:
@@ -335,10 +343,25 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
     return vote(shares(model, rows), voting, key)
 
 
-def _of_each_class(found: Array) -> np.ndarray:
+def _of_each_class(found: Array) -> Array:
     """f32[N, K] of what `predict_proba` says, which of two classes is f32[N]."""
-    found = np.asarray(found)
-    return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
+    if found.ndim != 2:
+        found = namespace(found).stack([1 - found, found], axis=1)
+    return found if is_traced(found) else np.asarray(found)
+
+
+def _on_host(scores: Array) -> np.ndarray:
+    """Scores as an array of NumPy.
+
+    Raises:
+        ValueError: for scores that are traced.
+    """
+    if is_traced(scores):
+        raise ValueError(
+            "a model's own predict and predict_all name classes and run outside of jit, vmap and "
+            "grad; dpbt.predict, dpbt.predict_proba and dpbt.decision_function run within"
+        )
+    return np.asarray(scores)
 
 
 def predict_proba(model: Model, rows: Any) -> Array:
@@ -385,16 +408,17 @@ def save(
     Args:
         model: from `fit`, or `dpbt.load`.
         path: the file; one that exists is replaced.
-        domain: the domain that encoded the rows. With it, the saved model reads raw columns. A
-            loaded model has its own.
+        domain: the domain that encoded the rows, by which the saved model reads raw columns. A
+            model that was learned from `dpbt.table`, or loaded, has its own, and this must be the
+            same. One of a table that was made without a domain is given it here.
         classes: the negative and the positive class, each text, a number or a Boolean. With them,
             the saved model predicts classes instead of Booleans. With several classes it is all of
             them in order, by default the declared ones. A number has none.
 
     Raises:
-        ValueError: for anything that is no model, or a domain with other splits than the model.
-            Also for hypotheses or a loss of your own, which are functions that no file holds. Also
-            for hypotheses that are not finite, and a path that is a folder.
+        ValueError: for anything that is no model, and for another domain than the model's, naming
+            the first difference. Also for hypotheses or a loss of your own, which are functions
+            that no file holds, for hypotheses that are not finite, and a path that is a folder.
         OSError: if the file cannot be written.
     """
     file.write(as_path("path", path), frozen(model_of(model)), domain, classes)
@@ -421,17 +445,18 @@ def frozen(model: Model) -> Model:
     """The model as `load` reads it from its file: without a recipe or JAX."""
     if model.kept is not None:
         return model
-    book, splits = ledger(model), model.splits
-    kept = model.about._replace(
+    book, splits, about = ledger(model), model.splits, model.about
+    kept = about._replace(
         ledger=str(book),
         privacy=book,
-        statement=str(statement(model)),
+        statement=statements.of_ledger(book, about.name, dpbt.__version__),
         versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
     )
     asked = None if splits is None else Splits(*map(np.asarray, splits[:5]))
     reads = asked, model.features, model.dtype
     intercept = np.asarray(model.intercept)
-    return Model(model.on_host(), intercept, None, None, *reads, kept=kept)
+    arrays = model.on_host(), intercept, None, None
+    return Model(*arrays, *reads, kept=kept, domain=model.domain)
 
 
 def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
@@ -589,12 +614,15 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
 
     Raises:
         ValueError: for anything that is no model, and for a model that reads exact numbers. Also if
-            there is no domain, or it asks other splits than those of the model.
+            there is no domain, or it is another one than the model's, naming the first difference.
     """
     asked = model_of(model).splits
     if asked is None:
         raise ValueError("the model reads exact numbers, which a domain's bins do not describe")
     known: Any = model.about.domain if domain is None else domain
+    if domain is not None:
+        domains.check(domain)
+        domains.check_same(domain, model.domain, "the given domain", "the model")
     if not same_splits(asked, domains.splits(known)):
         raise ValueError("the model was trained with other splits than the domain asks")
     return known

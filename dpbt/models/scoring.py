@@ -5,17 +5,21 @@ All functions take arrays of NumPy or of JAX, and need no JAX for those of NumPy
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpbt.common.arithmetic import Array, fold, namespace
-from dpbt.common.validate import shown
+from dpbt.common.validate import is_traced, shown
+from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
 from dpbt.data.cells import eager_advice
 from dpbt.data.kinds import Nominal, Target, in_units
 from dpbt.learners.hypotheses import Hypotheses, Kind, Rows
 from dpbt.public_types import Splits, of_bits, same_splits
+
+if TYPE_CHECKING:
+    from dpbt.common.programs import Programs
 
 BLOCK_ROWS = 2**16
 """How many rows are laid out at once, so that memory does not follow their number."""
@@ -51,9 +55,16 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
     Raises:
         ValueError: as `dpbt.decision_function`.
     """
-    if _differ(model.splits, getattr(rows, "splits", None)):
-        raise ValueError("the model was trained with other splits than the table has")
+    if hasattr(rows, "splits"):  # a table
+        domains.check_same(rows.domain, model.domain, "the table", "the model")
+        if _differ(model.splits, rows.splits):
+            raise ValueError("the model was trained with other splits than the table has")
     if isinstance(rows, BlockTable):
+        if is_traced(*model.hypotheses, model.intercept):
+            raise ValueError(
+                "a table in blocks is read from the disk, and is predicted outside of jit, vmap "
+                "and grad"
+            )
         blocks = rows.pieces(BLOCK_ROWS)
         found = [np.asarray(of_rows(model, block.bins.T.copy(), what)) for block in blocks]
         return np.concatenate(found, axis=-1)
@@ -82,15 +93,17 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
 
 
 @functools.cache
-def compiled(what: What) -> Callable:
+def compiled(what: What) -> "Programs[Array]":
     """A function of rows as a program of JAX."""
     import jax
     import jax.numpy as jnp
 
-    def run(kind: Kind, *arrays: Any) -> Array:
-        return what(kind, *jax.tree.map(jnp.asarray, arrays))
+    from dpbt.common import programs
 
-    return jax.jit(run, static_argnums=0)
+    def run(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: Rows) -> Array:
+        return what(kind, *jax.tree.map(jnp.asarray, (hypotheses, intercept, rows)))
+
+    return programs.kept(static_argnames=("kind",))(run)
 
 
 def _bins(model: Any, rows: Any) -> Array:
@@ -111,7 +124,8 @@ def _bins(model: Any, rows: Any) -> Array:
         raise ValueError(f"rows must be an array or a table, got {given}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
-    if rows.dtype == bool and not _differ(model.splits, of_bits(model.features)):
+    bits = None if model.domain is not None else of_bits(model.features)
+    if rows.dtype == bool and bits is not None and not _differ(model.splits, bits):
         rows = rows.astype(np.uint8)  # splits are bins 0 and 1
     if rows.dtype != model.dtype or rows.ndim != 2 or rows.shape[1] != model.features:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
@@ -123,13 +137,16 @@ def _bins(model: Any, rows: Any) -> Array:
 
 
 def _differ(splits: Splits | None, others: Splits | None) -> bool:
-    """Whether both are there and are not the same; which splits are allowed does not count."""
+    """Whether both are there and are not the same; which splits are allowed does not count.
+
+    Of traced splits the shapes are compared, which is all that is known of them.
+    """
     if splits is None or others is None:
         return False
-    try:
-        return not same_splits(splits, others)
-    except TypeError:  # traced, and checked where they come from
-        return False
+    if is_traced(*splits, *others):
+        pairs = zip(splits[:5], others[:5], strict=True)
+        return any(np.shape(ours) != np.shape(theirs) for ours, theirs in pairs)
+    return not same_splits(splits, others)
 
 
 def answer(target: Target | None, scores: Array) -> Array:

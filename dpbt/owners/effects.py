@@ -177,14 +177,16 @@ def redrawn(model: Model) -> list[Model]:
     import jax
     import jax.numpy as jnp
 
-    from dpbt.training import boosting
+    from dpbt.privacy.keys import research_key
+    from dpbt.training import boosting, step
     from dpbt.types import Table
 
     target = jnp.zeros(1, recipe.learner.hypotheses.response.dtype)
     bins = jnp.zeros((1, model.features), model.dtype)
     dummy = Table(bins, target, jnp.zeros(1, bool), model.splits)
-    keys = jax.random.split(jax.random.key(0), REDRAWS)
-    found = jax.device_get(boosting.redrawn(keys, model.transcript, recipe, dummy))
+    keys = jax.random.split(research_key(0), REDRAWS)
+    bare = step.without_domain(recipe), dummy
+    found = jax.device_get(boosting.redrawn(keys, model.transcript.parts, *bare))
     each = (type(found)(*arrays) for arrays in zip(*found, strict=True))
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in each]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import programs
 from dpbt.common.validate import shown, whole, within
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
@@ -18,6 +18,8 @@ from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.models import measures
 from dpbt.models.scoring import answer
 from dpbt.privacy import pricing
+from dpbt.privacy.keys import research_key
+from dpbt.training import step
 from dpbt.training.fit import boost
 from dpbt.types import Array, Recipe, Table
 
@@ -77,19 +79,25 @@ def preview(
         seed: of all of it.
 
     Raises:
-        ValueError: for numbers out of range, for what is no recipe of one setting, and as `boost`.
+        ValueError: for numbers out of range, for what is no recipe of one setting, for a recipe or
+            public rows of another domain, and as `boost`.
     """
     share, count = float(within("signal", signal, "(0, 1)")), whole("repeats", repeats, 1000)
     recipes = list(recipes)
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
         raise ValueError(f"preview takes recipes of one setting each, got {shown(recipes)}")
-    target, lines = recipes[0].target, []
+    domain = domains.declare(domain)
+    if public is not None:
+        domains.check_same(public.domain, domain, "the public table", "the preview")
     for recipe in recipes:
+        domains.check_same(recipe.domain, domain, "the recipe", "the preview")
+    target, lines = recipes[0].target, []
+    for recipe in map(step.without_domain, recipes):
         found = []
         for number in range(count):
             rng = np.random.default_rng((seed, number))
             table, best = _rows(domain, target, int(recipe.rows), share, public, rng)
-            scores = np.asarray(_scores(jax.random.key(rng.integers(2**31)), table, recipe))
+            scores = np.asarray(_scores(research_key(rng.integers(2**31)), table, recipe))
             test = ~np.asarray(table.present)
             labels, predicted = np.asarray(table.target)[test], answer(target, scores[test])
             if isinstance(target, Numeric):
@@ -105,7 +113,7 @@ def preview(
     return Preview(lines, words, "R^2" if kinds.response_of(target).is_number else "accuracy")
 
 
-@jax.jit
+@programs.kept()
 def _scores(key: Array, table: Table, recipe: Recipe) -> Array:
     """f32[N] or f32[N, K]; recipes that differ in numbers alone share a program."""
     return jnp.moveaxis(boost(key, table, recipe).scores, 0, -1)

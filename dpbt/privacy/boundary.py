@@ -29,7 +29,7 @@ import itertools
 import sys
 import types
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -37,6 +37,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.privacy import dataflow
+from dpbt.privacy.apart import ReadOnly, check_references, evaluated, traced_apart
+from dpbt.privacy.keys import research_key
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
 from dpbt.public_types import without_values
 from dpbt.types import (
@@ -138,7 +141,7 @@ class DrawSpec:
     @functools.cached_property
     def output(self) -> jax.ShapeDtypeStruct:
         """The shape and the type of what is drawn."""
-        key, value = jax.random.key(0, impl="threefry2x32"), self.parts
+        key, value = research_key(0), self.parts
         if self.after is not None:
             value = jax.eval_shape(self.after, value, *self.told)
         return jax.eval_shape(self.mechanism.sample, key, value, jnp.float32(1))
@@ -187,7 +190,8 @@ class Draw:
 
     Attributes:
         answer: from a request to the output.
-        noise: site -> multiplier, the noise of the budget.
+        noise: site -> multiplier, the noise of the budget, to read. Scales are worked out from a
+            copy that a program does not see (`run`).
         known: the sites of the draws so far.
     """
 
@@ -253,8 +257,7 @@ class Draw:
             sensitivity = mechanism.bound(sensitivity)
         own_scale = scale is not None
         if scale is None:
-            multiplier = self.noise[group_of(site, self.noise)]
-            scale = jnp.asarray(sensitivity, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
+            scale = jnp.asarray(sensitivity, jnp.float32)  # `run` multiplies it
         most = sensitivity if at_most is None else at_most
         total = value if isinstance(value, Total) else (value, None, ())
         words = theorem, count, releases or site, unit
@@ -265,10 +268,155 @@ class Draw:
 def run(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None:
     """Run a program on a view, and answer each of its requests.
 
+    The program reads copies of what is public, whose noise is read-only.
+
     Raises:
         ValueError: as `Draw`.
     """
-    program(Draw(answer, view.params.noise), *view)
+    params, public = jax.tree.map(lambda leaf: leaf, (view.params, view.public))
+    noise, multipliers = ReadOnly(view.params.noise), dict(view.params.noise)
+
+    # The multipliers that count are out of the program's reach.
+    def scaled(ask: DrawSpec) -> Any:
+        if not ask.own_scale:
+            multiplier = multipliers[group_of(ask.site, multipliers)]
+            scale = jnp.asarray(ask.scale, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
+            ask = dataclasses.replace(ask, scale=scale)
+        return answer(ask)
+
+    program(Draw(scaled, noise), view.rows, view.weights, params._replace(noise=noise), public)
+
+
+class PricedDraw(NamedTuple):
+    """A draw as the ledger prices it, for comparison with the one that runs.
+
+    Attributes:
+        spec: what it asks for, with shapes for numbers that are traced.
+        max_formula: how its largest sensitivity is worked out (`dataflow.formulas`).
+        scale_formula: how its scale is; None where that is not compared, as it follows from rows.
+        scale_reads_releases: whether its scale follows from what was released.
+    """
+
+    spec: DrawSpec
+    max_formula: str
+    scale_formula: str | None
+    scale_reads_releases: bool
+
+
+_COMPARED = ("mechanism", "moves", "count", "own_scale", "theorem", "releases", "unit")
+"""The static parts of a draw that are compared with those that the ledger prices."""
+
+
+def check_as_priced(asked: Mapping[str, DrawSpec], priced: Sequence[PricedDraw]) -> None:
+    """Refuse a program that draws otherwise than its recipe was priced, in what is static.
+
+    Args:
+        asked: the draws that run, by site.
+        priced: the draws of the ledger.
+
+    Raises:
+        ValueError: for other sites, and for a draw that has another mechanism, number of outputs
+            that a row moves, number of payments, or words than its line. Also for one with a scale
+            of its own in place of the budget's, and the other way round.
+    """
+    sites = [draw.spec.site for draw in priced]
+    if set(asked) != set(sites):
+        raise ValueError(f"the program draws {sorted(asked)}, and {sorted(sites)} are priced")
+    for draw in priced:
+        for name in _COMPARED:
+            if getattr(asked[draw.spec.site], name) != getattr(draw.spec, name):
+                raise _unlike(draw.spec.site, name)
+
+
+def _unlike(site: str, name: str) -> ValueError:
+    return ValueError(
+        f"the draw {site!r} runs with another {name} than the ledger prices: what it asks for may "
+        "follow from the recipe alone, and not from the shape of the table or from what Python has "
+        "changed since"
+    )
+
+
+def draw_apart(
+    program: Program,
+    answer: Callable[[DrawSpec], tuple[Array, Any]],
+    view: View,
+    priced: Sequence[PricedDraw] | None,
+    *,
+    released_here: bool = True,
+) -> dict[str, Any]:
+    """Run a program in a trace of its own, compare its draws with their prices, then work it out.
+
+    What the program keeps of its rows in Python is dead when it returns (`apart`). Largest
+    sensitivities and scales are compared by the operations that make them, in the very trace that
+    is worked out.
+
+    Args:
+        program: the private program.
+        answer: from a request to its output, and what to keep of it.
+        view: what the program reads.
+        priced: the draws of the ledger; None to compare nothing.
+        released_here: whether the outputs are those that are released. If not, scales that follow
+            from them are not compared.
+
+    Returns:
+        What was kept of each site.
+
+    Raises:
+        ValueError: as `check_as_priced`, for a largest sensitivity or a scale that is worked out in
+            another way than the ledger's, and as `Draw`.
+    """
+    asked: dict[str, DrawSpec] = {}
+
+    def traced(view: View) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        outputs: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
+
+        def noted(ask: DrawSpec) -> Array:
+            site = ask.site
+            asked[site] = ask
+            numbers[site] = jnp.asarray(ask.most), jnp.asarray(ask.scale)
+            outputs[site], kept[site] = answer(ask)
+            return outputs[site]
+
+        run(program, noted, view)
+        return outputs, numbers, kept
+
+    closed, shapes = jax.make_jaxpr(traced, return_shape=True)(view)
+    check_references("the program", closed)
+    if priced is not None:
+        check_as_priced(asked, priced)
+        _check_formulas(closed, shapes, view, priced, released_here)
+    return evaluated(closed, shapes, view)[2]
+
+
+def _check_formulas(
+    closed: Any, shapes: Any, view: View, priced: Sequence[PricedDraw], released_here: bool
+) -> None:
+    """Compare how the numbers of draws are worked out with how the priced ones are."""
+    numbered = jax.tree.unflatten(jax.tree.structure(shapes), range(len(jax.tree.leaves(shapes))))
+    outputs, numbers, _ = numbered
+    cuts = {number: release_name(site) for site, number in outputs.items()}
+    reading = [draw for draw in priced if draw.spec.mechanism.price.reads_rows]
+    wanted = [number for draw in reading for number in numbers[draw.spec.site]]
+    found = iter(dataflow.formulas(closed, view_names(view), wanted, cuts))
+    for draw in reading:
+        most, scale = next(found), next(found)
+        if most != draw.max_formula:
+            raise _unlike(draw.spec.site, "sensitivity")
+        known = draw.scale_formula is not None and (released_here or not draw.scale_reads_releases)
+        if known and scale != draw.scale_formula:
+            raise _unlike(draw.spec.site, "scale")
+
+
+def release_name(site: str) -> str:
+    """The name of a site's output in formulas."""
+    return f"release {site}"
+
+
+def view_names(view: View) -> list[str]:
+    """The names in formulas of all arrays that a program reads, in their order as a pytree."""
+    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(view)]
 
 
 def check_sites(**parts: Collection[str]) -> None:
@@ -285,7 +433,13 @@ def check_sites(**parts: Collection[str]) -> None:
             raise ValueError(f"the {part} and the {other} both draw {common}; rename one of them")
 
 
-def sample(program: Program, key: Array, public_key: Array | None, view: View) -> Release:
+def sample(
+    program: Program,
+    key: Array,
+    public_key: Array | None,
+    view: View,
+    priced: Sequence[PricedDraw] | None = None,
+) -> Release:
     """Run the program with fresh draws; the release holds the output of each, by site.
 
     Args:
@@ -293,35 +447,42 @@ def sample(program: Program, key: Array, public_key: Array | None, view: View) -
         key: the secret key of the noise.
         public_key: the key of public draws, independent of `key`; None without public draws.
         view: what the program reads.
+        priced: the draws of the ledger, which are compared with those that run; None to compare
+            nothing.
 
     Raises:
         ValueError: for two draws of one name or one key, or a public draw without a public key.
+            Also as `draw_apart`.
     """
-    outputs: Release = {}
 
-    def answer(ask: DrawSpec) -> Array:
+    def answer(ask: DrawSpec) -> tuple[Array, Array]:
         root = public_key if ask.mechanism.public else key
         if root is None:
             raise no_public_key(ask.site)
-        own = site_key(root, ask.site)
-        outputs[ask.site] = ask.mechanism.sample(own, ask.value, ask.scale)
-        return outputs[ask.site]
+        output = ask.mechanism.sample(site_key(root, ask.site), ask.value, ask.scale)
+        return output, output
 
-    run(program, answer, view)
-    return outputs
+    return draw_apart(program, answer, view, priced)
 
 
 def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSpec]:
     """Run the program on recorded outputs, and return what each draw asked for on this view.
 
     Raises:
-        ValueError: if the recorded release and the program do not have the same sites.
+        ValueError: if the recorded release and the program do not have the same sites, of the same
+            shapes.
     """
     sites: dict[str, DrawSpec] = {}
 
     def answer(ask: DrawSpec) -> Array:
         sites[ask.site] = ask
-        return release.get(ask.site, jnp.zeros_like(ask.output))
+        recorded = release.get(ask.site, jnp.zeros_like(ask.output))
+        if jnp.shape(recorded) != ask.output.shape:
+            raise ValueError(
+                f"the release at {ask.site!r} has shape {jnp.shape(recorded)}, and the program "
+                f"draws {ask.output.shape} there; it is of another recipe or table"
+            )
+        return recorded
 
     run(program, answer, view)
     if set(sites) != set(release):
@@ -333,11 +494,15 @@ def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSp
 
 def log_prob(program: Program, release: Release, view: View) -> dict[str, Array]:
     """The exact log density f32[] of each recorded output, by site."""
-    sites = replayed(program, release, view)
-    return {
-        name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
-        for name, site in sites.items()
-    }
+
+    def densities(release: Release, view: View) -> dict[str, Array]:
+        sites = replayed(program, release, view)
+        return {
+            name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
+            for name, site in sites.items()
+        }
+
+    return traced_apart(densities, release, view)
 
 
 def compared(
@@ -348,13 +513,17 @@ def compared(
     It is the exact log ratio f32[] of the densities of the recorded output, and the cost in the
     worst case over all outputs.
     """
-    there = replayed(program, release, other)
-    found = {}
-    for name, site in replayed(program, release, view).items():
-        pairs = (site.value, site.scale), (there[name].value, there[name].scale)
-        ours, theirs = (site.mechanism.log_prob(release[name], *pair) for pair in pairs)
-        found[name] = jnp.sum(ours - theirs), site.mechanism.divergence(*pairs[0], *pairs[1])
-    return found
+
+    def both(release: Release, view: View, other: View) -> dict[str, tuple[Array, StepLoss]]:
+        there = replayed(program, release, other)
+        found = {}
+        for name, site in replayed(program, release, view).items():
+            pairs = (site.value, site.scale), (there[name].value, there[name].scale)
+            ours, theirs = (site.mechanism.log_prob(release[name], *pair) for pair in pairs)
+            found[name] = jnp.sum(ours - theirs), site.mechanism.divergence(*pairs[0], *pairs[1])
+        return found
+
+    return traced_apart(both, release, view, other)
 
 
 def describe(
@@ -399,7 +568,13 @@ def public_draws(program: Program, public_key: Array, view: View) -> Release:
     return sites
 
 
-def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) -> dict[str, Any]:
+def sums(
+    program: Program,
+    wanted: tuple[str, ...],
+    given: Given,
+    view: View,
+    priced: Sequence[PricedDraw] | None = None,
+) -> dict[str, Any]:
     """The sums i32[...] over some rows, of the draws of one stage.
 
     Public randomness, and draws of earlier stages, have the outputs that are given. Draws for
@@ -411,13 +586,13 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
         wanted: the sites of one of its stages.
         given: what the sums follow from.
         view: some rows, and what is public.
+        priced: the draws of the ledger, as `sample` takes them.
 
     Raises:
-        ValueError: for public randomness with an axis of rows.
+        ValueError: for public randomness with an axis of rows, and as `draw_apart`.
     """
-    found: dict[str, Any] = {}
 
-    def answer(ask: DrawSpec) -> Any:
+    def answer(ask: DrawSpec) -> tuple[Array, Any]:
         if ask.mechanism.public and ask.output.shape != given.sites[ask.site].shape:
             raise ValueError(
                 f"the draw {ask.site!r} is public randomness for each row, and a table that is "
@@ -426,13 +601,12 @@ def sums(program: Program, wanted: tuple[str, ...], given: Given, view: View) ->
         if ask.for_places:
             assert ask.mechanism.at is not None
             own = site_key(given.key, ask.site)
-            return ask.mechanism.at(own, ask.value, ask.scale, given.place)
-        if ask.site in wanted:
-            found[ask.site] = ask.parts
-        return given.sites.get(ask.site, jnp.zeros_like(ask.output))
+            return ask.mechanism.at(own, ask.value, ask.scale, given.place), None
+        output = given.sites.get(ask.site, jnp.zeros_like(ask.output))
+        return output, ask.parts if ask.site in wanted else None
 
-    run(program, answer, view)
-    return found
+    found = draw_apart(program, answer, view, priced, released_here=False)
+    return {site: found[site] for site in wanted}
 
 
 def weak_learner(

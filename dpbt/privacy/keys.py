@@ -43,6 +43,7 @@ AnyArray = jax.Array | np.ndarray
 
 RELEASE = "release"
 RESEARCH = "research"
+_RESEARCH_IMPL = "threefry2x32"
 
 _ROUNDS = 20
 _CONSTANTS = np.frombuffer(b"expand 32-byte k", "<u4").astype(np.uint32)
@@ -188,7 +189,7 @@ def kind(key: Array, name: str = "key") -> str:
     implementation = jax.random.key_impl(key)
     if implementation == CHACHA20:
         return RELEASE
-    if implementation == "threefry2x32":
+    if implementation == _RESEARCH_IMPL:
         return RESEARCH
     raise ValueError(f"{name} must be of chacha20 or threefry2x32, got {implementation}: {advice}")
 
@@ -203,9 +204,26 @@ def pair(key: Array) -> tuple[Array, Array]:
     return noise, public
 
 
+def research_key(seed: int | np.integer | Array) -> Array:
+    """The research key of a seed: the words 0 and `seed` modulo 2^32, for threefry2x32.
+
+    They are the words of `jax.random.key(seed)` at JAX's default flags. No flag of JAX moves them,
+    as `jax_random_seed_offset` and `jax_default_prng_impl` move those of `jax.random.key`. So what
+    the library draws from a seed of its own is the same in every process.
+
+    Args:
+        seed: a whole number in the range of int64, or an integer array of shape (), traced or not.
+    """
+    if isinstance(seed, int | np.integer):
+        low = jnp.asarray(np.int64(seed).astype(np.uint32))
+    else:
+        low = jnp.asarray(seed).astype(jnp.uint32)
+    return jax.random.wrap_key_data(jnp.stack([jnp.zeros_like(low), low]), impl=_RESEARCH_IMPL)
+
+
 def noise_and_public(seed: int | None) -> tuple[Array, Array]:
     """Two fresh release keys of a run, or with a seed a pair of research keys."""
-    return (fresh_key(), fresh_key()) if seed is None else pair(jax.random.key(seed))
+    return (fresh_key(), fresh_key()) if seed is None else pair(research_key(seed))
 
 
 class ResearchKeyWarning(UserWarning):
@@ -340,7 +358,8 @@ def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
         return key
     own = as_bytes(key)
     made = hmac.digest(own, _digest(blocks), "sha256")[: len(own)]
-    return jax.random.wrap_key_data(jnp.asarray(np.frombuffer(made, "<u4").astype(np.uint32)))
+    own_words = jnp.asarray(np.frombuffer(made, "<u4").astype(np.uint32))
+    return jax.random.wrap_key_data(own_words, impl=_RESEARCH_IMPL)
 
 
 def _digest(blocks: Iterable[Any]) -> bytes:

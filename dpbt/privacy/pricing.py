@@ -16,11 +16,13 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
+from dpbt.common import programs
 from dpbt.common.validate import whole, within
-from dpbt.privacy import accounting, boundary, keys, mechanisms
+from dpbt.privacy import accounting, apart, boundary, dataflow, keys, mechanisms
 from dpbt.privacy.accounting import Ledger, Line
-from dpbt.privacy.boundary import DrawSpec, group_of, stated
+from dpbt.privacy.boundary import DrawSpec, PricedDraw, group_of, stated
 from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
+from dpbt.privacy.sensitivity import counted_weights
 from dpbt.types import (
     Array,
     Params,
@@ -31,6 +33,7 @@ from dpbt.types import (
     Table,
     View,
     WeakLearner,
+    Weighted,
     WeightUpdate,
     uniform,
 )
@@ -285,7 +288,7 @@ def _evaluated(flat: Recipe, part: str) -> Mapping[str, DrawSpec]:
     return jax.vmap(lambda one: drawn(*static, one.params, one.public(), np.float32(0)))(flat)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@programs.kept(static_argnames=("learner", "part", "weight_update"))
 def drawn(
     learner: WeakLearner,
     part: str,
@@ -317,6 +320,57 @@ _PRIVATE = ("bins", "target", "present", "weight")
 """The fields of a table that are of its rows."""
 
 
+def after_prologue(learner: WeakLearner, params: Params, public: Public) -> Public:
+    """What is public in all rounds, with the unit, the rows that there seem to be and the start.
+
+    They follow from the prologue's release, which `public` has.
+    """
+    once, release = learner.prologue, public.prologue
+    start = jnp.zeros(learner.hypotheses.response.axes, jnp.float32)
+    if once is not None:
+        for name, says in (("unit", once.unit), ("seen", once.seen)):
+            if says is not None:
+                number = apart.of_public(f"the {name} of a prologue", says, release, params)
+                public = public._replace(**{name: jnp.asarray(number, jnp.float32)})
+        said = apart.of_public("the intercept of a prologue", once.intercept, release, params)
+        start = jnp.asarray(said, jnp.float32)
+    return public._replace(start=start)
+
+
+def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any:
+    """What is public in a round by the partition of the hypotheses; None without one."""
+    partition = learner.hypotheses.partition
+    if partition is None:
+        return None
+    return apart.of_public("the structure of a round", partition.structure, params, public)
+
+
+def weigh(
+    update: WeightUpdate, scores: Array, bound: Numbers, rows: Any, public: Public
+) -> Weighted:
+    """The weights of rows and their cap, traced apart, with a cap that follows from no row.
+
+    Raises:
+        ValueError: if the cap follows from rows or scores, or if the weight update reads a traced
+            array that it was not given.
+    """
+
+    def from_rows(private: tuple[Array, Any], bound: Numbers, public: Public) -> Weighted:
+        scores, rows = private
+        return update.weigh(scores, bound, rows, public)
+
+    closed, shapes = apart.traced(update.tag, from_rows, (scores, rows), bound, public)
+    private, all_inputs = len(jax.tree.leaves((scores, rows))), len(closed.jaxpr.invars)
+    names = [{ROWS}] * private + [set()] * (all_inputs - private)
+    last = dataflow.dependencies(closed.jaxpr, names)[-1]  # the cap is the last field
+    if ROWS in last:
+        raise ValueError(
+            f"the cap of {update.tag} follows from private rows or their scores; it is public, and "
+            "may follow from the bound on scores"
+        )
+    return apart.evaluated(closed, shapes, ((scores, rows), bound, public))
+
+
 def _row(
     learner: WeakLearner,
     part: str,
@@ -326,35 +380,51 @@ def _row(
     bound: Numbers,
     private: Mapping[str, Array] | None = None,
 ) -> View:
-    """What a part of a run reads of one row; `private` has what the row holds."""
+    """What a part of a run reads of one row; `private` has what the row holds.
+
+    Its public side has the fields, the structure and the dtypes that it has in a run.
+    """
     # What follows a prologue reads its release; zeros stand for it here.
     if learner.prologue is not None and part != "prologue":
         specs = drawn(learner, "prologue", weight_update, params, public, np.float32(0))
         zeros = {site: jnp.zeros_like(spec.output) for site, spec in specs.items()}
         public = public._replace(prologue=zeros)
+    if part != "prologue":
+        public = after_prologue(learner, params, public)
+        public = public._replace(round=jnp.asarray(public.round, jnp.int32))
 
     # Weights on the one row.
-    weigher = weight_update if part == "rounds" else uniform
     table: Table = learner.hypotheses.example()
     prepared = learner.hypotheses.prepare(table._replace(**(private or {})))
-    axes = weigher.response.axes
-    score = jnp.zeros((*axes, prepared.present.shape[0]), jnp.float32)
-    weighted = weigher.weigh(score, bound, prepared, public)
-    return View(prepared, weighted.weight, params, public._replace(cap=weighted.cap))
+    weigher = uniform if part == "prologue" else weight_update
+    shape = *weigher.response.axes, prepared.present.shape[0]
+    score = jnp.zeros(shape, jnp.float32)
+    if part == "epilogue":
+        return View(prepared, score, params, public)
+    weighted = weigh(weigher, score, bound, prepared, public)
+
+    # The structure of a round, and what it says of the row.
+    if part == "rounds" and learner.hypotheses.partition is not None:
+        public = public._replace(structure=round_structure(learner, params, public))
+        leaf = learner.hypotheses.partition.place(public.structure, prepared)
+        prepared = prepared._replace(leaf=leaf)
+    weights = counted_weights(weighted.weight, prepared, weigher.response)
+    return View(prepared, weights, params, public._replace(cap=weighted.cap))
 
 
 class Follows(NamedTuple):
     """What a draw asks for, and the names that each part of it follows from.
 
-    A name is a site, `ROWS`, or `EARLIER` for what was released before the program runs, and for
-    the number of the round.
+    A name is a site, `ROWS`, `SPLITS` for what else of a table lies beside its rows, or `EARLIER`
+    for what was released before the program runs, and for the number of the round.
 
     Attributes:
         spec: the draw, with shapes for numbers that are traced.
         total: the names of its sum; of its value where it is no `Total`.
-        told: those of what `Total.after` reads, and of the scale.
+        told: those of what `Total.after` reads.
         scale: those of the scale.
         most: those of the largest sensitivity.
+        formulas: how the largest sensitivity and the scale are worked out.
     """
 
     spec: DrawSpec
@@ -362,40 +432,78 @@ class Follows(NamedTuple):
     told: set[str]
     scale: set[str]
     most: set[str]
+    formulas: tuple[str, str]
+
+    @property
+    def priced(self) -> PricedDraw:
+        """The draw as it is compared with the one that runs."""
+        most, scale = self.formulas
+        compared = None if ROWS in self.scale else scale
+        return PricedDraw(self.spec, most, compared, bool(self.scale))
 
 
 ROWS, EARLIER = "the private rows", "earlier releases"
+SPLITS = "the splits of the table"
 
-
-_READ: dict[tuple[WeakLearner, str, WeightUpdate], list[Follows]] = {}
-"""What was read, by the static parts of recipes, from which alone it follows."""
+RECIPE_CONSTANTS = frozenset({"rows", "weighting"})
+"""The fields of `Public` that a recipe alone says. All others count as earlier releases."""
 
 
 @jax.enable_x64(False)
 def _read(recipe: Recipe, part: str) -> list[Follows]:
-    """What is read off the program of a part of a run, once for the static parts of recipes.
+    """What is read off the program of a part of a run.
 
     Raises:
         ValueError: as `check_prices`.
     """
-    learner = recipe.learner
-    key = learner, part, recipe.weight_update
-    if key not in _READ:
-        table = learner.hypotheses.example()
-        fields = {name: getattr(table, name) for name in _PRIVATE}
-        known = {name: array for name, array in fields.items() if array is not None}
-        # All numbers are traced, because what is read counts for other recipes, too.
-        numbers = recipe.params, recipe.public(), np.float32(0)
+    shapes = jax.eval_shape(lambda *numbers: numbers, recipe.params, recipe.public())
+    leaves, structure = jax.tree.flatten(shapes)
+    kinds = tuple((leaf.shape, str(leaf.dtype), leaf.weak_type) for leaf in leaves)
+    return _read_of(recipe.learner, part, recipe.weight_update, structure, kinds)
 
-        def make(private: Any, params: Params, public: Public, bound: Numbers) -> View:
-            rows, weights = private
-            return _row(*key, params, public, bound, rows)._replace(weights=weights)
 
-        weights = jax.eval_shape(functools.partial(_row, *key), *numbers).weights
-        found = follows(program_of(learner, part), make, (known, weights), numbers)
-        check_prices(found, protected=not learner.traits.unprotected)
-        _READ[key] = found
-    return _READ[key]
+@functools.lru_cache(maxsize=1024)
+def _read_of(
+    learner: WeakLearner,
+    part: str,
+    weight_update: WeightUpdate,
+    structure: Any,
+    kinds: tuple[tuple[tuple[int, ...], str, bool], ...],
+) -> list[Follows]:
+    """`_read`, of nothing but what it is kept by: the numbers of a recipe are shapes here.
+
+    Args:
+        learner: the weak learner.
+        part: "prologue", "rounds" or "epilogue".
+        weight_update: the weight update.
+        structure: of (params, public) as a pytree, with all that is static in them.
+        kinds: shape, dtype and weakness of each of their arrays.
+    """
+    arrays = [jax.ShapeDtypeStruct(shape, dtype, weak_type=weak) for shape, dtype, weak in kinds]
+    params, public = jax.tree.unflatten(structure, arrays)
+    table = learner.hypotheses.example()
+    fields = {name: getattr(table, name) for name in _PRIVATE}
+    known = {name: array for name, array in fields.items() if array is not None}
+    static = learner, part, weight_update
+
+    def make(private: Any, params: Params, public: Public, bound: Numbers) -> View:
+        rows, weights = private
+        return _row(*static, params, public, bound, rows)._replace(weights=weights)
+
+    numbers = params, public, jax.ShapeDtypeStruct((), np.float32)
+    weights = jax.eval_shape(functools.partial(_row, *static), *numbers).weights
+    found = follows(program_of(learner, part), make, (known, weights), numbers)
+    check_prices(found, protected=not learner.traits.unprotected)
+    return found
+
+
+def priced_draws(recipe: Recipe, part: str) -> tuple[PricedDraw, ...]:
+    """The draws of a part of a run as the ledger prices them.
+
+    Raises:
+        ValueError: as `ledger`.
+    """
+    return tuple(each.priced for each in _read(recipe, part))
 
 
 def follows(
@@ -409,44 +517,59 @@ def follows(
         private: the arrays of one absent row, or their shapes.
         public: what else `make` reads, such as the numbers of a budget, or their shapes.
     """
+    # What the program reads, in shapes, and what each array of it follows from.
+    made, shapes = jax.make_jaxpr(make, return_shape=True)(private, *public)
+    inputs = [{ROWS}] * len(jax.tree.leaves(private)) + [set()] * len(jax.tree.leaves(public))
+    outputs = iter(dataflow.dependencies(made.jaxpr, inputs))
+    from_rows = jax.tree.map(lambda _: ROWS in next(outputs), shapes)
+    view_inputs = [
+        name
+        for part, name in (("rows", SPLITS), ("weights", ROWS))
+        for name in _named(getattr(from_rows, part), name)
+    ]
+    view_inputs += _named(jax.tree.map(lambda _: False, shapes.params), None)
+    for name in () if shapes.public is None else Public._fields:
+        field = jax.tree.map(lambda _: False, getattr(shapes.public, name))
+        view_inputs += _named(field, None if name in RECIPE_CONSTANTS else EARLIER)
 
-    # The draws, and what was released earlier or is the number of the round, in shapes.
-    def described(private: Any, *public: Any) -> tuple[list[DrawSpec], Any]:
-        view = make(private, *public)
-        names = () if view.public is None else ("cap", "prologue", "round", "unit")
-        earlier = {name: getattr(view.public, name) for name in names}
-        specs = boundary.describe(program, view)
-        return list(specs.values()), jax.tree.map(jnp.asarray, earlier)
-
-    specs, earlier = jax.eval_shape(described, private, *public)
+    # The draws, in shapes.
+    specs = jax.eval_shape(lambda view: list(boundary.describe(program, view).values()), shapes)
     zeros = {spec.site: spec.output for spec in specs}
 
     # What the draws ask for, as a function of all of these.
-    def parts(outputs: Release, private: Any, earlier: Any, public: tuple[Any, ...]) -> list[Any]:
+    def parts(outputs: Release, view: View) -> list[Any]:
         found: list[Any] = []
 
         def answer(ask: DrawSpec) -> Array:
-            read = ask.parts, (ask.told, ask.scale), ask.scale, ask.most
+            read = ask.parts, ask.told, ask.scale, ask.most
             found.append(jax.tree.map(jnp.asarray, read))
             return outputs[ask.site]
 
-        view = make(private, *public)
-        if earlier:
-            view = view._replace(public=view.public._replace(**earlier))
         boundary.run(program, answer, view)
         return found
 
-    traced, shapes = jax.make_jaxpr(parts, return_shape=True)(zeros, private, earlier, public)
-    names = [{name} for name in sorted(zeros)]
-    names += [{ROWS}] * len(jax.tree.leaves(private))
-    names += [{EARLIER}] * len(jax.tree.leaves(earlier))
-    names += [set()] * len(jax.tree.leaves(public))
-    outputs = iter(_follows(traced.jaxpr, names))
-    named = jax.tree.map(lambda _: next(outputs), shapes)
-    return [
-        Follows(spec, *(set().union(*jax.tree.leaves(part)) for part in own))
-        for spec, own in zip(specs, named, strict=True)
-    ]
+    traced, read = jax.make_jaxpr(parts, return_shape=True)(zeros, shapes)
+    names = [{name} for name in sorted(zeros)] + view_inputs
+    following = iter(dataflow.dependencies(traced.jaxpr, names))
+    named = jax.tree.map(lambda _: next(following), read)
+
+    # How largest sensitivities and scales are worked out.
+    labels = [boundary.release_name(site) for site in sorted(zeros)]
+    labels += boundary.view_names(shapes)
+    numbers = jax.tree.unflatten(jax.tree.structure(read), range(len(jax.tree.leaves(read))))
+    wanted = [number for *_, scale, most in numbers for number in (most, scale)]
+    formulas = dataflow.formulas(traced, labels, wanted, {})
+    found = []
+    for spec, own, most, scale in zip(specs, named, formulas[::2], formulas[1::2], strict=True):
+        total, told, of_scale, of_most = (set().union(*jax.tree.leaves(part)) for part in own)
+        found.append(Follows(spec, total, told, of_scale, of_most, (most, scale)))
+    return found
+
+
+def _named(from_rows: Any, otherwise: str | None) -> list[set[str]]:
+    """The names of arrays: of the rows, where they follow from these, or another one, or none."""
+    other = set() if otherwise is None else {otherwise}
+    return [{ROWS} if flag else other for flag in jax.tree.leaves(from_rows)]
 
 
 def check_prices(found: list[Follows], *, protected: bool = True) -> None:
@@ -454,13 +577,14 @@ def check_prices(found: list[Follows], *, protected: bool = True) -> None:
 
     Args:
         found: the draws of a program.
-        protected: whether no scale may follow from rows; a paper's calibration may say otherwise.
+        protected: whether no scale and no `Total.told` may follow from rows; a paper's calibration
+            may say otherwise.
 
     Raises:
         ValueError: naming the draw and what it follows from. Also for a mechanism of the user's own
             that has the name of one of the library's, or that claims never to read the rows.
     """
-    for spec, total, _, scale, most in found:
+    for spec, total, told, scale, most, _ in found:
         site, own = spec.site, spec.mechanism
         library = mechanisms.BY_NAME.get(own.name)
         if library is not None and library is not own:
@@ -469,12 +593,17 @@ def check_prices(found: list[Follows], *, protected: bool = True) -> None:
                 "give it a name of its own"
             )
         if not own.price.reads_rows:
-            if ROWS in total | scale or library is None:
+            if ROWS in total | told | scale or library is None:
                 raise ValueError(
                     f"the draw {site!r} costs nothing, so it must be one of the library's uniform "
                     "draws and follow from no private rows"
                 )
             continue
+        if protected and ROWS in told:
+            raise ValueError(
+                f"what Total.after of the draw {site!r} reads follows from the private rows; told= "
+                "is for what is public, and what follows from rows is in the sum"
+            )
         if own.price.norm not in ("l1", "l2", "range"):
             raise ValueError(f"{own.name} must be priced by l1, l2 or range, got {own.price.norm}")
         if spec.moves is None:
@@ -495,23 +624,6 @@ def check_prices(found: list[Follows], *, protected: bool = True) -> None:
 
 Stages = tuple[tuple[str, ...], ...]
 """The sites of draws from sums, in their order; a stage's sums follow from earlier stages alone."""
-
-
-def _follows(traced: Any, inputs: list[set[str]]) -> list[set[str]]:
-    """The names that each output of a traced program may follow from, by those of its inputs.
-
-    Functions that are compiled on their own are looked into; of loops and branches each output may
-    follow from each input.
-    """
-    known = dict(zip(map(id, traced.invars), inputs, strict=True))
-    for step in traced.eqns:
-        read = [known.get(id(entry), set()) for entry in step.invars]
-        inner = step.params.get("jaxpr") if step.primitive.name in ("jit", "pjit") else None
-        each = [set().union(*read)] * len(step.outvars)
-        if inner is not None:
-            each = _follows(inner.jaxpr, read)
-        known |= dict(zip(map(id, step.outvars), each, strict=True))
-    return [known.get(id(entry), set()) for entry in traced.outvars]
 
 
 def stages(recipe: Recipe, part: str) -> Stages:
@@ -540,10 +652,10 @@ def stages(recipe: Recipe, part: str) -> Stages:
             raise ValueError(
                 f"{spec.mechanism.name} has no draw from large totals, as {spec.site!r} needs"
             )
-    for spec, total, told, _, _ in found:
-        site, public = spec.site, spec.site not in summed
+    for spec, total, told, scale, _, _ in found:
+        site, public, told = spec.site, spec.site not in summed, told | scale
         if ROWS in told or (public and (total | told) & summed):
-            names = sorted((total | told) - {EARLIER})
+            names = sorted((total | told) - {EARLIER, SPLITS})
             raise ValueError(
                 f"what the draw {site!r} asks for follows from {names}, and is worked out before "
                 "rows are read"

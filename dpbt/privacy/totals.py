@@ -4,7 +4,6 @@ The sums are int64 on the host. The noise is that of `boundary.sample` under the
 added exactly. So a table that is read in parts has the releases of the same table in memory.
 """
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import programs
 from dpbt.privacy import variates
 from dpbt.privacy.boundary import DrawSpec, site_key
 from dpbt.privacy.mechanism import Mechanism
@@ -54,7 +54,7 @@ def draw(key: Array, totals: Totals, asked: Mapping[str, DrawSpec], *, small: bo
         own, scale = site_key(key, site), jnp.asarray(spec.scale, jnp.float32)
         with variates.double_precision():
             wholes = jax.tree.map(lambda part: np.asarray(part, np.float64), total)
-            output = _sampler(spec.mechanism, spec.after)(own, wholes, spec.told, scale)
+            output = _sampled(own, wholes, spec.told, scale, spec.mechanism, spec.after)
         release[site] = np.asarray(output)
         if not spec.mechanism.selects:
             most = SATURATION if small else MOST
@@ -63,22 +63,23 @@ def draw(key: Array, totals: Totals, asked: Mapping[str, DrawSpec], *, small: bo
     return release
 
 
-@functools.cache
-def _sampler(mechanism: Mechanism, after: Callable[..., Any]) -> Callable[..., Any]:
-    """(key, sum f64, told, scale) -> the output, in f64 or an index; compiled once for each shape.
+@programs.kept(static_argnames=("mechanism", "after"))
+def _sampled(
+    key: Array,
+    total: Any,
+    told: tuple[Any, ...],
+    scale: Array,
+    mechanism: Mechanism,
+    after: Callable[..., Any],
+) -> Array:
+    """The output of a draw from a sum in f64: in f64, or an index.
 
     For use within `variates.double_precision`.
     """
-
-    def sample(key: Array, total: Any, told: tuple[Any, ...], scale: Array) -> Array:
-        value = after(total, *told)
-        if not mechanism.selects and value.dtype != np.float64:
-            raise ValueError(
-                f"the value of a draw from large sums must be float64, got {value.dtype}"
-            )
-        return mechanism.sample(key, value, scale)
-
-    return jax.jit(sample)
+    value = after(total, *told)
+    if not mechanism.selects and value.dtype != np.float64:
+        raise ValueError(f"the value of a draw from large sums must be float64, got {value.dtype}")
+    return mechanism.sample(key, value, scale)
 
 
 def read(release: Mapping[str, np.ndarray]) -> dict[str, Array]:

@@ -16,7 +16,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners import additive as learner
 from dpbt.learners.oblivious_splits import Config
-from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
+from dpbt.recipes.building import PrivacyRequest, check_axes, checked_privacy_request
 from dpbt.recipes.oblivious import (
     OneTimeDraws,
     TreeStructure,
@@ -113,6 +113,16 @@ def additive(
             whose programs would differ.
     """
     num_rounds = whole("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=num_rounds,
+        step=step,
+        learning_rate=learning_rate,
+        marginals_fraction=marginals_fraction,
+        scores_fraction=scores_fraction,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,

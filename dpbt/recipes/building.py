@@ -20,6 +20,7 @@ from dpbt.common.validate import floats, one_of, shown, whole, wholes, within
 from dpbt.losses import as_family, check_loss
 from dpbt.privacy import boundary, conversions, pricing
 from dpbt.privacy.mechanism import ROUNDING, Allowance
+from dpbt.public_types import DeclaredDomain
 from dpbt.types import MAX_ROWS, Params, Recipe, WeakLearner
 from dpbt.types import relation as to_relation
 from dpbt.weighting import uniform
@@ -104,6 +105,32 @@ class PrivacyRequest:
         return np.broadcast_shapes(*map(np.shape, numbers))
 
 
+def check_axes(**arguments: Any) -> None:
+    """Check that arguments have axes of settings that go together, as arrays that broadcast.
+
+    Args:
+        **arguments: numbers and arrays by name; None is not given.
+
+    Raises:
+        ValueError: naming two of them and their shapes.
+    """
+    known: dict[str, tuple[int, ...]] = {}
+    for name, value in arguments.items():
+        try:
+            shape = () if value is None else np.shape(value)
+        except ValueError:  # ragged, which is refused where it is read
+            continue
+        for other, shape_of_other in known.items():
+            try:
+                np.broadcast_shapes(shape, shape_of_other)
+            except ValueError:
+                raise ValueError(
+                    f"{name} and {other} must have axes of settings that go together, got the "
+                    f"shapes {shape} and {shape_of_other}"
+                ) from None
+        known[name] = shape
+
+
 def checked_privacy_request(
     *,
     epsilon: ArrayLike,
@@ -131,8 +158,10 @@ def checked_privacy_request(
 
     Raises:
         ValueError: for a value outside its range, naming the argument and what was given. Also for
-            a delta above 0 with the published calibration of a pure guarantee.
+            arguments whose axes do not go together (`check_axes`), and for a delta above 0 with the
+            published calibration of a pure guarantee.
     """
+    check_axes(epsilon=epsilon, delta=delta, rows=rows, rounds=rounds)
     one_of("calibration", calibration, ("tight", "published"))
     checked_rows = within("rows", rows, f"[1, {max_rows}]", whole=True)
     rows_in_float32 = checked_rows.astype(np.float32)
@@ -213,6 +242,7 @@ class RecipeParts:
         name: the algorithm's name in tables.
         setting: its options in tables.
         target: the declared classes or range; None for two classes.
+        domain: the declared columns, where the learner is made for them.
     """
 
     learner: WeakLearner
@@ -221,6 +251,7 @@ class RecipeParts:
     name: str
     setting: str
     target: types.Target | None = None
+    domain: DeclaredDomain | None = None
 
 
 def _as_float32(numbers: Any) -> Any:
@@ -256,6 +287,7 @@ def _draft_recipe(request: PrivacyRequest, parts: RecipeParts) -> Recipe:
         name=parts.name,
         setting=parts.setting,
         target=parts.target,
+        domain=parts.domain,
         params=(),
     )
 
@@ -280,11 +312,14 @@ def build_recipe(
             Gaussian and the calibration is tight, it is `gaussian_allowance`.
 
     Raises:
-        ValueError: if a number of the budget does not fit float32, or finite bits cost too much
-            of the request. Also for a site without a fraction, for fractions of a budget that are
-            no numbers above 0, or more than all of it, and as `Recipe`.
+        ValueError: if a number of the budget does not fit float32, if axes of settings do not go
+            together, or if finite bits cost too much of the request. Also for a site without a
+            fraction, for fractions of a budget that are no numbers above 0, or more than all of it,
+            and as `Recipe`.
     """
     validate.warn_of_delta(request.delta, request.rows)
+    _check_axes_beside(request, parts.weighting, "weighting")
+    _check_axes_beside(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
     fractions = _checked_fractions(parts.learner.fractions if fractions is None else fractions)
     make_params = make_params or parts.learner.params
@@ -319,6 +354,7 @@ def build_recipe_of_fixed_noise(
         ValueError: if a number does not fit float32, and as `Recipe`.
     """
     validate.warn_of_delta(request.delta, request.rows)
+    _check_axes_beside(request, parts.weighting, "weighting")
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(rows=request.rows))
     return _with_params(draft, params, request.is_private)
@@ -337,6 +373,21 @@ def _checked_fractions(fractions: Mapping[str, Any] | Sequence[tuple[str, Any]])
     if np.any(total > 1 + 1e-9):
         raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")
     return fractions
+
+
+def _check_axes_beside(request: PrivacyRequest | Recipe, numbers: Any, what: str) -> None:
+    """Check the axes of a pytree of numbers beside those that all recipes share.
+
+    Raises:
+        ValueError: as `check_axes`.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(numbers)
+    named = {
+        f"{what} {jax.tree_util.keystr(path, simple=True, separator=' ')}": leaf
+        for path, leaf in leaves
+    }
+    shared = {name: getattr(request, name, None) for name in ("epsilon", "delta", "rows", "rounds")}
+    check_axes(**shared, **named)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -473,6 +524,7 @@ def _with_params(draft: Recipe, params: Params, is_private: np.ndarray) -> Recip
             naming the number of the budget, or the site of the noise.
     """
     recipe = dataclasses.replace(draft, params=_as_float32(params))
+    _check_axes_beside(recipe, recipe.params, "params")
     shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
     recipe = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):

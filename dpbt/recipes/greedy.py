@@ -20,6 +20,7 @@ from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
     build_recipe,
+    check_axes,
     checked_privacy_request,
     is_single_loss,
 )
@@ -127,6 +128,20 @@ def bdpe(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # Check the arguments.
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        alpha=None if isinstance(alpha, str) or callable(alpha) else alpha,
+        beta_tree=beta_tree,
+        error_fraction=error_fraction,
+        clip=clip,
+        step_clip=step_clip,
+        zeta=zeta,
+        pi=pi,
+        smoothing=smoothing,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,

@@ -22,6 +22,7 @@ from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
     build_recipe,
+    check_axes,
     checked_privacy_request,
     zero_or_share,
 )
@@ -132,6 +133,20 @@ def oblivious_boost(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        step=None if callable(step) else step,
+        limit=limit,
+        clip=clip,
+        marginals_fraction=marginals_fraction,
+        target_fraction=target_fraction,
+        scores_fraction=scores_fraction,
+        curvature=curvature,
+        seed=seed,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -365,6 +380,7 @@ def recipe_over_bins(
         name=name,
         setting=setting,
         target=target,
+        domain=domains.declare(domain),
     )
     return build_recipe(
         request,
@@ -609,7 +625,8 @@ def auto(
     has the choices and their reasons.
 
     Arguments of type ArrayLike may be arrays. They broadcast to settings with room for the most
-    rounds of any of them, if the rule has histograms for all of them or for none.
+    rounds of any of them, if one program serves them all: the rule has histograms for all of them
+    or for none, and gives all the same depth and the same number of bins of the target.
 
     Args:
         epsilon: the total budget, above 0.
@@ -635,6 +652,12 @@ def auto(
     """
     domains.check(domain)
     target = kinds.with_objective(target, objective, quantile)
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        seed=seed,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,

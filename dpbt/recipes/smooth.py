@@ -25,6 +25,7 @@ from dpbt.recipes.building import (
     better_of_pure_and_zcdp_allowance,
     build_recipe,
     build_recipe_of_fixed_noise,
+    check_axes,
     checked_privacy_request,
     is_single_loss,
     pure_or_zcdp_allowance,
@@ -76,6 +77,14 @@ def lazybb_rules(
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        density=density,
+        learning_rate=learning_rate,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -152,6 +161,15 @@ def lazybb_trees(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # The static part of the trees.
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        density=density,
+        learning_rate=learning_rate,
+        leaf_fraction=leaf_fraction,
+    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -348,6 +366,15 @@ def halfspace_boost(
         raise ValueError("give either epsilon or noise_scale")
     if np.any(floats("delta", delta) == 0):
         raise ValueError(f"delta must be in (0, 1) for Gaussian noise, got {shown(delta)}")
+    check_axes(
+        epsilon=epsilon,
+        delta=delta,
+        rows=rows,
+        rounds=rounds,
+        density=density,
+        learning_rate=learning_rate,
+        noise_scale=noise_scale,
+    )
     request = checked_privacy_request(
         epsilon=1.0 if epsilon is None else epsilon,  # a stated noise sets its own
         delta=delta,

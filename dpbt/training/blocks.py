@@ -31,6 +31,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpbt.common import programs
 from dpbt.common.validate import as_path, whole, within
 from dpbt.common.watching import Progress, Report
 from dpbt.data.blocks import BlockTable, Rows
@@ -203,7 +204,7 @@ def _sums_of_slice(
     def add(number: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
         placed = step.placed(recipe, structure, rows)
-        return scores + learner.hypotheses.predict(hypothesis, placed)
+        return scores + step.predicted(recipe, hypothesis, placed)
 
     if scores is not None and batch.pending is not None:
         count = jax.tree.leaves(batch.pending)[0].shape[0]
@@ -219,7 +220,8 @@ def _sums_of_slice(
         public = context.public._replace(round=number, structure=structure)
         view = step.view(part, recipe, rows, weighed, context._replace(public=public))
         given = Given(sites, key, place)
-        return boundary.sums(pricing.program_of(learner, part), wanted, given, view)
+        program, priced = pricing.program_of(learner, part), pricing.priced_draws(recipe, part)
+        return boundary.sums(program, wanted, given, view, priced)
 
     entries = context.public.round, context.public.structure, batch.sites, noise
     if len(noise) > 1:
@@ -231,7 +233,9 @@ def _sums_of_slice(
 
 
 # The new scores take the place of the old ones.
-_summed = jax.jit(_sums_of_slice, donate_argnums=1, static_argnames=("part", "wanted"))
+_summed = programs.kept(donate_argnames=("scores",), static_argnames=("part", "wanted"))(
+    _sums_of_slice
+)
 
 
 class Passes:
@@ -384,6 +388,7 @@ def learn(
         OSError: as `fit`.
     """
     capacity, first, public_key = check(key, table, recipe, public_key)
+    recipe = step.without_domain(recipe)  # so that domains share programs
     workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
     plan = plan_for(table, recipe, float(within("memory", memory, "(0, inf)")), workers)
     report = progress or (lambda state: None)
@@ -407,7 +412,7 @@ def learn(
             raise
         own = step.own_key(key, recipe)
         keys = step.part_keys(own, recipe), step.part_keys(public_key, recipe)
-        small, dummy = capacity <= MAX_ROWS, step.dummy_row(table)
+        small, dummy = capacity <= MAX_ROWS, step.without_domain(step.dummy_row(table))
         return _Run(recipe, passes, kept, small, *keys, dummy, []).learn(plan.rounds, report)
 
 
@@ -432,7 +437,7 @@ def check(
             f"{recipe.name} of the {recipe.calibration} calibration reads all rows at once, and "
             f"learns from no blocks, as recipes.auto does: {error}"
         ) from None
-    public_key = step.check_fit(key, like, recipe, public_key)
+    public_key = step.check_fit(key, recipe, public_key)
     if jax.process_count() > 1:
         if table.rows_per_user is not None:
             raise ValueError(
@@ -461,10 +466,11 @@ def check(
 
 
 # The steps, each of which is compiled once for a recipe.
-_specs = jax.jit(step.specs, static_argnums=0)
-_public_draws = jax.jit(step.public_draws, static_argnums=0)
-_begun, _opened, _learned = jax.jit(step.begun), jax.jit(step.opened), jax.jit(step.learned)
-_line_of, _finished = jax.jit(step.line_of), jax.jit(step.finished)
+_specs = programs.kept(static_argnames=("part",))(step.specs)
+_public_draws = programs.kept(static_argnames=("part",))(step.public_draws)
+_begun, _opened = programs.kept()(step.begun), programs.kept()(step.opened)
+_learned, _line_of = programs.kept()(step.learned), programs.kept()(step.line_of)
+_finished = programs.kept()(step.finished)
 
 
 @dataclasses.dataclass

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dpbt.common import programs
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.public_types import without_values
@@ -46,7 +47,9 @@ def run(
 ) -> Ran:
     """Run a recipe from its prologue to its epilogue; traceable.
 
-    Each round weighs the rows by their scores, asks for a release, and adds its hypothesis.
+    Each round weighs the rows by their scores, asks for a release, and adds its hypothesis. Every
+    function of an author is traced apart, so what it keeps of the rows is dead when it returns, and
+    what is public is worked out from what is public alone (`apart`).
 
     Args:
         recipe: one setting.
@@ -102,7 +105,7 @@ def run(
         hypothesis, more, moving = step.learned(recipe, release, views[0].public, moving)
         if not batch:  # else no round reads them
             scores = [
-                score + learner.hypotheses.predict(hypothesis, view.rows)
+                score + step.predicted(recipe, hypothesis, view.rows)
                 for score, view in zip(scores, views, strict=True)
             ]
         return (scores, bound + more, moving), (kept, hypothesis)
@@ -216,11 +219,13 @@ def sampled(
     Raises:
         ValueError: for public structure without a public key, and for two draws of one name.
     """
+    learner = recipe.learner
 
     def drawn(part: str, entry: tuple[Array, Array | None], views: Sequence[View]) -> Any:
         if watch is not None and part == "rounds":
             jax.debug.callback(_tell, watch, views[0].public.round)
-        release = boundary.sample(pricing.program_of(recipe.learner, part), *entry, views[0])
+        program, priced = pricing.program_of(learner, part), pricing.priced_draws(recipe, part)
+        release = boundary.sample(program, *entry, views[0], priced)
         return release, release
 
     noise = step.part_keys(step.own_key(key, recipe), recipe)
@@ -237,7 +242,8 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
         recipe: the recipe.
 
     Raises:
-        ValueError: for what is no transcript, and as `step.prepared_table`.
+        ValueError: for what is no transcript of this recipe, for one that was recorded on a table
+            of another domain or form (`step.check_transcript`), and as `step.prepared_table`.
     """
     ran = _judged(transcript, [table], recipe, boundary.log_prob)
     return Replayed(_by_site(ran.kept), ran.hypotheses)
@@ -251,16 +257,20 @@ def _judged(
     Raises:
         ValueError: as `replay`.
     """
-    step.check_transcript(transcript)
+    prepared = [step.prepared_table(table, recipe) for table in tables]
+    for table in tables:
+        step.check_transcript(transcript, table, recipe)
 
     def answer(part: str, release: Release, views: Sequence[View]) -> Any:
         return release, judge(pricing.program_of(recipe.learner, part), release, *views)
 
-    return run(recipe, [step.prepared_table(table, recipe) for table in tables], answer, transcript)
+    return run(recipe, prepared, answer, transcript)
 
 
-@jax.jit
-def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -> Hypotheses:
+@programs.kept()
+def redrawn(
+    keys: Array, transcript: tuple[Release, Release, Release], recipe: Recipe, dummy: Table
+) -> Hypotheses:
     """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
 
     It is post-processing: a mechanism draws around its own output, at the public scale of its
@@ -268,7 +278,7 @@ def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -
 
     Args:
         keys: one typed key for each run that is made up, or several.
-        transcript: with all sites of the rounds.
+        transcript: the releases of prologue, rounds and epilogue, with all sites of the rounds.
         recipe: the recipe.
         dummy: one absent row.
 
@@ -294,8 +304,9 @@ def redrawn(keys: Array, transcript: Transcript, recipe: Recipe, dummy: Table) -
     rows = [recipe.learner.hypotheses.prepare(dummy)]
 
     def one(key: Array) -> Hypotheses:
-        of_rounds = transcript.rounds, jax.random.split(key, recipe.capacity)
-        entries = Parts((transcript.prologue, None), of_rounds, (transcript.epilogue, None))
+        prologue, rounds, epilogue = transcript
+        of_rounds = rounds, jax.random.split(key, recipe.capacity)
+        entries = Parts((prologue, None), of_rounds, (epilogue, None))
         return run(recipe, rows, answer, entries).hypotheses
 
     return jax.vmap(one)(keys)

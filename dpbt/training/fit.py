@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from dpbt.common import programs
 from dpbt.common.validate import is_traced, within
 from dpbt.common.watching import Progress, Report, quiet
 from dpbt.data import tables
@@ -62,9 +63,14 @@ class Boosted(NamedTuple):
         Args:
             table: as `boost` was given it; its public splits are kept.
             recipe: as `boost` was given it.
+
+        Raises:
+            ValueError: for another table or recipe, as far as that is static, as `replay`.
         """
+        step.check_run(table, recipe)
+        step.check_transcript(self.transcript, table, recipe)
         _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
-        learned = learned_of(self.transcript, self.hypotheses, intercept, recipe)
+        learned = learned_of(self.transcript.parts, self.hypotheses, intercept, recipe)
         return Model.of(learned, recipe, table)
 
 
@@ -77,6 +83,9 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     other. The same rows under another domain, with other weights or with exchanged classes are
     another table.
 
+    Outside of `jax.jit` and kin it runs as one compiled program, of which the last used are kept.
+    Like any function of JAX it then returns before the work is done; `jax.block_until_ready` waits.
+
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
             under it (`step.own_key`).
@@ -86,11 +95,30 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
             draws any. It must be independent of `key`, because what it draws is published.
 
     Raises:
-        ValueError: for public structure without a public key, and as `step.prepared_table`.
+        ValueError: for public structure without a public key, and as `step.prepared_table` and
+            `step.check_keys`. All that is static is checked under jit and vmap, too.
     """
-    ran = sampled(key, step.prepared_table(table, recipe), recipe, public_key)
+    if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
+        boosted = _boost(key, table, recipe, public_key)
+    else:
+        step.check_run(table, recipe)
+        step.check_keys(key, recipe, public_key)
+        bare_table, bare_recipe = step.without_domain(table), step.without_domain(recipe)
+        boosted = _compiled_boost(key, bare_table, bare_recipe, public_key)
+    transcript = boosted.transcript._replace(recorded_on=step.TableForm.of(table))
+    return boosted._replace(transcript=transcript)
+
+
+def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
+    """`boost` of a table whose form the caller records."""
+    rows = step.prepared_table(table, recipe)
+    step.check_keys(key, recipe, public_key)
+    ran = sampled(key, rows, recipe, public_key)
     assert ran.scores is not None
     return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
+
+
+_compiled_boost = programs.kept()(_boost)
 
 
 MEMORY = 4 * 2**30
@@ -117,6 +145,9 @@ def fit(
     nothing. Nor does the order of the rows, unless a forest is `disjoint`, where the place of a row
     decides which tree has it. Greedy trees are worked out in double precision, and two programs
     may round the last bit of a leaf in different ways, though rarely (docs/scaling.md).
+
+    It returns when the work is done. The programs of the last `programs.KEPT` kinds of recipes and
+    tables are kept, and those that were not used for the longest time are given back.
 
     Args:
         key: one typed key, a secret: whoever has it can subtract the noise. `keys.fresh_key()`
@@ -196,6 +227,7 @@ def learn(
 
         in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint, "progress": progress}
         learned = blocks.learn(key, table, recipe, public_key, **in_blocks)
+        learned = jax.block_until_ready(learned)
         return Model.of(learned, recipe, step.dummy_row(table), keys.kind(key))
     if checkpoint is not None:
         raise ValueError("checkpoint is for tables in blocks, which dpbt.convert writes")
@@ -203,7 +235,7 @@ def learn(
     # A table in memory.
     step.check_run(table, recipe)
     table = step.on_device(table)
-    step.check_fit(key, table, recipe, public_key)
+    step.check_fit(key, recipe, public_key)
     step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
     limit = float(within("memory", memory, "(0, inf]"))
     if pay is not None:
@@ -215,7 +247,8 @@ def learn(
         private = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
         each = 64 * table.target.shape[0] + 256 * private
         batch = int(np.clip(limit / 16 / each, 1, 64))
-    room = dataclasses.replace(recipe, capacity=tables.bucket(recipe.capacity))
+    bare = step.without_domain(recipe)  # so that domains share programs
+    room = dataclasses.replace(bare, capacity=tables.bucket(recipe.capacity))
 
     # Whether it is compiled sooner follows from what is public. It is if all draws of a round are
     # from sums that do not wait for each other: then the releases are the same, bit for bit. Those
@@ -229,7 +262,10 @@ def learn(
             sooner = len(pricing.stages(room, "rounds")) == 1
     run = _compiled_sooner if sooner else _compiled
     with _watched(None if short or batch else progress, int(recipe.rounds)) as watch:
-        learned = run(key, tables.padded(table), room, public_key, watch, batch=batch)
+        rows = step.without_domain(tables.padded(table))
+        learned = run(key, rows, room, public_key, watch, batch=batch)
+        # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
+        learned = jax.block_until_ready(learned)
     return Model.of(learned, recipe, table, keys.kind(key))
 
 
@@ -268,8 +304,8 @@ def _run(
 OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
 """XLA's former way to turn loops into code for a processor: it compiles sooner and runs longer."""
 
-_compiled = jax.jit(_run, static_argnames="batch")
-_compiled_sooner = jax.jit(_run, static_argnames="batch", compiler_options=OLDER_EMITTER)
+_compiled = programs.kept(static_argnames=("batch",))(_run)
+_compiled_sooner = programs.kept(static_argnames=("batch",), compiler_options=OLDER_EMITTER)(_run)
 
 SHORT_RUN = 2**23
 """A fit of at most so many rows times rounds is compiled sooner, if it may be.

@@ -4,23 +4,31 @@ A run has three parts: a prologue, rounds and an epilogue. Each has a private pr
 `View` of the rows. `boosting` runs them on a table in memory, and `blocks` on one in parts.
 """
 
+import contextlib
+import dataclasses
 import itertools
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
-from dpbt.data import kinds
+from dpbt.common.validate import is_traced, shown
+from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.data.splits import as_array
+from dpbt.data.splits import as_array, checked_array
 from dpbt.privacy import boundary, keys, pricing
+from dpbt.privacy.apart import of_public, traced_apart
 from dpbt.privacy.boundary import DrawSpec
+from dpbt.privacy.flags import check_flags
 from dpbt.privacy.sensitivity import counted_weights
 from dpbt.public_types import without_values
 from dpbt.types import Array, Prepared, Public, Recipe, Release, Table, Transcript, View
+from dpbt.types import TableForm as TableForm
+
+Domained = TypeVar("Domained", Table, Recipe)
 
 # What a fit refuses before anything runs. Public arguments are refused by name. Of private ones
 # only the number of rows is refused, and it is not shown.
@@ -32,13 +40,33 @@ def on_device(table: Table) -> Table:
     Raises:
         ValueError: as `as_array`.
     """
-    own, splits = table._asdict(), table.splits
-    del own["splits"], own["rows_per_user"]
+    return _with_arrays(table, as_array)
+
+
+_ARRAYS = ("bins", "target", "present", "weight", "declared")
+"""The fields of a table that are arrays."""
+
+
+def _with_arrays(table: Table, change: Callable[[str, Any], Any]) -> Table:
+    """The table with other arrays, of its splits, too; `change` is given the name of each."""
+    splits = table.splits
     if splits is not None:
         asked = {name: each for name, each in splits._asdict().items() if each is not None}
-        splits = splits._replace(**{n: as_array(f"splits.{n}", each) for n, each in asked.items()})
-    held = {name: as_array(f"table.{name}", own[name]) for name in own if own[name] is not None}
-    return table._replace(**held, splits=splits)
+        splits = splits._replace(**{n: change(f"splits.{n}", each) for n, each in asked.items()})
+    held = {name: getattr(table, name) for name in _ARRAYS}
+    changed = {n: change(f"table.{n}", each) for n, each in held.items() if each is not None}
+    return table._replace(**changed, splits=splits)
+
+
+def without_domain(parts: Domained) -> Domained:
+    """A table or a recipe that does not carry its domain, for programs that are compiled.
+
+    The entries compare domains before, and a program that carried one would be compiled anew for
+    each domain.
+    """
+    if isinstance(parts, Table):
+        return parts._replace(domain=None)
+    return dataclasses.replace(parts, domain=None)
 
 
 def check_table(table: object) -> None:
@@ -54,30 +82,38 @@ def check_table(table: object) -> None:
     weight = () if table.weight is None else (table.weight,)
     if len({np.shape(array)[:1] for array in (*table[:3], *weight)}) > 1:
         raise ValueError("bins, target, present and weight must have the same rows, and do not")
+    shape, domain = np.shape(table.bins), table.domain
+    if domain is None or len(shape) != 2 or not hasattr(table.bins, "dtype"):
+        return  # what reads the table refuses it, if it is none
+    exact = table.splits is None and table.bins.dtype == np.float32
+    width = len(domains.splits(domain).attribute) if exact else len(domain)
+    if shape[1] != width:
+        raise ValueError(
+            f"table.bins must have {width} columns, as the table's domain says, got {shape[1]}"
+        )
 
 
 def check_precision() -> None:
-    """Refuse runs under other flags of JAX than its own. Every run comes through here.
+    """Refuse runs under other flags of JAX than `flags.FLAGS` says. Every run comes through here.
 
-    Under `jax_enable_x64` some sums would round otherwise, and without `jax_threefry_partitionable`
-    public structure would be another, while the noise of a key is the same. So the difference of
-    two runs with one key would show exact sums. As all runs have the same flags, what names a run,
-    such as a checkpoint or the plan of a sweep, need not name them.
+    As all runs have the same flags, what names a run, such as a checkpoint or the plan of a sweep,
+    need not name them.
 
     Raises:
         ValueError: if a flag is not as it should be, for the process or in this context.
     """
-    if not jax.config.jax_threefry_partitionable:  # type: ignore[attr-defined]
-        raise ValueError("jax_threefry_partitionable is off; turn it on")
-    if jax.config.read("jax_enable_x64"):
-        raise ValueError("jax_enable_x64 is on; run within `with jax.enable_x64(False):`")
+    check_flags()
 
 
 def check_run(table: object, recipe: object) -> None:
-    """Check what every run reads, and that the recipe holds one setting; traceable.
+    """Check all that is static of what a run reads, and that the recipe holds one setting.
+
+    Every entry calls it, under tracing too: shapes, dtypes and domains are known there. What public
+    arrays hold, such as splits, is checked where they are not traced.
 
     Raises:
-        ValueError: saying what was expected, or as `check_precision` and `check_table`. Also for a
+        ValueError: saying what was expected, or as `check_precision`, `check_table` and the check
+            of the hypotheses. Also for a table of another domain or target than the recipe's, for a
             site that two parts of the run draw, and for a recipe of fewer rows of a user than the
             table has.
     """
@@ -93,17 +129,25 @@ def check_run(table: object, recipe: object) -> None:
         drawn = {part: [draw.site for draw in pricing.sites(recipe, part)] for part in parts}
         boundary.check_sites(**drawn)
 
-    # The arrays of the table.
+    # The domains, and the arrays of the table.
+    domains.check_same(table.domain, recipe.domain, "the table", "the recipe")
+    table = _with_arrays(table, checked_array)
+    with contextlib.suppress(*_NEEDS_VALUES):  # of a user's check that reads traced splits
+        recipe.learner.hypotheses.check(_without_rows(table))
     response = recipe.learner.hypotheses.response
     dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
     for name, dtype in dtypes.items():
-        given = getattr(table, name)
-        array = given if given is None or hasattr(given, "dtype") else np.asarray(given)
+        array = getattr(table, name)
         if array is not None and (array.dtype != dtype or array.ndim != 1):
             raise ValueError(
                 f"table.{name} must be {dtype} of rank 1, got {types.dtype_and_rank(array)}; "
                 f"{recipe.name} predicts {response.words}, so give both the same target="
             )
+    told, target = table.declared, recipe.target
+    known = None if target is None or is_traced(told) else kinds.fingerprint(target)
+    if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
+        words = shown(target)
+        raise ValueError(f"the table was made with another target than the recipe's, {words}")
     if (table.rows_per_user or 0) > recipe.max_rows_per_user:
         raise ValueError(
             f"the table has up to {table.rows_per_user} rows of a user, so give the recipe "
@@ -111,6 +155,28 @@ def check_run(table: object, recipe: object) -> None:
         )
     if table.weight is not None and recipe.weight_update.coupled:
         raise ValueError(f"{recipe.name}: rows have no weights of their own there")
+
+
+_NEEDS_VALUES = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+"""What JAX raises where a function reads the values of a traced array."""
+
+
+def _without_rows(table: Table) -> Table:
+    """The table with one absent row in place of its rows, for checks that an author wrote.
+
+    Arrays of rows may be private, or traced; a check reads their dtypes and widths.
+    """
+    arrays = {name: getattr(table, name) for name in ("bins", "target", "present", "weight")}
+    absent = {
+        name: np.zeros((1, *array.shape[1:]), array.dtype)
+        for name, array in arrays.items()
+        if array is not None
+    }
+    return table._replace(**absent)
 
 
 def check_independent(recipe: Recipe) -> None:
@@ -134,23 +200,67 @@ def check_independent(recipe: Recipe) -> None:
         raise ValueError(f"{weight_update.tag} declares reads_scores=False, and reads scores")
 
 
-def check_transcript(transcript: object) -> None:
-    """Check that an argument is a transcript, each of whose sites one part of the run drew.
+def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
+    """Check that an argument is a transcript of such a recipe on a table of such a form.
+
+    Args:
+        transcript: what may be one.
+        table: that it is scored on, as `check_run` takes it.
+        recipe: one setting.
 
     Raises:
-        ValueError: saying what it is instead, or as `boundary.check_sites`.
+        ValueError: saying what it is instead, naming the sites that it lacks or has besides, or the
+            first difference of the tables.
     """
     if not isinstance(transcript, Transcript):
         raise ValueError(f"expected a transcript of a run, got {type(transcript).__name__}")
-    boundary.check_sites(**transcript._asdict())
+    parts = Parts._make(transcript.parts)._asdict()
+    boundary.check_sites(**parts)
+
+    # The sites, and how many rounds there are.
+    for part, release in parts.items():
+        known = part in recipe.learner.parts
+        drawn = {draw.site for draw in pricing.sites(recipe, part)} if known else set()
+        if set(release) != drawn:
+            words = f"sites {sorted(release)} of its {part}, where {recipe.name} draws"
+            left_out = drawn & set(recipe.learner.traits.withheld) - set(release)
+            more = f"; a model leaves out {sorted(left_out)}, and dpbt.boost returns all"
+            raise ValueError(
+                f"the transcript is of another recipe: {words} {sorted(drawn)}"
+                f"{more if left_out else ''}"
+            )
+    for site, array in transcript.rounds.items():
+        if np.shape(array)[:1] != (recipe.capacity,):
+            rounds = np.shape(array)[:1]
+            raise ValueError(
+                f"the transcript is of another recipe: {site!r} has {rounds[0] if rounds else 'no'}"
+                f" rounds, and the recipe has room for {recipe.capacity}"
+            )
+
+    # The table.
+    before, here = transcript.recorded_on, TableForm.of(table)
+    if before is None:
+        return
+    domains.check_same(here.domain, before.domain, "the table", "the transcript")
+    for field, words in (
+        ("features", "columns"),
+        ("dtype", "as the dtype of bins"),
+        ("splits", "splits"),
+        ("attributes", "attributes"),
+    ):
+        ours, theirs = getattr(here, field), getattr(before, field)
+        if ours != theirs:
+            raise ValueError(
+                f"the transcript was recorded on another table: this one has {ours} {words}, and "
+                f"that one had {theirs}"
+            )
 
 
-def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Array | None:
-    """Refuse what one fit cannot take, as far as that reads no private row.
+def check_fit(key: Array, recipe: Recipe, public_key: Array | None) -> Array | None:
+    """Refuse what one fit cannot take, besides `check_run`, as far as that reads no private row.
 
     Args:
         key: one typed key.
-        table: on the device, as `check_run` takes it. The hypotheses must be able to read it.
         recipe: one setting.
         public_key: another typed key, or None.
 
@@ -158,23 +268,37 @@ def check_fit(key: Array, table: Table, recipe: Recipe, public_key: Array | None
         The public key, if the recipe draws public structure; None if it draws none.
 
     Raises:
-        ValueError: if one of these does not hold. Also for classes or a range that were declared
-            otherwise than the recipe's, and a site that is withheld and not drawn.
+        ValueError: as `check_keys` and `check_independent`.
     """
-    keys.check(key)
-    recipe.learner.hypotheses.check(table)
-    told, target = table.declared, recipe.target
-    known = None if target is None else kinds.fingerprint(target)
-    if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
-        raise ValueError("the table was made with another target than the recipe's")
+    public_key = check_keys(key, recipe, public_key)
     if not recipe.weight_update.reads_scores and recipe.learner.prologue is None:
         check_independent(recipe)  # after a prologue, weights may follow from its release
+    return public_key
 
-    # The public key, which is independent of the secret one.
+
+def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | None:
+    """Check the keys of a run; traceable, and what traced keys hold is not compared.
+
+    Args:
+        key: one typed key.
+        recipe: one setting.
+        public_key: another typed key that is independent of `key`, or None.
+
+    Returns:
+        The public key, if the recipe draws public structure; None if it draws none.
+
+    Raises:
+        ValueError: if one of these does not hold, and for a site that is withheld and not drawn.
+    """
+    keys.check(key)
     if public_key is not None:
         keys.check(public_key, "public_key")
         same_kind = keys.kind(key) == keys.kind(public_key)
-        if same_kind and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key)):
+        if (
+            same_kind
+            and not is_traced(key, public_key)
+            and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key))
+        ):
             raise ValueError("public_key must be independent of key: what it says is published")
     draws = [draw for part in recipe.learner.parts for draw in pricing.sites(recipe, part)]
     names = {draw.site for draw in draws}
@@ -293,24 +417,29 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
     The score that every row starts from is f32[], or f32[K] with several classes. The optimizer's
     state is a list of that before the first round, and None without one.
     """
-    public, once = recipe.public(prologue), recipe.learner.prologue
-    start = jnp.zeros(recipe.learner.hypotheses.response.axes, jnp.float32)
-    if once is not None:
-        for name, says in (("unit", once.unit), ("seen", once.seen)):
-            if says is not None:
-                found = jnp.asarray(says(prologue, recipe.params), jnp.float32)
-                public = public._replace(**{name: found})
-        start = jnp.asarray(once.intercept(prologue, recipe.params), jnp.float32)
-    public = public._replace(start=start)
-    if recipe.learner.traits.optimizer is None:
+    learner, params = recipe.learner, recipe.params
+    public = pricing.after_prologue(learner, params, recipe.public(prologue))
+    start = public.start
+    if learner.traits.optimizer is None:
         return public, start, None
 
     zeros = {s.site: jnp.zeros_like(s.output) for s in pricing.sites(recipe, "rounds")}
     first = begun(recipe, public, jnp.float32(0), public.round).public
-    like = jax.eval_shape(lambda: recipe.learner.hypothesis(zeros, recipe.params, first))
-    optimizer = recipe.learner.traits.optimizer(recipe.params)
-    state = optimizer.init(jax.tree.map(jnp.zeros_like, like))
-    return public, start, [jax.tree.map(jnp.asarray, state)]
+    like = jax.eval_shape(lambda: _hypothesis(learner, zeros, params, first))
+
+    def init(params: types.Params, like: types.Hypothesis) -> Any:
+        assert learner.traits.optimizer is not None
+        return jax.tree.map(jnp.asarray, learner.traits.optimizer(params).init(like))
+
+    state = of_public("the optimizer", init, params, jax.tree.map(jnp.zeros_like, like))
+    return public, start, [state]
+
+
+def _hypothesis(
+    learner: types.WeakLearner, release: Release, params: types.Params, public: Public
+) -> types.Hypothesis:
+    """The hypothesis of a release, from what is public alone."""
+    return of_public("the hypothesis", learner.hypothesis, release, params, public)
 
 
 def begun(
@@ -320,9 +449,9 @@ def begun(
 
     It is not made if it is given.
     """
-    public, partition = public._replace(round=number), recipe.learner.hypotheses.partition
-    if partition is not None and structure is None:
-        structure = partition.structure(recipe.params, public)
+    public = public._replace(round=number)
+    if structure is None:
+        structure = pricing.round_structure(recipe.learner, recipe.params, public)
     return Context(public._replace(structure=structure), bound)
 
 
@@ -331,7 +460,12 @@ def placed(recipe: Recipe, structure: Any, rows: Prepared) -> Prepared:
     partition = recipe.learner.hypotheses.partition
     if partition is None or rows.leaf is not None:
         return rows
-    return rows._replace(leaf=partition.place(structure, rows))
+    return rows._replace(leaf=traced_apart(partition.place, structure, rows))
+
+
+def predicted(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
+    """What a hypothesis adds to the score of each row; of the rows nothing is kept."""
+    return traced_apart(recipe.learner.hypotheses.predict, hypothesis, rows)
 
 
 MAX_TURN_BYTES = 2**28
@@ -358,7 +492,7 @@ def weigh(
         return scores, context.public.cap
     update = types.uniform if part == "prologue" else recipe.weight_update
     public = context.public._replace(round=np.int32(0), structure=None)
-    weighted = update.weigh(scores, context.bound, rows, public)
+    weighted = pricing.weigh(update, scores, context.bound, rows, public)
     return counted_weights(weighted.weight, rows, update.response), weighted.cap
 
 
@@ -386,6 +520,7 @@ def dummy_row(table: BlockTable) -> Table:
         None if room.weight is None else jnp.asarray(room.weight),
         None if table.target is None else jnp.asarray(kinds.fingerprint(table.target)),
         None if table.rows_per_user is None else types.RowsPerUser(table.rows_per_user),
+        domains.declare(table.domain),
     )
 
 
@@ -394,7 +529,9 @@ def specs(
 ) -> dict[str, DrawSpec]:
     """What the draws of a part ask for, after the draws that `release` has; traceable."""
     read = _dummy_view(part, recipe, dummy, context)
-    return boundary.describe(pricing.program_of(recipe.learner, part), read, release)
+    asked = boundary.describe(pricing.program_of(recipe.learner, part), read, release)
+    boundary.check_as_priced(asked, pricing.priced_draws(recipe, part))
+    return asked
 
 
 def of_a_round(recipe: Recipe, table: Table) -> tuple[Context, dict[str, DrawSpec]]:
@@ -430,11 +567,16 @@ def learned(
     The state is as `opened` gives it; with None the hypothesis is that of the release.
     """
     learner = recipe.learner
-    hypothesis = learner.hypothesis(release, recipe.params, public)
+    hypothesis = _hypothesis(learner, release, recipe.params, public)
     if state is not None:
-        assert learner.traits.optimizer is not None  # as `opened` says
-        hypothesis, *state = learner.traits.optimizer(recipe.params).update(hypothesis, *state)
-    return hypothesis, learner.hypotheses.bound(hypothesis), state
+
+        def update(params: types.Params, hypothesis: types.Hypothesis, *state: Any) -> Any:
+            assert learner.traits.optimizer is not None  # as `opened` says
+            return learner.traits.optimizer(params).update(hypothesis, *state)
+
+        hypothesis, *state = of_public("the optimizer", update, recipe.params, hypothesis, *state)
+    bound = of_public("the bound of hypotheses", learner.hypotheses.bound, hypothesis)
+    return hypothesis, bound, state
 
 
 def finished(
@@ -443,10 +585,11 @@ def finished(
     """The hypotheses of the model, from those of all rounds."""
     kind, last = recipe.learner.hypotheses, jnp.asarray(recipe.rounds, jnp.int32)
     if kind.merged is not None:
-        hypotheses = kind.merged(hypotheses, recipe.params, public._replace(round=last))
+        told = hypotheses, recipe.params, public._replace(round=last)
+        hypotheses = of_public("the merger of hypotheses", kind.merged, *told)
     if recipe.learner.epilogue is not None:
         assert kind.scaled is not None  # as `boundary.weak_learner` says
-        hypotheses = kind.scaled(hypotheses, slope)
+        hypotheses = of_public("the scaling of hypotheses", kind.scaled, hypotheses, slope)
     return hypotheses
 
 
@@ -458,7 +601,8 @@ def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array
     _, start, _ = opened(recipe, prologue)
     if recipe.learner.epilogue is None:
         return jnp.float32(1), start
-    slope, intercept = recipe.learner.epilogue.line(epilogue, recipe.params, start)
+    line, told = recipe.learner.epilogue.line, (epilogue, recipe.params, start)
+    slope, intercept = of_public("the line of an epilogue", line, *told)
     return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
 
 
@@ -479,7 +623,7 @@ def prepared_table(table: Table, recipe: Recipe) -> Prepared:
         ValueError: as `check_run`; and if the hypotheses leave weights of rows out.
     """
     check_run(table, recipe)
-    prepared = recipe.learner.hypotheses.prepare(table)
+    prepared = traced_apart(recipe.learner.hypotheses.prepare, table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
         raise ValueError("rows have weights, and prepare leaves them out: lay out `weight`")
     return prepared._replace(present=admitted(prepared.present, recipe))
@@ -504,8 +648,8 @@ def learned_of(
 ) -> Learned:
     """What is in the model of a run, by the releases of its three parts."""
     withheld = recipe.learner.traits.withheld
-    kept = [
+    prologue, rounds, epilogue = (
         {site: array for site, array in release.items() if site not in withheld}
         for release in releases
-    ]
-    return Learned(Transcript(*kept), hypotheses, intercept)
+    )
+    return Learned(Transcript(prologue, rounds, epilogue), hypotheses, intercept)

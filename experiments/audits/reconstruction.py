@@ -131,7 +131,7 @@ def release_of(recipe: Recipe, bits: np.ndarray, labels: np.ndarray, seed: int) 
     added = jax.tree.map(np.asarray, _added_statistics(ran.transcript, one, recipe))
 
     parts, start = [], 0
-    for sites, outputs in zip(added, ran.transcript, strict=True):
+    for sites, outputs in zip(added, ran.transcript.parts, strict=True):
         for site, (cell, amount, scale) in sites.items():
             released = np.ravel(outputs[site])
             spread = np.repeat(scale[0], released.size // scale[0].size)

@@ -54,8 +54,8 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     Raises:
         ValueError: as `boosting.replay`.
     """
-    check_transcript(transcript)
     prepared, learner = prepared_table(table, recipe), recipe.learner
+    check_transcript(transcript, table, recipe)
     if prepared.target.dtype != bool:
         raise ValueError("edges are of two classes, and the table has another target")
     sign = jnp.where(prepared.target, 1.0, -1.0)

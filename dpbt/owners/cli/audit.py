@@ -57,11 +57,11 @@ def audit(options: argparse.Namespace) -> int:
         )
     rows = options.rows if replace else min(SAMPLE, options.rows)
     with working("setting the noise", options.progress) as report:
-        import jax
+        from dpbt.privacy.keys import research_key
 
         recipe = shared.recipe_of(options, domain, label)
         near = _neighbours(domain, label, rows, options)
-        key = jax.random.key(options.seed)
+        key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
         found = dpbt.audit.audit(key, near, recipe, options.transcripts)
 

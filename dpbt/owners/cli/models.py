@@ -19,6 +19,7 @@ from dpbt.common.storage import naming, remove_left, write_whole
 from dpbt.common.watching import is_terminal, working
 from dpbt.data import blocks as folders
 from dpbt.data import files
+from dpbt.data.domains import check_same
 from dpbt.data.kinds import Numeric, same_labels
 from dpbt.models.model import Model
 from dpbt.models.scoring import BLOCK_ROWS
@@ -240,11 +241,13 @@ def evaluate(options: argparse.Namespace) -> None:
     """
     from dpbt.models import measures
 
-    model, (_, label) = _saved(options.model), declared(options.domain, options)
+    model, (stated, label) = _saved(options.model), declared(options.domain, options)
     domain, about = model.about.domain, model.about
     alike = about.classes == label.classes and same_labels(about.target, label.target)
     if domain is None or not alike:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
+    with of_input():
+        check_same(stated, domain, options.domain, options.model)
     with working(f"predicting {options.file}"), of_input(options.file):
         names = (*domain, label.column)
         columns = files.read_columns(
@@ -304,9 +307,8 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
     with of_input(options.file), naming(Path(options.file)):
         if Path(options.file).is_dir():
             table = folders.open_folder(options.file)
-            if not table.has_domain(domain):
-                words = "converted with another domain than the model has"
-                raise InputError(f"{options.file}: {words}")
+            with of_input():
+                check_same(table.domain, domain, options.file, options.model)
             if model.dtype != "uint8":
                 words = "reads exact numbers, and blocks have bins of them"
                 raise InputError(f"{options.model}: {words}")

@@ -11,7 +11,7 @@ import dpbt
 from dpbt.common.watching import working
 from dpbt.data import files
 from dpbt.data.convert import raw_rows
-from dpbt.data.domains import Domain, Label
+from dpbt.data.domains import Domain, Label, check_same
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import shared
 from dpbt.owners.cli.shared import (
@@ -160,8 +160,9 @@ def _table_of_folder(options: argparse.Namespace, domain: Domain, label: Label) 
     path = options.file
     with of_input():
         table = dpbt.blocks.open_folder(path)
-    if not table.has_domain(domain) or table.manifest.label.options != label.options:
-        words = "converted with another domain or label, or bound on weights or on rows of a user"
+        check_same(table.domain, domain, path, options.domain)
+    if table.manifest.label.options != label.options:
+        words = "converted with another label, or bound on weights or on rows of a user"
         raise InputError(f"{path}: {words}")
     if table.capacity > options.rows:
         raise InputError(

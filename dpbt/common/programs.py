@@ -1,0 +1,93 @@
+"""Compiled programs that are kept, of which there are at most a given number.
+
+`jax.jit` keeps every program that it has compiled until the process ends. A program takes some
+hundreds of the memory maps that a process may have (65,530 on Linux), so a service that fits
+tables of many domains would end in a crash. `kept` gives back the programs that were not used for
+the longest time. A program that is asked for again is compiled again, and does the same.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Generic, TypeVar
+
+import jax
+
+R = TypeVar("R")
+
+KEPT = 16
+"""How many programs of one function are kept, if its module names no other number."""
+
+
+class Programs(Generic[R]):
+    """A function that runs compiled, as under `jax.jit`, with the programs used last.
+
+    There is one program for each set of static arguments, and of the structure, shapes and types
+    of the others. It is found by these alone, so nothing that is kept depends on a value.
+
+    Attributes:
+        most: how many programs are kept.
+        compiled: how many were made so far, those that were given back among them.
+    """
+
+    def __init__(self, function: Callable[..., R], most: int, **options: Any) -> None:
+        """Wrap a function; `options` are those of `jax.jit`, with static arguments by name."""
+        functools.update_wrapper(self, function)
+        self.most = most
+        self.compiled = 0
+        self._function, self._options = function, options
+        self._static = options.get("static_argnames", ())
+        self._positions = tuple(inspect.signature(function).parameters)
+        self._kept: collections.OrderedDict[Hashable, Any] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> R:
+        """Run the program of these arguments; compile it if it is not kept."""
+        given = dict(zip(self._positions, args, strict=False)) | kwargs
+        return self._program(given)(*args, **kwargs)
+
+    def __len__(self) -> int:
+        """How many programs are kept now."""
+        return len(self._kept)
+
+    def clear(self) -> None:
+        """Give all programs back."""
+        with self._lock:
+            while self._kept:
+                self._kept.popitem()[1].clear_cache()
+
+    def _program(self, given: Mapping[str, Any]) -> Callable[..., R]:
+        static = tuple((name, given[name]) for name in self._static if name in given)
+        leaves, tree = jax.tree.flatten({n: v for n, v in given.items() if n not in self._static})
+        asked = static, tree, tuple(jax.typeof(leaf) for leaf in leaves)
+        with self._lock:
+            if asked in self._kept:
+                self._kept.move_to_end(asked)
+                return self._kept[asked]
+            while len(self._kept) >= self.most:
+                self._kept.popitem(last=False)[1].clear_cache()
+            self.compiled += 1
+            self._kept[asked] = program = self._fresh()
+            return program
+
+    def _fresh(self) -> Any:
+        # JAX keeps programs by the function. One of its own is given back with its program.
+        @functools.wraps(self._function)
+        def function(*args: Any, **kwargs: Any) -> R:
+            return self._function(*args, **kwargs)
+
+        return jax.jit(function, **self._options)
+
+
+def kept(*, most: int = KEPT, **options: Any) -> Callable[[Callable[..., R]], Programs[R]]:
+    """A decorator: the function runs compiled, and at most `most` of its programs are kept.
+
+    Args:
+        most: at least 1.
+        options: those of `jax.jit`. Static arguments are given by `static_argnames`, a tuple.
+    """
+    return lambda function: Programs(function, most, **options)

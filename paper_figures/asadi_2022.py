@@ -96,7 +96,10 @@ def fig1() -> Figure:
     Raises:
         InputError: if the advantages have not been aggregated.
     """
-    advantages, histogram = aggregated.read_result(NAME, "advantages"), aggregated.read_result(NAME, "histogram")
+    advantages, histogram = (
+        aggregated.read_result(NAME, "advantages"),
+        aggregated.read_result(NAME, "histogram"),
+    )
     about = advantages[0]
     figure, (left, right) = sheet(1, 2, 3)
     for k, (name, shade) in enumerate(CALIBRATIONS.items()):
@@ -186,7 +189,9 @@ def sparsity() -> Figure:
             epsilon, count = columns(own, "epsilon", series)
             style: dict[str, Any] = {"marker": marker, "color": colour, "linestyle": dash}
             panel.plot(epsilon, count, label=WORDS.get(series, series), **style)
-        theirs = [(at["epsilon"], number) for at, number in aggregated.printed_numbers(NAME, TABLES[name])]
+        theirs = [
+            (at["epsilon"], number) for at, number in aggregated.printed_numbers(NAME, TABLES[name])
+        ]
         style = {"color": PAPER, "marker": "*", "linestyle": "", "markersize": 7, "zorder": 5}
         panel.plot(*zip(*theirs, strict=True), label="printed in the paper", **style)
         epsilon_axis(panel, title=name, yscale="log")

@@ -175,7 +175,7 @@ def test_a_table_without_significant_differences_is_drawn(monkeypatch):
         return [{**line, "percent": None} for line in read(paper, name, folder)]
 
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(nock_henecka_2020.aggregated, "read", some)
+    monkeypatch.setattr(nock_henecka_2020.aggregated, "read_result", some)
     (figure,) = figures.draw("nock_henecka_2020/table4").values()
     figure.draw_without_rendering()
 

@@ -412,7 +412,8 @@ def row(paper, name):
 def test_table_2_has_yeast_two_places_late():
     """Without it, all domains are in order."""
     rows, columns = (
-        aggregated.printed_numbers(NOCK_HENECKA, name) for name in ("table-2-rows", "table-2-columns")
+        aggregated.printed_numbers(NOCK_HENECKA, name)
+        for name in ("table-2-rows", "table-2-columns")
     )
     sizes = {at["domain"]: m * n for (at, m), (_, n) in zip(rows, columns, strict=True)}
     assert len(sizes) == 19

@@ -1,6 +1,6 @@
 """Run the experiments. `python -m experiments COMMAND --help` describes a command.
 
-The command of a paper has programs: `run` computes and saves results, `table` prints them, and
+The command of a paper has programs: `run` computes and saves results, `tables` prints them, and
 `aggregate` keeps them in short. `python -m paper_figures` draws the latter. Exit status 2 means
 bad input, and 130 an interruption.
 """
@@ -31,11 +31,11 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status; bad input ends in one line and status 2."""
-    given = sys.argv[1:] if arguments is None else arguments
+    words = sys.argv[1:] if arguments is None else arguments
     parser = Parser(prog="python -m experiments", description=__doc__)
     add_commands(parser, COMMANDS)
     use_compilation_cache()
-    return status_of(parser, given)
+    return status_of(parser, words)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grid", action="store_true", help=words)
     commands.add_shared(
         parser,
-        out=results.folder("audit"),
+        out=results.results_folder("audit"),
         about=" of --grid",
         json="print one JSON object (with --grid, a list)",
     )
@@ -95,32 +95,34 @@ def label_flips(table: dpbt.Table) -> audits.Neighbours:
     return audits.neighbours(table, REPLACE_ONE, candidates, pairs)
 
 
-def one(dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, steps: bool) -> dict:
+def audit_setting(
+    dataset: data.Dataset, recipe: Recipe, options: argparse.Namespace, steps: bool
+) -> dict:
     """Audit one setting; the result is the JSON object that the command prints."""
     table = dataset.table
     near = label_flips(table)
     if recipe.relation is ADD_REMOVE:
         near = audits.neighbours(table, ADD_REMOVE)
     key, start = jax.random.key(options.seed), time.perf_counter()
-    found = audits.audit(key, near, recipe, options.transcripts, steps=steps)
+    result = audits.audit(key, near, recipe, options.transcripts, steps=steps)
     by_mechanism: dict[str, float] = {}
     for line in dpbt.ledger(recipe).lines:
-        sums = by_mechanism.get(line.mechanism, 0.0) + found.by_site[line.site]
+        sums = by_mechanism.get(line.mechanism, 0.0) + result.by_site[line.site]
         by_mechanism[line.mechanism] = sums
     return {
         "algorithm": recipe.name,
         "calibration": recipe.calibration,
         "relation": recipe.relation.value,
-        "claimed_epsilon": found.claimed_epsilon,
-        "largest_loss": found.largest_loss,
-        "neighbours": found.neighbours,
-        "transcripts": found.transcripts,
+        "claimed_epsilon": result.claimed_epsilon,
+        "largest_loss": result.largest_loss,
+        "neighbours": result.neighbours,
+        "transcripts": result.transcripts,
         "by_mechanism": by_mechanism,
         "seconds": time.perf_counter() - start,
         "criterion": recipe.setting,
         "dataset": dataset.name,
         "rounds": int(recipe.rounds),
-        "worst_step_ratio": max(found.step_ratio.values()) if found.step_ratio else None,
+        "worst_step_ratio": max(result.step_ratio.values()) if result.step_ratio else None,
         "unprotected": "; ".join(recipe.learner.traits.unprotected),
     }
 
@@ -152,7 +154,7 @@ def run(options: argparse.Namespace) -> None:
     quiet = options.json or not options.grid
     with progress(len(recipes_of), "setting", quiet=quiet) as shown:
         for recipe in recipes_of:
-            lines.append(one(dataset, recipe, options, options.steps))
+            lines.append(audit_setting(dataset, recipe, options, options.steps))
             shown.update()
             if options.grid:
                 _save(path, lines, options)
@@ -163,7 +165,7 @@ def run(options: argparse.Namespace) -> None:
     first = lines[0]
     counts = f"{first['transcripts']} transcripts of {first['rounds']} trees"
     print(f"{dataset.name}: {counts}, {first['neighbours']} neighbours\n")
-    print(_as_text(lines))
+    print(_format_lines(lines))
     if options.grid:
         print(f"\nwrote {path}")
 
@@ -195,10 +197,10 @@ COLUMNS = {
 }
 
 
-def _as_text(lines: list[results.Line]) -> str:
-    said = []
+def _format_lines(lines: list[results.Line]) -> str:
+    texts = []
     for line in lines:
         losses = (f"{name} {value:+.3g}" for name, value in line["by_mechanism"].items())
         ratio = line["largest_loss"] / line["claimed_epsilon"]
-        said.append({**line, "of_claim": ratio, "by": ", ".join(losses)})
-    return tables.formatted(said, COLUMNS)
+        texts.append({**line, "of_claim": ratio, "by": ", ".join(losses)})
+    return tables.format_table(texts, COLUMNS)

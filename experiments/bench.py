@@ -59,7 +59,7 @@ def matrix_peak(repeats: int, dtype=jnp.float32, size: int = 2048) -> float:
     a = jnp.ones((size, size), dtype)
     wide = jnp.int32 if dtype == jnp.int8 else jnp.float32
     product = jax.jit(lambda a, b: jnp.matmul(a, b, preferred_element_type=wide))
-    seconds = timing.measure(lambda _: product(a, a), repeats).fastest
+    seconds = timing.time_calls(lambda _: product(a, a), repeats).fastest
     return 2 * size**3 / seconds / 1e9
 
 
@@ -143,7 +143,7 @@ def time_sweep(
         part_keys, settings = parts[number]
         return _sweep(part_keys, table, settings, lanes=lanes)
 
-    timed = timing.measure(lambda _: timing.side_by_side(fit, threads), repeats)
+    timed = timing.time_calls(lambda _: timing.call_in_threads(fit, threads), repeats)
     return timed.fastest, timed.first
 
 
@@ -191,7 +191,7 @@ def synthetic(rows: int, splits: int) -> Table:
 
 def draws(repeats: int) -> list[dict]:
     """Nanoseconds of one core per draw, by mechanism, kind of key and number of draws."""
-    found = []
+    measured = []
     for mechanism in (mechanisms.discrete_laplace, mechanisms.rounded_gaussian):
         sample = jax.jit(
             lambda key, value, mechanism=mechanism: mechanism.sample(key, value, jnp.float32(2500))
@@ -201,10 +201,10 @@ def draws(repeats: int) -> list[dict]:
                 _say(f"{count} draws of {mechanism.name}, {kind} key")
                 value = jnp.zeros(count, jnp.int32)
                 call = functools.partial(sample, key, value)
-                seconds = timing.measure(lambda _, call=call: call(), repeats, CLOCK).fastest
+                seconds = timing.time_calls(lambda _, call=call: call(), repeats, CLOCK).fastest
                 line = {"mechanism": mechanism.name, "key": kind, "draws": count}
-                found.append({**line, "ns_a_draw": 1e9 * seconds / count})
-    return found
+                measured.append({**line, "ns_a_draw": 1e9 * seconds / count})
+    return measured
 
 
 def _tables(names: Iterable[str]) -> Iterator[tuple[str, Table]]:
@@ -298,7 +298,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps(report, indent=1))
         return
-    print(_as_text(report))
+    print(_format_lines(report))
 
 
 SWEEP = {
@@ -330,18 +330,18 @@ RIVALS = {
 }
 
 
-def _as_text(report: dict) -> str:
+def _format_lines(report: dict) -> str:
     words = f"{report['peak_gflops']:.0f} GFLOP/s (int8: {report['peak_int8_gops']:.0f})"
     text = [
         f"float32 matrix product: {words} on {report['device']}, {report['cores']} cores\n",
-        tables.formatted(report["sweeps"], SWEEP),
+        tables.format_table(report["sweeps"], SWEEP),
         "GFLOP/s counts 4 N S (2^D - 1) T operations per model, not those that are executed.\n",
-        oblivious_speed.as_text(report["oblivious"]),
-        tables.formatted(report["draws"], DRAWN),
+        oblivious_speed.format_lines(report["oblivious"]),
+        tables.format_table(report["draws"], DRAWN),
         "",
     ]
     if report["peers"]:
         trees = "{trees} private trees of depth {depth}".format(**PEER_SETTING)
-        text.append(tables.formatted(report["peers"], RIVALS))
+        text.append(tables.format_table(report["peers"], RIVALS))
         text.append(f"Ours: {trees}; all fits are one sweep.\n")
     return "\n".join(text)

@@ -82,7 +82,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=commands.whole(1), metavar="COUNT", help=words)
     commands.add_shared(
         parser,
-        out=results.folder("demo"),
+        out=results.results_folder("demo"),
         about=", a CSV file and a figure",
         smoke=True,
         json="print the table as JSON",
@@ -307,12 +307,12 @@ COLUMNS = {
 }
 
 
-def _as_text(lines: list[results.Line]) -> str:
-    said = []
+def _format_lines(lines: list[results.Line]) -> str:
+    texts = []
     for line in lines:
         leak = "alpha" if line["unprotected"] else ""
-        said.append({**line, "speed": line["models"] / line["seconds"], "leak": leak})
-    return tables.formatted(said, COLUMNS)
+        texts.append({**line, "speed": line["models"] / line["seconds"], "leak": leak})
+    return tables.format_table(texts, COLUMNS)
 
 
 def _draw(path: Path, title: str, found: Found, majority: float) -> None:
@@ -360,12 +360,12 @@ def _draw(path: Path, title: str, found: Found, majority: float) -> None:
 
 
 def _curve(
-    panel: Any, shift: float, name: str, found: Found, calibration: str, measured: str
+    panel: Any, shift: float, name: str, curves: Found, calibration: str, measured: str
 ) -> None:
     """Draw one criterion by epsilon, and its value without privacy as a hollow marker."""
     chosen = [
         line
-        for line in found.lines
+        for line in curves.lines
         if line["calibration"] == calibration and line["setting"] == name
     ]
     mean, sd = (
@@ -377,7 +377,7 @@ def _curve(
     places = np.arange(len(chosen)) + shift
     panel.errorbar(places, mean, sd, label=WORDS[name], **style, **bars)
 
-    without = found.without[calibration, name]
+    without = curves.without[calibration, name]
     value, spread = (
         (without.error, without.error_sd)
         if measured == "test_error"
@@ -472,7 +472,7 @@ def run(options: argparse.Namespace) -> None:
         print(json.dumps([{field: line[field] for field in FIELDS} for line in lines], indent=1))
         return
     print(f"{title}\n")
-    print(_as_text(found.lines))
+    print(_format_lines(found.lines))
     print(f"\n{PUBLISHED}")
     tight = [name for calibration, name in curves() if calibration == "tight"]
     references = [f"{name} {found.without['tight', name].error:.3f}" for name in tight]

@@ -45,7 +45,7 @@ LEVELS = {"boosting": ("boosted trees, no privacy", "--"), "one rule": ("one 1-r
 def baselines(panel: Axes, dataset: str, protocol: str) -> None:
     """Draw what stands beside LazyBB, where it has been measured."""
     try:
-        lines = aggregated.read(NAME, "baselines")
+        lines = aggregated.read_result(NAME, "baselines")
     except InputError:
         return
     own = where(lines, dataset=dataset, protocol=protocol)
@@ -58,7 +58,7 @@ def baselines(panel: Axes, dataset: str, protocol: str) -> None:
 def rivals(panel: Axes, dataset: str) -> None:
     """Draw the paper's private rivals, where they have been measured."""
     try:
-        lines = where(aggregated.read(NAME, "rivals"), dataset=dataset)
+        lines = where(aggregated.read_result(NAME, "rivals"), dataset=dataset)
     except InputError:
         return
     for method, (words, shade, marker) in RIVALS.items():
@@ -96,7 +96,10 @@ def fig1() -> Figure:
     Raises:
         InputError: if the advantages have not been aggregated.
     """
-    advantages, histogram = aggregated.read(NAME, "advantages"), aggregated.read(NAME, "histogram")
+    advantages, histogram = (
+        aggregated.read_result(NAME, "advantages"),
+        aggregated.read_result(NAME, "histogram"),
+    )
     about = advantages[0]
     figure, (left, right) = sheet(1, 2, 3)
     for k, (name, shade) in enumerate(CALIBRATIONS.items()):
@@ -143,7 +146,7 @@ def fig2() -> Figure:
         "Figure 2: kappa = lambda = 1/4, T = 99",
         "Figure 3: settings of Table 8 (selected for delta = 0)",
     )
-    series = [aggregated.read(NAME, name) for name in ("fig2", "fig3")]
+    series = [aggregated.read_result(NAME, name) for name in ("fig2", "fig3")]
     for panel, lines, title in zip(panels, series, titles, strict=True):
         for delta, style in ((0.0, "-"), (1e-5, "--")):
             own = where(lines, delta=delta)
@@ -177,7 +180,7 @@ def sparsity() -> Figure:
     Raises:
         InputError: if the counts have not been saved.
     """
-    lines = aggregated.read(NAME, "sparsity")
+    lines = aggregated.read_result(NAME, "sparsity")
     names = distinct(lines, "dataset")
     figure, panels = sheet(1, len(names), 2.9, squeeze=False)
     for panel, name in zip(panels[0], names, strict=True):
@@ -186,7 +189,9 @@ def sparsity() -> Figure:
             epsilon, count = columns(own, "epsilon", series)
             style: dict[str, Any] = {"marker": marker, "color": colour, "linestyle": dash}
             panel.plot(epsilon, count, label=WORDS.get(series, series), **style)
-        theirs = [(at["epsilon"], number) for at, number in aggregated.printed(NAME, TABLES[name])]
+        theirs = [
+            (at["epsilon"], number) for at, number in aggregated.printed_numbers(NAME, TABLES[name])
+        ]
         style = {"color": PAPER, "marker": "*", "linestyle": "", "markersize": 7, "zorder": 5}
         panel.plot(*zip(*theirs, strict=True), label="printed in the paper", **style)
         epsilon_axis(panel, title=name, yscale="log")
@@ -210,7 +215,7 @@ def table2() -> Figure:
     Raises:
         InputError: if the series has not been saved.
     """
-    lines = aggregated.read(NAME, "table2")
+    lines = aggregated.read_result(NAME, "table2")
     names = distinct(lines, "dataset")
     figure, panels = sheet(1, len(names), 3.4, squeeze=False)
     for panel, name in zip(panels[0], names, strict=True):
@@ -220,7 +225,7 @@ def table2() -> Figure:
         rivals(panel, name)
         baselines(panel, name, "test" if name == "adult" else "folds")
         for row in ("table-4", "table-11"):
-            for at, number in aggregated.printed(NAME, row):
+            for at, number in aggregated.printed_numbers(NAME, row):
                 if at["dataset"] == name:
                     panel.plot(at["epsilon"], number, "k*", markersize=8, zorder=5)
         panel.plot([], [], "k*", markersize=8, label="printed in the paper")
@@ -229,7 +234,7 @@ def table2() -> Figure:
     legend_below(figure, panels[0][-1], 3)
     words = f"LazyBB with 1-rules, settings of Tables 8-10; {keys_of(lines)}, delta = 0"
     try:
-        others = [at for at in aggregated.read(NAME, "rivals") if at["dataset"] in names]
+        others = [at for at in aggregated.read_result(NAME, "rivals") if at["dataset"] in names]
     except InputError:
         others = []
     if others:

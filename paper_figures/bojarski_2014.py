@@ -70,7 +70,7 @@ def series() -> dict[str, Figure]:
     Raises:
         InputError: if there is no series.
     """
-    there = aggregated.names(NAME)
+    there = aggregated.result_names(NAME)
     names = [name for name in NUMBERED if name in there]
     if not names:
         raise InputError(f"there is no series; run: python -m experiments {NAME} aggregate")
@@ -154,7 +154,7 @@ def fig2() -> Figure:
 
 def read(name: str) -> list[Line]:
     """The lines of a series; `least_bound` is NaN where no bound is proved."""
-    lines, nothing = aggregated.read(NAME, name), {"least_bound": float("nan")}
+    lines, nothing = aggregated.read_result(NAME, name), {"least_bound": float("nan")}
     return [line if line["least_bound"] is not None else line | nothing for line in lines]
 
 
@@ -358,7 +358,7 @@ def table1() -> Figure:
     Raises:
         InputError: if the table has not been aggregated.
     """
-    lines = aggregated.read(NAME, "table_1")
+    lines = aggregated.read_result(NAME, "table_1")
     names = distinct(lines, "dataset")
     turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
     figure, panels = sheet(2, 2, 4.6, sharex=True)

@@ -40,8 +40,8 @@ def halfspaces() -> Figure:
     Raises:
         InputError: if the experiment has not been saved.
     """
-    lines = aggregated.read(NAME, "errors")
-    alpha = aggregated.read(NAME, "rounds")[0]["alpha"]
+    lines = aggregated.read_result(NAME, "errors")
+    alpha = aggregated.read_result(NAME, "rounds")[0]["alpha"]
     figure, panels = sheet(2, 2, 4.8, sharey=True)
     for panel, (axis, words) in zip(panels.flat, AXES.items(), strict=True):
         own = where(lines, axis=axis)
@@ -114,8 +114,8 @@ def theorems() -> Figure:
     Raises:
         InputError: if the rounds have not been aggregated.
     """
-    lines = where(aggregated.read(NAME, "rounds"), rate="tau / 8")
-    slower = where(aggregated.read(NAME, "rounds"), rate="tau / 32")
+    lines = where(aggregated.read_result(NAME, "rounds"), rate="tau / 8")
+    slower = where(aggregated.read_result(NAME, "rounds"), rate="tau / 32")
     figure, panels = sheet(1, 3, 3.6)
     _rounds(panels[0], lines, slower)
     curve(panels[1], lines, "claimed_advantage", "claimed, tau / 8", color=PAPER, marker="*")
@@ -186,7 +186,7 @@ def sizes() -> Figure:
     Raises:
         InputError: if the sizes have not been aggregated.
     """
-    lines = aggregated.read(NAME, "sizes")
+    lines = aggregated.read_result(NAME, "sizes")
     figure, panels = sheet(2, 2, 4.8, sharey=True)
     for panel, (axis, (title, at)) in zip(panels.flat, SIZES.items(), strict=True):
         own = where(lines, **{"axis": axis, **at})

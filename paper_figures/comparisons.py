@@ -93,7 +93,7 @@ def lines_of(command: str, folder: Path | None) -> list[Line]:
     Raises:
         InputError: if there is neither.
     """
-    path = (folder or results.folder(command)) / f"{command}.csv"
+    path = (folder or results.results_folder(command)) / f"{command}.csv"
     return results.read_csv(path if path.exists() else DOCS / path.name, command)
 
 
@@ -133,7 +133,7 @@ def _curves(lines: list[Line]) -> Figure:
 
 def _frontier(panel: Axes, lines: list[Line], measure: str, delta: float) -> list[float]:
     """Draw a measure against epsilon, a line for each method; the distances from perfection."""
-    chosen, shown = standings.taking_part(lines, delta), []
+    chosen, shown = standings.methods_with_ranks(lines, delta), []
     for method, style in STYLES.items():
         own = sorted((at for at in chosen if at["method"] == method), key=lambda at: at["epsilon"])
         y = [max(1 - at[f"{measure}_mean"], LEAST) for at in own]

@@ -76,7 +76,7 @@ def lines(bins: int = 10, clip: float = 10) -> list[Line]:
 
 @functools.cache
 def _lines(folder: Path, bins: int, clip: float) -> list[Line]:
-    return aggregated.read(NAME, f"grid_{bins}_{clip:g}", folder)
+    return aggregated.read_result(NAME, f"grid_{bins}_{clip:g}", folder)
 
 
 def fitted(bins: int = 10, calibration: str | None = None) -> list[str]:
@@ -99,7 +99,7 @@ def runs(domain: str, calibration: str, bins: int = 10) -> Runs:
 
 def larger_class(domain: str) -> float | None:
     """The error of the larger class."""
-    sizes = aggregated.read(NAME, "domains")
+    sizes = aggregated.read_result(NAME, "domains")
     return next((line["larger_class_error"] for line in sizes if line["domain"] == domain), None)
 
 
@@ -504,7 +504,7 @@ def auto() -> Figure:
     Raises:
         InputError: if `auto` has not been measured.
     """
-    theirs = aggregated.read(NAME, "auto")
+    theirs = aggregated.read_result(NAME, "auto")
     figure, panel = sheet(1, 1, 3)
     names = [name for name in fitted() if any(line["domain"] == name for line in theirs)]
     for name in CALIBRATIONS:
@@ -533,10 +533,10 @@ def table1() -> Figure:
     Raises:
         InputError: if no grid has been aggregated.
     """
-    lines = aggregated.read(NAME, "table_1")
+    lines = aggregated.read_result(NAME, "table_1")
     there = [name for name in CALIBRATIONS if any(line["calibration"] == name for line in lines)]
     figure, panels = sheet(1, 1 + len(there), 2.5)
-    theirs = aggregated.printed(NAME, "table-1")
+    theirs = aggregated.printed_numbers(NAME, "table-1")
     epsilons = sorted({line["epsilon"] for line in lines})
     for panel, name in zip(panels, ("printed", *there), strict=True):
         own = where(lines, calibration=name)
@@ -571,9 +571,9 @@ def table4() -> Figure:
     Raises:
         InputError: if the forests have not been aggregated.
     """
-    lines = aggregated.read(NAME, "overall")
+    lines = aggregated.read_result(NAME, "overall")
     figure, panels = sheet(1, 4, 2.5, sharey=True)
-    theirs = aggregated.printed(NAME, "table-4-overall")
+    theirs = aggregated.printed_numbers(NAME, "table-4-overall")
     for panel, (rounds, forest) in zip(panels, PANELS, strict=True):
         printed = [n for at, n in theirs if (at["rounds"], at["forest"]) == (rounds, forest)]
         places = range(len(WAYS))

@@ -10,7 +10,7 @@ from dpbt.owners.cli.shared import InputError
 from experiments.common import results
 from paper_figures.style import CALIBRATIONS, finish
 
-FOLDER = results.folder("audit")
+FOLDER = results.results_folder("audit")
 COMMAND = "audit --grid --steps"
 MARKERS = {"objective": "o", "alpha": "s", "square": "^"}
 """Criterion -> its marker. Algorithms with other settings take `SPARE` in turn."""

@@ -405,14 +405,15 @@ FEATURES = {"table-5": 162, "table-6": 80, "table-7": 117}
 
 def row(paper, name):
     """The one row of claims that has this id."""
-    (found,) = (one for one in aggregated.claims(paper) if one["id"] == name)
+    (found,) = (one for one in aggregated.read_claims(paper) if one["id"] == name)
     return found
 
 
 def test_table_2_has_yeast_two_places_late():
     """Without it, all domains are in order."""
     rows, columns = (
-        aggregated.printed(NOCK_HENECKA, name) for name in ("table-2-rows", "table-2-columns")
+        aggregated.printed_numbers(NOCK_HENECKA, name)
+        for name in ("table-2-rows", "table-2-columns")
     )
     sizes = {at["domain"]: m * n for (at, m), (_, n) in zip(rows, columns, strict=True)}
     assert len(sizes) == 19
@@ -431,13 +432,13 @@ def test_captions_name_one_domain_twice():
     }
     assert not {"winewhite", "hill+nonoise"} & set(captions.values())
     for table in ("table-2-rows", "table-4"):
-        domains = {at["domain"] for at, _ in aggregated.printed(NOCK_HENECKA, table)}
+        domains = {at["domain"] for at, _ in aggregated.printed_numbers(NOCK_HENECKA, table)}
         assert {"hill-valley-noise", "hill-valley-nonoise"} <= domains
 
 
 def test_transfusion_has_no_numbers_at_20_trees():
     """Those at T = 2 are all 100, and no other domain lacks a number."""
-    cells = aggregated.printed(NOCK_HENECKA, "table-4")
+    cells = aggregated.printed_numbers(NOCK_HENECKA, "table-4")
     counts = Counter((at["domain"], at["rounds"]) for at, _ in cells)
     assert counts.pop(("transfusion", 2)) == 18
     assert ("transfusion", 20) not in counts
@@ -448,9 +449,9 @@ def test_transfusion_has_no_numbers_at_20_trees():
 
 def test_the_overall_line_of_table_4_is_above_its_rows():
     """By 2 points and more at T = 20, even if all missing numbers are 100; not so at T = 2."""
-    cells, rows = aggregated.printed(NOCK_HENECKA, "table-4"), 57
+    cells, rows = aggregated.printed_numbers(NOCK_HENECKA, "table-4"), 57
     differences = {2: [], 20: []}
-    for at, overall in aggregated.printed(NOCK_HENECKA, "table-4-overall"):
+    for at, overall in aggregated.printed_numbers(NOCK_HENECKA, "table-4-overall"):
         own = [number for of, number in cells if all(of[key] == at[key] for key in at)]
         own += [100.0] * (rows - len(own))
         assert len(own) == rows

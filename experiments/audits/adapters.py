@@ -52,8 +52,8 @@ class Adapter(NamedTuple):
 
 def _tree(rows: peers.Rows, seed: int) -> Any:
     module = importlib.import_module("diffprivlib.models.forest")  # where one tree is
-    given = {"bounds": tuple(rows.bounds.T), "classes": [0, 1], "random_state": seed}
-    tree = module.DecisionTreeClassifier(max_depth=2, epsilon=1.0, **given)
+    options = {"bounds": tuple(rows.bounds.T), "classes": [0, 1], "random_state": seed}
+    tree = module.DecisionTreeClassifier(max_depth=2, epsilon=1.0, **options)
     return tree.fit(rows.numbers, rows.label)
 
 

@@ -65,7 +65,7 @@ YES: dict[str, Mapping[str, Any]] = {
 """Data set -> column -> where its bit is 1: at this word, or at this number and above."""
 
 
-def binary(name: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+def load_bits_and_labels(name: str, folder: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """(bool[M, A], bool[M]): the rows of a data set and their labels."""
     rows = data.load(name, folder=folder)
     bits = [
@@ -88,7 +88,7 @@ Law = Callable[[Any, Any, Any], Any]
 """(sums, what was released, scale) -> the log density of each, but for a constant."""
 
 
-def laplace(sums: Any, released: Any, scale: Any) -> Any:
+def laplace_log_density(sums: Any, released: Any, scale: Any) -> Any:
     """The law of integer or real Laplace noise."""
     return -abs(sums - released) / scale
 
@@ -128,10 +128,10 @@ def release_of(recipe: Recipe, bits: np.ndarray, labels: np.ndarray, seed: int) 
     ran = jax.jit(dpbt.boost)(noise, table, recipe, public)
     every = of_splits(*every_row(attributes), np.ones(2 ** (attributes + 1), bool))
     one = every._replace(**{name: getattr(every, name)[:, None] for name in every._fields[:3]})
-    found = jax.tree.map(np.asarray, _added(ran.transcript, one, recipe))
+    added = jax.tree.map(np.asarray, _added_statistics(ran.transcript, one, recipe))
 
     parts, start = [], 0
-    for sites, outputs in zip(found, ran.transcript.parts, strict=True):
+    for sites, outputs in zip(added, ran.transcript.parts, strict=True):
         for site, (cell, amount, scale) in sites.items():
             released = np.ravel(outputs[site])
             spread = np.repeat(scale[0], released.size // scale[0].size)
@@ -149,7 +149,7 @@ def release_of(recipe: Recipe, bits: np.ndarray, labels: np.ndarray, seed: int) 
 
 
 @jax.jit
-def _added(transcript: Transcript, rows: Any, recipe: Recipe) -> Any:
+def _added_statistics(transcript: Transcript, rows: Any, recipe: Recipe) -> Any:
     """Part -> site -> (cell, amount, scale): what each row adds to each released number.
 
     Args:
@@ -223,9 +223,9 @@ def _diffprivlib(epsilon: float, bits: np.ndarray, labels: np.ndarray, seed: int
 
 
 LEARNERS: dict[str, tuple[Callable[..., Release], Law]] = {
-    "random_forest": (_random_forest, laplace),
+    "random_forest": (_random_forest, laplace_log_density),
     DIFFPRIVLIB: (_diffprivlib, label),
-    "auto": (_auto, laplace),
+    "auto": (_auto, laplace_log_density),
 }
 """Learner -> (what it releases, the law of the noise)."""
 
@@ -238,7 +238,7 @@ one tells no more. Above 30 `auto` has very many leaves."""
 
 
 @functools.partial(jax.jit, static_argnames=("law", "sweeps"))
-def annealed(
+def anneal_rows(
     key: jax.Array, release: Release, law: Law, prior: Any, coldest: float, sweeps: int = SWEEPS
 ) -> jax.Array:
     """i32[N], the places in `every_row` of the rows of a table that explains a release.
@@ -277,8 +277,8 @@ def annealed(
     return jax.lax.scan(replace, (rows, sums), entries)[0][0]
 
 
-def solved(release: Release, prior: Any) -> np.ndarray:
-    """i64[N], as `annealed`: a most likely table with exactly these sums, by integer programming.
+def solve_integer_program(release: Release, prior: Any) -> np.ndarray:
+    """i64[N], as `anneal_rows`: a likeliest table with exactly these sums, by integer programming.
 
     The unknowns are how often each row of the domain occurs.
     """
@@ -291,11 +291,11 @@ def solved(release: Release, prior: Any) -> np.ndarray:
     count = len(release.reads)
     exact = ours(sums, release.released, release.released), ours(np.ones((1, rows)), count, count)
     chances = np.broadcast_to(prior, rows)
-    found = optimize.milp(-chances, integrality=np.ones(rows), constraints=exact)
-    return np.repeat(np.arange(rows), np.round(found.x).astype(int))
+    solution = optimize.milp(-chances, integrality=np.ones(rows), constraints=exact)
+    return np.repeat(np.arange(rows), np.round(solution.x).astype(int))
 
 
-def apart(guess: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+def matched_mistakes(guess: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
     """(share of wrong cells, share of rows without one), of rows that are matched at best.
 
     Args:
@@ -309,7 +309,7 @@ def apart(guess: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
     return float(np.mean(cells)), float(np.mean(cells == 0))
 
 
-def attacked(
+def attack_line(
     learner: str, epsilon: float, bits: np.ndarray, labels: np.ndarray, seed: int
 ) -> dict[str, float]:
     """The shares of cells that are wrong after attacks on `ROWS` rows, and after guesses.
@@ -329,27 +329,27 @@ def attacked(
     release = learn(epsilon, bits[order[: 3 * ROWS]], labels[order[: 3 * ROWS]], seed)
     every, _ = every_row(bits.shape[1])
     powers = 2 ** np.arange(bits.shape[1] + 1)[::-1]
-    known = np.column_stack([bits, labels])[order[3 * ROWS :]] @ powers
-    prior = np.log(np.bincount(known, minlength=len(every)) + 0.01).astype(np.float32)
+    multiset = np.column_stack([bits, labels])[order[3 * ROWS :]] @ powers
+    prior = np.log(np.bincount(multiset, minlength=len(every)) + 0.01).astype(np.float32)
 
     # Attacks, and guesses.
     def attack(prior: Any, coldest: float) -> np.ndarray:
-        if np.isinf(epsilon) and law is laplace:
-            return every[solved(release, prior)]
-        return every[annealed(jax.random.key(seed), release, law, prior, coldest)]
+        if np.isinf(epsilon) and law is laplace_log_density:
+            return every[solve_integer_program(release, prior)]
+        return every[anneal_rows(jax.random.key(seed), release, law, prior, coldest)]
 
     found, informed = attack(np.float32(0), 0.0), attack(prior, 1.0)
-    error, whole = apart(found, train)
-    told, (near, near_whole) = apart(informed, train)[0], apart(fresh, train)
+    error, whole = matched_mistakes(found, train)
+    told, (near, near_whole) = matched_mistakes(informed, train)[0], matched_mistakes(fresh, train)
     return {
         "most likely": error,
-        "shuffled": apart(draw.permuted(found, axis=0), train)[0],
+        "shuffled": matched_mistakes(draw.permuted(found, axis=0), train)[0],
         "informed": told,
-        "memorised": apart(found, other)[0] - error,
-        "memorised, informed": apart(informed, other)[0] - told,
+        "memorised": matched_mistakes(found, other)[0] - error,
+        "memorised, informed": matched_mistakes(informed, other)[0] - told,
         "whole": whole,
         "right": release.right,
-        "uniform": apart(draw.random(train.shape) < 0.5, train)[0],
+        "uniform": matched_mistakes(draw.random(train.shape) < 0.5, train)[0],
         "population": near,
         "whole, population": near_whole,
     }
@@ -363,7 +363,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     ours = [learner for learner in LEARNERS if learner != DIFFPRIVLIB]
     words = f"the learners that are attacked ({' '.join(ours)})"
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=ours, help=words)
-    out = results.folder("audits")
+    out = results.results_folder("audits")
     commands.add_shared(parser, out=out, data=True, doc=True, smoke=True)
 
 
@@ -371,7 +371,7 @@ def run(options: argparse.Namespace) -> None:
     """Attack the learners, and save it beside saved lines of others; or write a page."""
     path = commands.out_folder(options) / PAGES.file
     if options.doc is not None:
-        pages.write(PAGES, Path(options.doc), path)
+        pages.write_page(PAGES, Path(options.doc), path)
         return
     old = results.read_csv(path, PAGES.command) if path.exists() else []
     lines = [line for line in old if line["learner"] not in options.learners]
@@ -380,7 +380,7 @@ def run(options: argparse.Namespace) -> None:
             peers.check("diffprivlib")
         lines += _lines(learner, options)
         results.write_csv(path, lines, {})
-    print(tables.of_lines(lines, COLUMNS[:8]))
+    print(tables.align_lines(lines, COLUMNS[:8]))
     print(f"wrote {path}")
 
 
@@ -391,13 +391,13 @@ def _lines(learner: str, options: argparse.Namespace) -> Iterator[Line]:
     if options.smoke:
         names, budgets, seeds = names[:1], [10.0], range(2)
     for name, epsilon in itertools.product(names, budgets):
-        table, start = binary(name, options.data), time.process_time()
-        runs = [attacked(learner, epsilon, *table, seed) for seed in seeds]
+        table, start = load_bits_and_labels(name, options.data), time.process_time()
+        runs = [attack_line(learner, epsilon, *table, seed) for seed in seeds]
         seconds = (time.process_time() - start) / len(runs)
         line: Line = dict(zip(_KEYS, (name, learner, epsilon, len(runs), seconds), strict=True))
         for key in (*MEASURES, *GUESSES):
-            found = np.array([each[key] for each in runs])
-            line[key], line[f"{key} +-"] = found.mean(), found.std(ddof=1) / len(found) ** 0.5
+            values = np.array([each[key] for each in runs])
+            line[key], line[f"{key} +-"] = values.mean(), values.std(ddof=1) / len(values) ** 0.5
         yield line
 
 
@@ -410,7 +410,7 @@ MEASURES = {
     "whole": "rows without a wrong cell",
     "right": "right predictions",
 }
-"""What `attacked` returns of a learner -> its words in the table."""
+"""What `attack_line` returns of a learner -> its words in the table."""
 
 GUESSES = ("uniform", "population", "whole, population")
 """What it returns of guesses."""
@@ -428,10 +428,10 @@ def _mean(lines: Sequence[Line], key: str) -> str:
 def _table(lines: Sequence[Line]) -> str:
     budgets, rows = sorted(distinct(lines, "epsilon")), []
     for learner in distinct(lines, "learner"):
-        own = [where(lines, learner=learner, epsilon=epsilon) for epsilon in budgets]
+        groups = [where(lines, learner=learner, epsilon=epsilon) for epsilon in budgets]
         for key, words in MEASURES.items():
-            rows.append((learner, words, *(_mean(each, key) if each else "" for each in own)))
-    return tables.markdown(("learner", "share of", *(f"{each:g}" for each in budgets)), rows)
+            rows.append((learner, words, *(_mean(each, key) if each else "" for each in groups)))
+    return tables.markdown_table(("learner", "share of", *(f"{each:g}" for each in budgets)), rows)
 
 
 def _guesses(lines: Sequence[Line]) -> str:

@@ -34,29 +34,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = f"compare the levels at {max(RUNS)} runs, too"
     parser.add_argument("--long", action="store_true", help=words)
     shared: dict[str, Any] = {"doc": True, "smoke": True, "json": "print the lines as a JSON list"}
-    commands.add_shared(parser, out=results.folder("audits"), **shared)
+    commands.add_shared(parser, out=results.results_folder("audits"), **shared)
 
 
 def run(options: argparse.Namespace) -> None:
     """Audit what was asked for, and save it beside saved lines of other parts; or write a page."""
     path = commands.out_folder(options) / "audits.csv"
     if options.doc is not None:
-        pages.write(PAGES, Path(options.doc), path)
+        pages.write_page(PAGES, Path(options.doc), path)
         return
     lines = []
     for part in options.parts:
         lines += list(_MEASURED[part](options))
     old = results.read_csv(path, "audits") if path.exists() else []
-    kept = [line for line in old if line["part"] not in options.parts]
-    results.write_csv(path, [*kept, *lines], {})
+    other_lines = [line for line in old if line["part"] not in options.parts]
+    results.write_csv(path, [*other_lines, *lines], {})
     if options.json:
         print(json.dumps(lines, indent=1))
         return
-    print(tables.of_lines(lines, KEYS))
+    print(tables.align_lines(lines, KEYS))
     print(f"wrote {path}")
 
 
-def _measured(audit: Callable[[], Bound], **about: Any) -> Line:
+def _audit_line(audit: Callable[[], Bound], **about: Any) -> Line:
     """The line of one audit; seconds are those of the processor."""
     start = time.process_time()
     bound = audit()
@@ -81,8 +81,8 @@ def visited(shown: Exhibit, wrong: bool, runs: int = BLACK_RUNS) -> Iterator[Lin
 
     # No exhibit with a delta has a draw that follows earlier outputs.
     common = {"claim": claim, "fixed": claim[1] > 0, "runs": shown.runs}
-    yield _measured(lambda: dpbt.audit.grey(learn, *pair, **common), **about)
-    yield _measured(lambda: dpbt.audit.black(fit, *pair, claim=claim, runs=runs), **about)
+    yield _audit_line(lambda: dpbt.audit.grey(learn, *pair, **common), **about)
+    yield _audit_line(lambda: dpbt.audit.black(fit, *pair, claim=claim, runs=runs), **about)
 
 
 def _museum(options: argparse.Namespace) -> Iterator[Line]:
@@ -96,19 +96,19 @@ def _levels(options: argparse.Namespace) -> Iterator[Line]:
     asked = {runs: RUNS[runs] for runs in RUNS if options.long or runs < max(RUNS)}
     for level in levels():
         for runs, repeats in ({200: 2} if options.smoke else asked).items():
-            yield _repeated(level, runs, repeats)
+            yield _mean_of_repeats(level, runs, repeats)
 
 
-def _repeated(level: Level, runs: int, repeats: int) -> Line:
+def _mean_of_repeats(level: Level, runs: int, repeats: int) -> Line:
     """The mean of several audits with other seeds, and its standard error."""
     about = {"part": "levels", "name": level.mechanism, "truth": level.truth, "repeats": repeats}
     lines = [
-        _measured(lambda seed=seed: level.bound(runs, seed), **about) for seed in range(repeats)
+        _audit_line(lambda seed=seed: level.bound(runs, seed), **about) for seed in range(repeats)
     ]
-    found = [line["epsilon"] for line in lines]
+    epsilons = [line["epsilon"] for line in lines]
     seconds = sorted(line["seconds"] for line in lines)[repeats // 2]  # a first one compiles
-    error = float(np.std(found, ddof=1) / math.sqrt(repeats))
-    mean = {"epsilon": float(np.mean(found)), "error": error, "seconds": seconds, "runs": runs}
+    error = float(np.std(epsilons, ddof=1) / math.sqrt(repeats))
+    mean = {"epsilon": float(np.mean(epsilons)), "error": error, "seconds": seconds, "runs": runs}
     return lines[0] | mean | {"found": any(line["found"] for line in lines)}
 
 
@@ -123,7 +123,7 @@ def _peers(options: argparse.Namespace) -> Iterator[Line]:
             audit = lambda of=learner, at=pairs[pair], runs=runs: dpbt.audit.black(  # noqa: E731
                 of, *at, claim=of.claim, runs=runs
             )
-            yield _measured(audit, **about)
+            yield _audit_line(audit, **about)
 
 
 _MEASURED = {"museum": _museum, "levels": _levels, "peers": _peers}
@@ -140,13 +140,13 @@ def _cell(line: Line) -> str:
 def _museum_table(lines: Sequence[Line]) -> str:
     lines, rows = where(lines, part="museum"), []
     for name in distinct(lines, "name"):
-        own = where(lines, name=name)
-        cells = [_cell(line) for line in own]
-        seconds = sum(line["seconds"] for line in own)
-        first = own[0]
+        own_lines = where(lines, name=name)
+        cells = [_cell(line) for line in own_lines]
+        seconds = sum(line["seconds"] for line in own_lines)
+        first = own_lines[0]
         rows.append((name, first["source"], _claim(first), *cells, f"{seconds:.1f}"))
     head = ("mistake", "seen in", "claim", "grey", "black", "grey, mended", "black, mended", "s")
-    return tables.markdown(head, rows)
+    return tables.markdown_table(head, rows)
 
 
 def _claim(line: Line) -> str:
@@ -166,7 +166,7 @@ def _missed_table(lines: Sequence[Line]) -> str:
             rows.append((both[0]["name"], " and ".join(missed), both[0]["why"] or LOW))
     words = f"Of {len(pairs)} mistakes the grey box finds {count['grey box']}, the black box "
     words += f"{count['black box']}, and one of them {some}."
-    return words + "\n\n" + tables.markdown(("mistake", "missed by", "why"), rows)
+    return words + "\n\n" + tables.markdown_table(("mistake", "missed by", "why"), rows)
 
 
 LOW = "a black box of so few runs says less than the claim"
@@ -177,15 +177,15 @@ def _levels_table(lines: Sequence[Line]) -> str:
     counts = sorted(distinct(lines, "runs"))
     for name in distinct(lines, "name"):
         for level in distinct(where(lines, name=name), "level"):
-            own = where(lines, name=name, level=level)
+            own_lines = where(lines, name=name, level=level)
             cells = [
                 f"{line['epsilon'] / line['truth']:.2f} ± {line['error'] / line['truth']:.2f}"
-                for line in own
+                for line in own_lines
             ]
-            seconds = f"{own[-1]['seconds']:.1f}"
-            rows.append((name, level, f"{own[0]['truth']:.2f}", *cells, seconds))
+            seconds = f"{own_lines[-1]['seconds']:.1f}"
+            rows.append((name, level, f"{own_lines[0]['truth']:.2f}", *cells, seconds))
     head = ("mechanism", "level", "truth", *(f"{count:,} runs" for count in counts))
-    return tables.markdown((*head, f"s of {max(counts):,}"), rows)
+    return tables.markdown_table((*head, f"s of {max(counts):,}"), rows)
 
 
 def _peers_table(lines: Sequence[Line]) -> str:
@@ -195,7 +195,7 @@ def _peers_table(lines: Sequence[Line]) -> str:
         for line in where(lines, part="peers")
     ]  # fmt: skip
     head = ("library", "learner", "pair", "claim", "found", "by", "runs", "s")
-    return tables.markdown(head, rows)
+    return tables.markdown_table(head, rows)
 
 
 def _minutes(lines: Sequence[Line]) -> str:
@@ -205,8 +205,8 @@ def _minutes(lines: Sequence[Line]) -> str:
         part: sum(line["seconds"] * (line["repeats"] or 1) for line in where(fast, part=part)) / 60
         for part in PARTS
     }
-    said = (f"{part} {minutes:.1f}" for part, minutes in parts.items() if minutes)
-    return f"Minutes of one core: {', '.join(said)}."
+    texts = (f"{part} {minutes:.1f}" for part, minutes in parts.items() if minutes)
+    return f"Minutes of one core: {', '.join(texts)}."
 
 
 PAGES = pages.Pages(

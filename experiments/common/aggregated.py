@@ -22,7 +22,7 @@ from experiments.common import commands, results
 FOLDER = Path("reproduction")
 """The folder of all papers that is kept with the code, below the working folder."""
 
-OWN = results.folder("reproduction")
+OWN = results.results_folder("reproduction")
 """Where programs write by default."""
 
 _READ_FROM = contextvars.ContextVar("folder of aggregated results", default=FOLDER)
@@ -45,9 +45,9 @@ WHOLE = 9
 Line = results.Line
 
 
-def arguments(parser: argparse.ArgumentParser, name: str) -> None:
+def add_options(parser: argparse.ArgumentParser, name: str) -> None:
     """Declare what all programs `aggregate` take: the saved results, and where to write."""
-    commands.add_shared(parser, saved=results.folder(name))
+    commands.add_shared(parser, saved=results.results_folder(name))
     add_out(parser)
     words = "what is smaller than in the paper, in words; it is kept with the results"
     parser.add_argument("--reduced", metavar="WORDS", help=words)
@@ -74,7 +74,7 @@ def reading_from(folder: Path) -> Iterator[None]:
         _READ_FROM.reset(token)
 
 
-def write(
+def write_result(
     options: argparse.Namespace,
     paper: str,
     name: str,
@@ -96,13 +96,13 @@ def write(
     more = {"reduced": options.reduced} if options.reduced else {}
     text = json.dumps({**about, **more}, indent=1, sort_keys=True, default=str) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    short = [{key: _short(value, digits) for key, value in line.items()} for line in lines]
+    short = [{key: _round_number(value, digits) for key, value in line.items()} for line in lines]
     results.write_columns(path, short)
     write_whole(path.with_suffix(".json"), lambda part: part.write_text(text))
     print(path)
 
 
-def _short(value: object, digits: int) -> object:
+def _round_number(value: object, digits: int) -> object:
     """A number in few digits; a whole one without a point."""
     if not isinstance(value, float):
         return value
@@ -110,7 +110,7 @@ def _short(value: object, digits: int) -> object:
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
-def take(
+def take_saved_file(
     options: argparse.Namespace,
     paper: str,
     source: str,
@@ -135,23 +135,23 @@ def take(
     if not path.exists():
         return False
     lines = results.read_csv(path, command)
-    about = {"command": f"python -m experiments {command}", "date": date(path)}
+    about = {"command": f"python -m experiments {command}", "date": date_written(path)}
     for column in lines[0]:
-        found = {line[column] for line in lines}
-        if column not in keep and len(found) == 1:
-            (about[column],) = found
+        values = {line[column] for line in lines}
+        if column not in keep and len(values) == 1:
+            (about[column],) = values
     short = [{column: line[column] for column in keep if column in line} for line in lines]
-    write(options, paper, name or source, short, about)
+    write_result(options, paper, name or source, short, about)
     return True
 
 
-def date(path: Path) -> str:
+def date_written(path: Path) -> str:
     """The day on which a file was written."""
     seconds = path.stat().st_mtime
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).date().isoformat()
 
 
-def read(paper: str, name: str, folder: Path | None = None) -> list[Line]:
+def read_result(paper: str, name: str, folder: Path | None = None) -> list[Line]:
     """The lines of a result, each with the constants that hold for all.
 
     Args:
@@ -165,11 +165,11 @@ def read(paper: str, name: str, folder: Path | None = None) -> list[Line]:
     folder = _READ_FROM.get() if folder is None else folder
     path = folder / paper / f"{name}.csv"
     lines = results.read_csv(path, f"{paper} aggregate --out {folder}")
-    constants = origin(paper, name, folder)
+    constants = read_origin(paper, name, folder)
     return [{**constants, **line} for line in lines]
 
 
-def origin(paper: str, name: str, folder: Path | None = None) -> dict[str, Any]:
+def read_origin(paper: str, name: str, folder: Path | None = None) -> dict[str, Any]:
     """What made a result: command, date, versions and the constants of its run.
 
     Raises:
@@ -183,22 +183,22 @@ def origin(paper: str, name: str, folder: Path | None = None) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-def names(paper: str, folder: Path | None = None) -> list[str]:
+def result_names(paper: str, folder: Path | None = None) -> list[str]:
     """The results of a paper that are there."""
     return sorted(path.stem for path in ((folder or _READ_FROM.get()) / paper).glob("*.csv"))
 
 
-def claims(paper: str) -> list[dict[str, Any]]:
+def read_claims(paper: str) -> list[dict[str, Any]]:
     """What a paper prints: its rows, as `experiments.reproduction.claims` explains them."""
     return json.loads((CLAIMS / f"{paper}.json").read_text())
 
 
-def printed(paper: str, row: str) -> list[tuple[dict[str, Any], float]]:
+def printed_numbers(paper: str, row: str) -> list[tuple[dict[str, Any], float]]:
     """(the line that it stands for, the number) of each printed number of a row."""
     return [(where, float(number)) for where, number in printed_words(paper, row)]
 
 
 def printed_words(paper: str, row: str) -> list[tuple[dict[str, Any], str]]:
     """The same, as it is printed."""
-    (found,) = (one for one in claims(paper) if one["id"] == row)
-    return [(where, text) for where, text, *_ in found["cells"]]
+    (claim,) = (one for one in read_claims(paper) if one["id"] == row)
+    return [(where, text) for where, text, *_ in claim["cells"]]

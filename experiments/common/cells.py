@@ -92,8 +92,8 @@ class Store:
     def add(self, line: results.Line) -> None:
         """Add a line, in place of one of the same cell."""
         cell = Cell._fields
-        kept = [old for old in self.lines() if any(old[key] != line[key] for key in cell)]
-        results.write_csv(self.path, [*kept, line], {})
+        other_lines = [old for old in self.lines() if any(old[key] != line[key] for key in cell)]
+        results.write_csv(self.path, [*other_lines, line], {})
 
 
 def lines_of(

@@ -94,7 +94,7 @@ def fit(name: str, rounds: int, depth: int, repeats: int) -> dict:
     def call(number: int) -> object:
         return dpbt.fit(jax.random.key(number), source.table, recipe).hypotheses
 
-    timed = timing.measure(call, repeats)
+    timed = timing.time_calls(call, repeats)
     return {
         "name": source.name,
         "rows": rows,
@@ -124,7 +124,7 @@ def sweep(name: str, rounds: int, depth: int, settings: int, repeats: int) -> di
     source = load(name)
     recipe = recipe_of(source, rounds, depth, np.geomspace(0.1, 3, settings))
     seed, lanes = jnp.float32(0), LANES[name]
-    timed = timing.measure(
+    timed = timing.time_calls(
         lambda number: _scores(jax.random.key(number), source.table, recipe, seed, lanes), repeats
     )
     return {
@@ -215,14 +215,14 @@ imports, {made_gib:.2f} with the table; peak {peak_gib:.2f} of a fit
 """
 
 
-def as_text(report: dict) -> str:
+def format_lines(report: dict) -> str:
     """The sections in words."""
     return "\n".join(
         [
             "oblivious trees",
-            tables.formatted(report["fits"], FIT_COLUMNS),
+            tables.format_table(report["fits"], FIT_COLUMNS),
             COLD.format_map(report["cold"]),
-            tables.formatted(report["sweeps"], SWEEP_COLUMNS),
+            tables.format_table(report["sweeps"], SWEEP_COLUMNS),
             MEMORY.format_map(report["memory"]),
         ]
     )

@@ -14,7 +14,7 @@ from dpbt.common.storage import write_whole
 from dpbt.owners.cli.shared import InputError
 from experiments.common import ranks, results
 from experiments.common.results import distinct
-from experiments.common.tables import markdown as table
+from experiments.common.tables import markdown_table as table
 
 Line = results.Line
 Table = Callable[[Sequence[Line]], str]
@@ -44,7 +44,7 @@ class Pages(NamedTuple):
         return f"<!-- {self.command}: end -->"
 
 
-def write(pages: Pages, page: Path, saved: Path) -> None:
+def write_page(pages: Pages, page: Path, saved: Path) -> None:
     """Write the tables into a page, and the lines in short as CSV beside it; print both names.
 
     Args:
@@ -61,19 +61,19 @@ def write(pages: Pages, page: Path, saved: Path) -> None:
     summary = page.with_name(pages.file)
     read = results.read_csv(saved if saved.exists() else summary, pages.command)
     lines = sorted(read, key=pages.order)
-    short = [{name: _short(line[name]) for name in pages.summary} for line in lines]
-    text = filled(pages, page.read_text(), short, str(page))
+    short = [{name: _round_number(line[name]) for name in pages.summary} for line in lines]
+    text = fill_tables(pages, page.read_text(), short, str(page))
     results.write_columns(summary, short)
     write_whole(page, lambda part: part.write_text(text))
     print(f"wrote {page}\nwrote {summary}")
 
 
-def _short(value: object) -> object:
+def _round_number(value: object) -> object:
     """A number with four digits."""
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-def filled(pages: Pages, text: str, lines: Sequence[Line], name: str) -> str:
+def fill_tables(pages: Pages, text: str, lines: Sequence[Line], name: str) -> str:
     """The text of a page with its tables made of lines.
 
     Raises:
@@ -92,16 +92,16 @@ def filled(pages: Pages, text: str, lines: Sequence[Line], name: str) -> str:
 
 def budgets(lines: Sequence[Line]) -> tuple[list[float], list[float]]:
     """(deltas, epsilons) that occur, increasing."""
-    found = [line for line in lines if line["epsilon"] is not None]
-    return sorted(distinct(found, "delta")), sorted(distinct(found, "epsilon"))
+    private = [line for line in lines if line["epsilon"] is not None]
+    return sorted(distinct(private, "delta")), sorted(distinct(private, "epsilon"))
 
 
-def named(delta: float) -> str:
+def delta_words(delta: float) -> str:
     """The words of a delta."""
     return f"delta = {delta:g}" if delta else "pure"
 
 
-def order_of(datasets: Sequence[str], methods: Sequence[str]) -> Callable[[Line], tuple]:
+def sort_key(datasets: Sequence[str], methods: Sequence[str]) -> Callable[[Line], tuple]:
     """The key that sorts by data set, method, delta and epsilon, as they are declared."""
 
     def key(line: Line) -> tuple:
@@ -113,7 +113,7 @@ def order_of(datasets: Sequence[str], methods: Sequence[str]) -> Callable[[Line]
     return key
 
 
-def origin(lines: Sequence[Line]) -> str:
+def origin_table(lines: Sequence[Line]) -> str:
     """What made the lines."""
     names = {"splits": "splits", "commit": "commit", "jax": "JAX", "device": "device"}
     rows = [("lines", str(len(lines)))]
@@ -122,7 +122,7 @@ def origin(lines: Sequence[Line]) -> str:
     return table(("of the saved results", ""), rows)
 
 
-def settings(lines: Sequence[Line]) -> str:
+def setting_table(lines: Sequence[Line]) -> str:
     """The setting of each method that has one for all data."""
     rows = []
     for method in distinct(lines, "method"):
@@ -162,14 +162,17 @@ def rank_tables(lines: Sequence[Line], methods: Sequence[str], measures: Sequenc
         most = max(first.values(), key=lambda at: len(at.of))
         apart = ranks.critical_difference(len(most.of), most.datasets)
         words = ", ".join(map(str, sorted({at.datasets for at in first.values()})))
-        head = (f"{named(delta)}, {words} data sets", *(f"{epsilon:g}" for epsilon in epsilons))
+        head = (
+            f"{delta_words(delta)}, {words} data sets",
+            *(f"{epsilon:g}" for epsilon in epsilons),
+        )
         line = f"Mean ranks of {len(most.of)} methods over {most.datasets} data sets differ at the "
         line += f"level of 5 % (Nemenyi) where they are {apart:.1f} apart."
         parts += [table(head, rows), line]
     return "\n\n".join(parts)
 
 
-def seconds(lines: Sequence[Line]) -> str:
+def seconds_table(lines: Sequence[Line]) -> str:
     """Mean seconds of a fit over all budgets, by method and data set."""
     names = distinct(lines, "dataset")
     rows = []

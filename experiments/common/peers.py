@@ -151,7 +151,9 @@ def diffprivlib_forest(
     return _theirs("RandomForestClassifier", rows.numbers, rows.label, epsilon, seed, **given)
 
 
-def diffprivlib_logistic(rows: Rows, epsilon: float = EPSILON, seed: int = 0, **given: Any) -> Fit:
+def diffprivlib_logistic(
+    rows: Rows, epsilon: float = EPSILON, seed: int = 0, **options: Any
+) -> Fit:
     """One fit of diffprivlib's logistic regression on `Rows.unit` (Chaudhuri et al., 2011).
 
     A column of the domain adds at most 1 to the squared norm of a row, so the norm is at most the
@@ -160,7 +162,7 @@ def diffprivlib_logistic(rows: Rows, epsilon: float = EPSILON, seed: int = 0, **
     """
     norm = float(np.sqrt(len(rows.nominal)))
     return _theirs(
-        "LogisticRegression", rows.unit, rows.label, epsilon, seed, data_norm=norm, **given
+        "LogisticRegression", rows.unit, rows.label, epsilon, seed, data_norm=norm, **options
     )
 
 
@@ -189,11 +191,11 @@ def diffprivlib_linear(
 
 
 def _theirs(
-    name: str, bins: np.ndarray, label: np.ndarray, epsilon: float, seed: int, **given: Any
+    name: str, bins: np.ndarray, label: np.ndarray, epsilon: float, seed: int, **options: Any
 ) -> Fit:
     """One fit of a model of diffprivlib."""
     model = getattr(importlib.import_module(LIBRARIES["diffprivlib"]), name)
-    return lambda: model(epsilon=epsilon, random_state=seed, **given).fit(bins, label)
+    return lambda: model(epsilon=epsilon, random_state=seed, **options).fit(bins, label)
 
 
 def private_ebm(
@@ -229,4 +231,4 @@ def private_ebm(
 def seconds(fit: Fit, repeats: int) -> float:
     """The seconds of the fastest of `repeats` fits; one more fit comes first and is not counted."""
     with quiet():
-        return timing.measure(lambda _: fit(), repeats).fastest
+        return timing.time_calls(lambda _: fit(), repeats).fastest

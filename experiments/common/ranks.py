@@ -34,7 +34,7 @@ class Standings(NamedTuple):
     datasets: int
 
 
-def taking_part(lines: Sequence[Line], delta: float) -> list[Line]:
+def methods_with_ranks(lines: Sequence[Line], delta: float) -> list[Line]:
     """The private lines that hold at a delta: its own, and those of methods that are pure alone.
 
     A pure guarantee is one at every delta.
@@ -43,15 +43,16 @@ def taking_part(lines: Sequence[Line], delta: float) -> list[Line]:
         lines: with columns method, epsilon and delta.
         delta: of the guarantee.
     """
-    own = pure_alone(lines)
+    private = without_delta_of_pure_methods(lines)
     return [
         line
         for line in lines
-        if line["epsilon"] is not None and line["delta"] == (0 if line["method"] in own else delta)
+        if line["epsilon"] is not None
+        and line["delta"] == (0 if line["method"] in private else delta)
     ]
 
 
-def pure_alone(lines: Sequence[Line]) -> set[str]:
+def without_delta_of_pure_methods(lines: Sequence[Line]) -> set[str]:
     """Methods that were measured at delta = 0 and at no other."""
     private = [line for line in lines if line["epsilon"] is not None]
     approximate = {line["method"] for line in private if line["delta"] > 0}
@@ -84,7 +85,7 @@ def critical_difference(methods: int, datasets: int, level: float = 0.05) -> flo
 def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str) -> Standings:
     """Rank private methods at a budget by a measure of which more is better.
 
-    A method that lacks a data set is left out. `taking_part` says which lines count.
+    A method that lacks a data set is left out. `methods_with_ranks` says which lines count.
 
     Args:
         lines: with columns dataset, method, epsilon, delta, and the measure.
@@ -92,13 +93,13 @@ def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str
         delta: the budget.
         measure: the column.
     """
-    own = pure_alone(lines)
+    private = without_delta_of_pure_methods(lines)
     values = {
         (line["method"], line["dataset"]): line[measure]
-        for line in taking_part(lines, delta)
+        for line in methods_with_ranks(lines, delta)
         if line["epsilon"] == epsilon
     }
-    datasets = sorted({name for method, name in values if method not in own})
+    datasets = sorted({name for method, name in values if method not in private})
     methods = [
         method
         for method in dict.fromkeys(method for method, _ in values)
@@ -116,5 +117,7 @@ def mean_ranks(lines: Sequence[Line], epsilon: float, delta: float, measure: str
             wins[method] += above == 0
     if not datasets:
         return Standings({}, 0)
-    of = {method: Standing(statistics.fmean(ranks[method]), wins[method]) for method in methods}
-    return Standings(of, len(datasets))
+    standings = {
+        method: Standing(statistics.fmean(ranks[method]), wins[method]) for method in methods
+    }
+    return Standings(standings, len(datasets))

@@ -14,7 +14,7 @@ Line = dict[str, Any]
 """One line of results: text, numbers, Booleans and None by column."""
 
 
-def folder(name: str) -> Path:
+def results_folder(name: str) -> Path:
     """The folder of a command's results, below the working folder."""
     return Path("results") / name
 

@@ -21,7 +21,7 @@ class Structure(NamedTuple):
     threshold: Array
 
 
-def structure(key: Array, depth: int, attributes: int) -> Structure:
+def draw_structure(key: Array, depth: int, attributes: int) -> Structure:
     """A structure of height H over A attributes, distributed as the learner draws it."""
     attribute_key, threshold_key = jax.random.split(key)
     nodes = (2**depth - 1,)

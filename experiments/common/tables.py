@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dpbt.privacy.accounting import align_columns
 
 
-def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def align_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A head and rows with as many bins each, in aligned columns."""
     return align_columns([tuple(head), *rows])
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     bar = ["---"] * len(head)
     return "\n".join(f"| {' | '.join(bins)} |" for bins in (head, bar, *rows))
 
 
-def formatted(lines: Iterable[Mapping], columns: Mapping[str, str]) -> str:
+def format_table(lines: Iterable[Mapping], columns: Mapping[str, str]) -> str:
     """Lines as aligned text.
 
     Args:
@@ -25,17 +25,17 @@ def formatted(lines: Iterable[Mapping], columns: Mapping[str, str]) -> str:
         columns: head -> the format of a bin, such as "{rows} x {splits}" or "{seconds:.2f}". A
             bin is blank where a value of it is None.
     """
-    return aligned(
-        list(columns), [[_bin(line, form) for form in columns.values()] for line in lines]
+    return align_table(
+        list(columns), [[_format_bin(line, form) for form in columns.values()] for line in lines]
     )
 
 
-def _bin(line: Mapping, form: str) -> str:
+def _format_bin(line: Mapping, form: str) -> str:
     names = [name.split("[")[0] for _, name, *_ in string.Formatter().parse(form) if name]
     return "" if any(line[name] is None for name in names) else form.format_map(line)
 
 
-def of_lines(lines: Sequence[Mapping], names: Sequence[str], real: str = ".4g") -> str:
+def align_lines(lines: Sequence[Mapping], names: Sequence[str], real: str = ".4g") -> str:
     """The named columns of lines as text; floats have the given format, and None is blank.
 
     A float that the format would show as 0 has four significant digits.
@@ -47,4 +47,4 @@ def of_lines(lines: Sequence[Mapping], names: Sequence[str], real: str = ".4g") 
         text = format(value, real)
         return f"{value:.4g}" if value and float(text) == 0 else text
 
-    return aligned(names, [[bin(line[name]) for name in names] for line in lines])
+    return align_table(names, [[bin(line[name]) for name in names] for line in lines])

@@ -33,7 +33,7 @@ class Timing(NamedTuple):
         return statistics.median(self.warm)
 
 
-def measure(
+def time_calls(
     call: Callable[[int], Any], repeats: int, clock: Callable[[], float] = time.perf_counter
 ) -> Timing:
     """Time `call(0)`, then `call(1)` to `call(repeats)`, each until its arrays are computed.
@@ -43,15 +43,15 @@ def measure(
         repeats: the number of warm calls, at least 1.
         clock: the clock in seconds; `time.process_time` adds up all cores.
     """
-    seconds, found = [], None
+    seconds, result = [], None
     for number in range(repeats + 1):
         start = clock()
-        found = jax.block_until_ready(call(number))
+        result = jax.block_until_ready(call(number))
         seconds.append(clock() - start)
-    return Timing(seconds[0], seconds[1:], found)
+    return Timing(seconds[0], seconds[1:], result)
 
 
-def side_by_side(call: Callable[[int], Any], threads: int) -> list[Any]:
+def call_in_threads(call: Callable[[int], Any], threads: int) -> list[Any]:
     """The computed arrays of `call(0)` to `call(threads - 1)`, each called in a thread of its own.
 
     Sweeps run two batches at a time, which takes less time than one after the other.

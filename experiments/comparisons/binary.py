@@ -207,8 +207,8 @@ def _near(
         numbers |= {"step": factor * chosen.step, "limit": factor * chosen.limit}
         return recipes.oblivious_boost(epsilon=epsilon, **numbers)
 
-    given = {"rows": rows, "domain": domain, "seed": split, "epsilon": epsilon, "delta": delta}
-    return tuning.candidates(scaled, selection, grid=AROUND, **given)
+    budget = {"rows": rows, "domain": domain, "seed": split, "epsilon": epsilon, "delta": delta}
+    return tuning.candidates(scaled, selection, grid=AROUND, **budget)
 
 
 def _tuned(mean: float, eta: float) -> Method:

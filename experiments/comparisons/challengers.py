@@ -74,8 +74,8 @@ def features(study: Study, groups: int = GROUPS) -> Features:
     others = [block for block, nominal in zip(blocks, rows.nominal, strict=True) if nominal]
     column = np.eye(len(blocks))[np.repeat(np.arange(len(blocks)), [b.shape[1] for b in blocks])]
     narrow = np.hstack([numbers, *others, one])
-    found = np.hstack(blocks), column, wide, narrow, study.target
-    return Features(*(jnp.asarray(each, jnp.float32) for each in found))
+    built = np.hstack(blocks), column, wide, narrow, study.target
+    return Features(*(jnp.asarray(each, jnp.float32) for each in built))
 
 
 def histograms(rows: Features, present: jax.Array) -> jax.Array:
@@ -108,9 +108,9 @@ def ascend(
     def move(number: jax.Array, state: Any) -> Any:
         weights, velocity, total = state
         drawn = noise * jax.random.normal(jax.random.fold_in(key, number), flat.shape)
-        found = ravel_pytree(gradient(shaped(weights)))[0] + drawn
-        velocity = 0.9 * velocity + found
-        weights = weights + rate * (found + 0.9 * velocity)
+        noisy_gradient = ravel_pytree(gradient(shaped(weights)))[0] + drawn
+        velocity = 0.9 * velocity + noisy_gradient
+        weights = weights + rate * (noisy_gradient + 0.9 * velocity)
         return weights, velocity, total + jnp.where(2 * number < rounds, 0, weights)
 
     *_, total = jax.lax.fori_loop(0, rounds, move, (flat, 0 * flat, 0 * flat))

@@ -106,8 +106,8 @@ def rival(
             start = time.perf_counter()
             model = call()
             seconds = time.perf_counter() - start
-            found = predict(study, model, getattr(study.numbers, field)[test])
-        return Found(*found, seconds)
+            scores = predict(study, model, getattr(study.numbers, field)[test])
+        return Found(*scores, seconds)
 
     return fit
 

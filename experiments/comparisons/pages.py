@@ -14,9 +14,9 @@ import numpy as np
 
 from dpbt.privacy.conversions import gdp_mu
 from experiments.common import pages, ranks, results
-from experiments.common.pages import budgets, named
+from experiments.common.pages import budgets, delta_words
 from experiments.common.results import Line, distinct
-from experiments.common.tables import markdown as table
+from experiments.common.tables import markdown_table as table
 from experiments.comparisons import challengers
 from experiments.comparisons.task import FRESH, FRONTIER, TUNING, Task
 
@@ -37,21 +37,28 @@ Place = tuple[str, str, float | None, float | None]
 
 def pages_of(task: Task) -> pages.Pages:
     """What the task's command writes."""
-    made: dict[str, pages.Table] = {"origin": pages.origin}
+    page_tables: dict[str, pages.Table] = {"origin": pages.origin_table}
     if task is TUNING:
-        made["datasets"] = functools.partial(_tuned_by_dataset, "auroc_mean")
-        made["losses"] = functools.partial(_tuned_by_dataset, "log_loss_mean")
-        made["summary"] = _summary
+        page_tables["datasets"] = functools.partial(_tuned_by_dataset, "auroc_mean")
+        page_tables["losses"] = functools.partial(_tuned_by_dataset, "log_loss_mean")
+        page_tables["summary"] = _summary
     else:
-        made |= {name: functools.partial(make, task) for name, make in _TABLES.items()}
+        page_tables |= {name: functools.partial(make, task) for name, make in _TABLES.items()}
     if task is FRONTIER:
-        of_fresh = {f"fresh-{name}": _only(True, made[name]) for name in ("ranks", "datasets")}
+        of_fresh = {
+            f"fresh-{name}": _only(True, page_tables[name]) for name in ("ranks", "datasets")
+        }
         more = {"price": _price, "worth": _worth, "grids": _grids}
-        made = {name: _only(False, make) for name, make in (made | more).items()}
-        made |= {**of_fresh, "origin": pages.origin, "behind": _behind, "unranked": _unranked}
+        page_tables = {name: _only(False, make) for name, make in (page_tables | more).items()}
+        page_tables |= {
+            **of_fresh,
+            "origin": pages.origin_table,
+            "behind": _behind,
+            "unranked": _unranked,
+        }
     made_by = ("splits", "bins", "rows", "library", "commit", "jax", "device")
-    order = pages.order_of(list(task.usual["dataset"]), list(task.methods))
-    return pages.Pages(task.name, made, (*task.keys, *made_by), f"{task.name}.csv", order)
+    order = pages.sort_key(list(task.usual["dataset"]), list(task.methods))
+    return pages.Pages(task.name, page_tables, (*task.keys, *made_by), f"{task.name}.csv", order)
 
 
 def _only(fresh: bool, make: pages.Table) -> pages.Table:
@@ -66,7 +73,7 @@ def _plain(task: Task, lines: Sequence[Line]) -> list[Line]:
 
 def _settings(task: Task, lines: Sequence[Line]) -> str:
     """The settings of all methods, with the grids of those that have one."""
-    return pages.settings([*_plain(task, lines), *_best(lines)])
+    return pages.setting_table([*_plain(task, lines), *_best(lines)])
 
 
 def _best(lines: Sequence[Line]) -> list[Line]:
@@ -80,8 +87,8 @@ def _ranks(task: Task, lines: Sequence[Line]) -> str:
 
 
 def _seconds(task: Task, lines: Sequence[Line]) -> str:
-    own = _plain(task, lines)
-    return pages.seconds([line for line in own if line["method"] not in WITHOUT_FIT])
+    own_lines = _plain(task, lines)
+    return pages.seconds_table([line for line in own_lines if line["method"] not in WITHOUT_FIT])
 
 
 def _by_dataset(task: Task, lines: Sequence[Line]) -> str:
@@ -94,11 +101,11 @@ def _by_dataset(task: Task, lines: Sequence[Line]) -> str:
     first = f"{task.more[0]}_mean"
     parts = []
     for name in distinct(lines, "dataset"):
-        own = [line for line in lines if line["dataset"] == name]
+        own_lines = [line for line in lines if line["dataset"] == name]
         rows = []
         for delta in deltas:
-            here = results.where([*own, *results.where(grids, dataset=name)], delta=delta)
-            rivals = ranks.taking_part(own, delta)
+            here = results.where([*own_lines, *results.where(grids, dataset=name)], delta=delta)
+            rivals = ranks.methods_with_ranks(own_lines, delta)
             best = {
                 e: max((at[first] for at in rivals if at["epsilon"] == e), default=None)
                 for e in epsilons
@@ -111,8 +118,8 @@ def _by_dataset(task: Task, lines: Sequence[Line]) -> str:
                     else ""
                     for e in epsilons
                 ]
-                rows.append((f"`{method}`", named(delta), *shown))
-        for line in own:
+                rows.append((f"`{method}`", delta_words(delta), *shown))
+        for line in own_lines:
             if line["epsilon"] is None:
                 shown = [_values(task, line, False), *[""] * (len(epsilons) - 1)]
                 rows.append((f"`{line['method']}`", "no privacy", *shown))
@@ -171,7 +178,7 @@ def _at(lines: Iterable[Line]) -> dict[Place, Line]:
 
 
 def _heads(deltas: Sequence[float], epsilons: Sequence[float]) -> list[str]:
-    return [f"{named(delta)}, {epsilon:g}" for delta in deltas for epsilon in epsilons]
+    return [f"{delta_words(delta)}, {epsilon:g}" for delta in deltas for epsilon in epsilons]
 
 
 def _behind(lines: Sequence[Line]) -> str:
@@ -186,7 +193,7 @@ def _behind(lines: Sequence[Line]) -> str:
     for dataset in distinct(lines, "dataset"):
         shown = []
         for delta in deltas:
-            here = ranks.taking_part(results.where(lines, dataset=dataset), delta)
+            here = ranks.methods_with_ranks(results.where(lines, dataset=dataset), delta)
             above = [_above(here, name) for name in FRONTIER.more]
             totals[delta] = [a + len(b) for a, b in zip(totals[delta], above, strict=True)]
             best = ", ".join(f"`{name}`" for name in dict.fromkeys(itertools.chain(*above)))
@@ -194,7 +201,7 @@ def _behind(lines: Sequence[Line]) -> str:
         rows.append((dataset, *shown))
     cells = len(distinct(lines, "dataset")) * len(budgets(lines)[1])
     rows.append((f"all, of {cells}", *(" / ".join(map(str, totals[delta])) for delta in deltas)))
-    return table(("", *map(named, deltas)), rows)
+    return table(("", *map(delta_words, deltas)), rows)
 
 
 def _above(lines: Sequence[Line], name: str) -> list[str]:
@@ -220,8 +227,8 @@ def _unranked(lines: Sequence[Line]) -> str:
     """The same of methods that lack an epsilon, beside `auto`."""
     plain = [line for line in _plain(FRONTIER, lines) if line["epsilon"] is not None]
     ranked = distinct(ranks.at_every_epsilon(plain), "method")
-    own = [line for line in plain if line["method"] not in ranked]
-    return _gains(own, lines, lambda method: "auto")
+    unranked = [line for line in plain if line["method"] not in ranked]
+    return _gains(unranked, lines, lambda method: "auto")
 
 
 def _gains(own: Sequence[Line], lines: Sequence[Line], base: Callable[[str], str]) -> str:
@@ -351,21 +358,21 @@ def _points(value: float | None, from_value: float | None) -> str:
 
 def _tuned_lines(lines: Sequence[Line]) -> list[Line]:
     """The lines of auto and of the tuned methods, if any of these were measured."""
-    found = [line for line in lines if line["method"] in ("auto", *TUNED)]
-    return found if any(line["method"] in TUNED for line in found) else []
+    tuned = [line for line in lines if line["method"] in ("auto", *TUNED)]
+    return tuned if any(line["method"] in TUNED for line in tuned) else []
 
 
 def _tuned_by_dataset(measure: str, lines: Sequence[Line]) -> str:
     """For each delta and data set: the measure of auto, and differences to it."""
-    found = _tuned_lines(lines)
-    if not found:
+    tuned = _tuned_lines(lines)
+    if not tuned:
         return NOTHING
     factor, digits = MEASURES[measure]
-    value, parts = {place: line[measure] for place, line in _at(found).items()}, []
-    deltas, epsilons = budgets(found)
+    value, parts = {place: line[measure] for place, line in _at(tuned).items()}, []
+    deltas, epsilons = budgets(tuned)
     for delta in deltas:
         rows = []
-        for name in distinct(found, "dataset"):
+        for name in distinct(tuned, "dataset"):
             cells = []
             for epsilon in epsilons:
                 auto = value.get((name, "auto", epsilon, delta))
@@ -378,26 +385,28 @@ def _tuned_by_dataset(measure: str, lines: Sequence[Line]) -> str:
                 ]
                 cells.append(f"{auto:.3f}: {' / '.join(apart)}".removeprefix("0"))
             rows.append((name, *cells))
-        parts.append(table((named(delta), *(f"epsilon {e:g}" for e in epsilons)), rows))
+        parts.append(table((delta_words(delta), *(f"epsilon {e:g}" for e in epsilons)), rows))
     return "\n\n".join(parts)
 
 
 def _summary(lines: Sequence[Line]) -> str:
     """Mean differences to `auto` over data sets, and on how many the tuned model is better."""
-    found = _tuned_lines(lines)
-    if not found:
+    tuned = _tuned_lines(lines)
+    if not tuned:
         return NOTHING
-    deltas, epsilons = budgets(found)
-    auto = {_cell(line): line for line in found if line["method"] == "auto"}
+    deltas, epsilons = budgets(tuned)
+    auto = {_cell(line): line for line in tuned if line["method"] == "auto"}
     rows = []
     for method in TUNED:
-        own = [line for line in found if line["method"] == method]
-        for measure in MEASURES if own else ():
+        own_lines = [line for line in tuned if line["method"] == method]
+        for measure in MEASURES if own_lines else ():
             cells = []
             for delta in deltas:
                 for epsilon in epsilons:
                     here = [
-                        line for line in own if (line["epsilon"], line["delta"]) == (epsilon, delta)
+                        line
+                        for line in own_lines
+                        if (line["epsilon"], line["delta"]) == (epsilon, delta)
                     ]
                     pairs = [(line, auto[_cell(line)]) for line in here if _cell(line) in auto]
                     cells.append(_apart(measure, [a[measure] - b[measure] for a, b in pairs]))

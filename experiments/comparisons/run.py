@@ -37,7 +37,7 @@ def _arguments(parser: argparse.ArgumentParser, task: Task) -> None:
     words = "rows of the recipes, as a multiple of the training rows, at least 1 (%(default)s)"
     parser.add_argument("--bound", type=commands.at_least_one, default=1.0, help=words)
     shared: dict[str, Any] = {"data": True, "doc": True, "smoke": True}
-    shared |= {"out": results.folder(task.name), "json": "print the lines as a JSON list"}
+    shared |= {"out": results.results_folder(task.name), "json": "print the lines as a JSON list"}
     commands.add_shared(parser, **shared)
 
 
@@ -45,44 +45,45 @@ def _run(options: argparse.Namespace, task: Task) -> None:
     """Measure what is missing, and print all lines that were asked for; or write the page."""
     path = commands.out_folder(options) / f"{task.name}.csv"
     if options.doc is not None:
-        pages.write(pages_of(task), Path(options.doc), path)
+        pages.write_page(pages_of(task), Path(options.doc), path)
         return
 
-    lines = list(_lines(task, _asked(options, task), options, Store(path, task.name)))
+    lines = list(_lines(task, _read_request(options, task), options, Store(path, task.name)))
     if options.json:
         print(json.dumps([{key: line[key] for key in task.keys} for line in lines], indent=1))
         return
-    print(tables.of_lines(lines, task.keys[:-1], ".3g") if lines else "nothing was measured")
+    print(tables.align_lines(lines, task.keys[:-1], ".3g") if lines else "nothing was measured")
     print(f"wrote {path}")
 
 
-def _asked(options: argparse.Namespace, task: Task) -> argparse.Namespace:
+def _read_request(options: argparse.Namespace, task: Task) -> argparse.Namespace:
     """The options with their defaults, which depend on --smoke."""
     usual = {**task.usual, **(task.smoke if options.smoke else {})}
-    given = {name: getattr(options, name) for name in usual}
-    return argparse.Namespace(**{name: given[name] or usual[name] for name in usual})
+    chosen = {name: getattr(options, name) for name in usual}
+    return argparse.Namespace(**{name: chosen[name] or usual[name] for name in usual})
 
 
 def _lines(
-    task: Task, asked: argparse.Namespace, options: argparse.Namespace, store: Store
+    task: Task, request: argparse.Namespace, options: argparse.Namespace, store: Store
 ) -> Iterator[results.Line]:
     """The lines of all cells, measured now or before; those of absent methods are left out.
 
     Raises:
         InputError: for a data set that is not there, before hours are spent on the first.
     """
-    absent = _absent(task, asked)
-    for name in asked.dataset:
+    absent = _absent(task, request)
+    for name in request.dataset:
         if not task.is_there(name, options.data):
             task.load(name, 1, 1.0, options.data)  # it names the file that is missing
-    private = {method: task.methods[method].private for method in asked.methods}
+    private = {method: task.methods[method].private for method in request.methods}
     cells = {
-        name: list(cells_of(name, private, asked.epsilon, asked.delta)) for name in asked.dataset
+        name: list(cells_of(name, private, request.epsilon, request.delta))
+        for name in request.dataset
     }
     return lines_of(
         cells,
         store,
-        studied=lambda name: task.load(name, asked.splits, options.bound, options.data),
+        studied=lambda name: task.load(name, request.splits, options.bound, options.data),
         about=task.about,
         measured=task.line,
         absent=absent,
@@ -90,10 +91,10 @@ def _lines(
     )
 
 
-def _absent(task: Task, asked: argparse.Namespace) -> dict[str, str]:
+def _absent(task: Task, request: argparse.Namespace) -> dict[str, str]:
     """Method -> why its library cannot be imported."""
-    found = {}
-    for name in asked.methods:
+    absent = {}
+    for name in request.methods:
         if (library := task.methods[name].library) is None:
             continue
         try:
@@ -101,5 +102,5 @@ def _absent(task: Task, asked: argparse.Namespace) -> dict[str, str]:
         except ImportError as error:
             built = library in peers.REPOSITORIES
             remedy = "build its repository, on the path" if built else "install the extra `peers`"
-            found[name] = f"{remedy}: {error}"
-    return found
+            absent[name] = f"{remedy}: {error}"
+    return absent

@@ -25,7 +25,7 @@ COLUMNS = ("rate", "rounds", "epsilon", "delta", "noise", "ratio", "commit", "de
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    commands.add_shared(parser, out=results.folder("sampling"), doc=True, smoke=True)
+    commands.add_shared(parser, out=results.results_folder("sampling"), doc=True, smoke=True)
 
 
 def sampled_epsilon(noise: float, rate: float, rounds: int, delta: float, step: float) -> float:
@@ -83,12 +83,12 @@ def ratios(lines: Sequence[Line]) -> str:
     rows = []
     for number in results.distinct(lines, "rounds"):
         for epsilon in results.distinct(lines, "epsilon"):
-            own = [at for at in lines if (at["rounds"], at["epsilon"]) == (number, epsilon)]
-            by_rate = {at["rate"]: f"{at['ratio']:.3f}" for at in own}
-            noise = f"{own[0]['noise']:.4g}"
+            own_lines = [at for at in lines if (at["rounds"], at["epsilon"]) == (number, epsilon)]
+            by_rate = {at["rate"]: f"{at['ratio']:.3f}" for at in own_lines}
+            noise = f"{own_lines[0]['noise']:.4g}"
             rows.append((str(number), f"{epsilon:g}", noise, *(by_rate[rate] for rate in rates)))
     head = ("rounds", "epsilon", "full noise", *(f"q = {rate:g}" for rate in rates))
-    return tables.markdown(head, rows)
+    return tables.markdown_table(head, rows)
 
 
 PAGES = pages.Pages("sampling", {"ratios": ratios}, COLUMNS, "sampling.csv")
@@ -98,11 +98,11 @@ def run(options: argparse.Namespace) -> None:
     """Measure and print the lines; or write the page."""
     path = commands.out_folder(options) / "sampling.csv"
     if options.doc is not None:
-        pages.write(PAGES, Path(options.doc), path)
+        pages.write_page(PAGES, Path(options.doc), path)
         return
 
     usual = {"rates": RATES, "rounds": ROUNDS, "epsilons": EPSILONS}
     lines = list(noises(**(SMOKE if options.smoke else usual)))
     results.write_csv(path, lines, {})
-    print(tables.of_lines(lines, ("rounds", "epsilon", "rate", "noise", "ratio"), ".5g"))
+    print(tables.align_lines(lines, ("rounds", "epsilon", "rate", "noise", "ratio"), ".5g"))
     print(f"wrote {path}")

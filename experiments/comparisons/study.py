@@ -114,8 +114,8 @@ def two_classes(name: str, splits: int, bound: float, folder: str | Path | None 
         bound: m as a multiple of the training rows.
         folder: of the data sets; see `data.load`.
     """
-    known = name in fresh.NAMES
-    dataset = fresh.load(name, BINS) if known else data.load(name, bins=BINS, folder=folder)
+    is_fresh = name in fresh.NAMES
+    dataset = fresh.load(name, BINS) if is_fresh else data.load(name, bins=BINS, folder=folder)
     if name in FIRST:
         dataset = dataset.where(np.arange(FIRST[name]))
     if name in OWN_TEST and dataset.test is not None:
@@ -128,6 +128,6 @@ def two_classes(name: str, splits: int, bound: float, folder: str | Path | None 
 
 def declared(name: str, splits: int, bound: float, folder: str | Path | None = None) -> Study:
     """The same of a data set with a declared target."""
-    found = targets.load_target(name, BINS, folder)
-    tests = np.stack([test_rows(found.target, split) for split in range(splits)])
-    return Study(found, tests, int(bound * np.sum(~tests[0])))
+    loaded = targets.load_target(name, BINS, folder)
+    tests = np.stack([test_rows(loaded.target, split) for split in range(splits)])
+    return Study(loaded, tests, int(bound * np.sum(~tests[0])))

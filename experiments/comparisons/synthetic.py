@@ -114,8 +114,8 @@ def _shares(table: np.ndarray, total: np.ndarray) -> np.ndarray:
     falling = -np.sort(-flat, axis=1)
     excess = (np.cumsum(falling, axis=1) - total[:, None]) / np.arange(1, flat.shape[1] + 1)
     last = np.sum(falling > excess, axis=1) - 1
-    kept = np.maximum(flat - excess[np.arange(len(flat)), last][:, None], 0)
-    return (kept / total[:, None]).reshape(table.shape)
+    positive = np.maximum(flat - excess[np.arange(len(flat)), last][:, None], 0)
+    return (positive / total[:, None]).reshape(table.shape)
 
 
 def _spanning(rng: np.random.Generator, score: np.ndarray, epsilon: float) -> list[tuple[int, int]]:
@@ -128,12 +128,12 @@ def _spanning(rng: np.random.Generator, score: np.ndarray, epsilon: float) -> li
         part[part == part[b]] = part[a]
         chosen.append((a, b))
 
-    known, ordered = {0}, []
+    connected, ordered = {0}, []
     while chosen:
-        a, b = pair = next(pair for pair in chosen if known & {*pair})
+        a, b = pair = next(pair for pair in chosen if connected & {*pair})
         chosen.remove(pair)
-        ordered.append((a, b) if a in known else (b, a))
-        known |= {a, b}
+        ordered.append((a, b) if a in connected else (b, a))
+        connected |= {a, b}
     return ordered
 
 

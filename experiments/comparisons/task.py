@@ -78,8 +78,8 @@ class Task(NamedTuple):
         setting = self.methods[cell.method].setting(study, *cell.budget)
         if setting is None:
             return None
-        own = {"setting": setting, "splits": len(study.tests), "bins": BINS, "rows": study.rows}
-        return {**cell._asdict(), **own}
+        about = {"setting": setting, "splits": len(study.tests), "bins": BINS, "rows": study.rows}
+        return {**cell._asdict(), **about}
 
     def line(self, cell: Cell, study: Study) -> results.Line:
         """The measures over the splits, seconds of a fit, and the library's version.
@@ -96,10 +96,12 @@ class Task(NamedTuple):
         return {**line, "seconds": statistics.fmean(seconds[1:] or seconds), "library": library}
 
 
-def _over_splits(found: Sequence[Mapping[str, float | None]], name: str, part: str) -> float | None:
+def _over_splits(
+    measured: Sequence[Mapping[str, float | None]], name: str, part: str
+) -> float | None:
     """The mean of a measure, or its standard deviation; None where a split lacks it."""
-    values = [value for each in found if (value := each[name]) is not None]
-    if len(values) < len(found) or (part == "sd" and len(values) < 2):
+    values = [value for each in measured if (value := each[name]) is not None]
+    if len(values) < len(measured) or (part == "sd" and len(values) < 2):
         return None
     return statistics.fmean(values) if part == "mean" else statistics.stdev(values)
 

@@ -44,48 +44,53 @@ class Chance(NamedTuple):
         return agreeing - self.agreeing > ENOUGH * self.error
 
 
-def of(row: Mapping[str, Any], found: Sequence[Cell], name: str) -> Chance | None:
+def chance_of_row(row: Mapping[str, Any], cells: Sequence[Cell], name: str) -> Chance | None:
     """The baseline of a row; None without one, or without results.
 
     Args:
         row: the row of claims.
-        found: its cells.
+        cells: its cells.
         name: the calibration.
     """
-    if "chance" not in row or all(cell.agrees[name] is None for cell in found):
+    if "chance" not in row or all(cell.agrees[name] is None for cell in cells):
         return None
     ((kind, axis),) = row["chance"].items()
-    return {"coin": _coin, "constant": _constant, "shuffled": _shuffled}[kind](
-        row, found, name, axis
-    )
+    return {
+        "coin": _chance_of_coin,
+        "constant": _chance_of_constant,
+        "shuffled": _chance_of_shuffle,
+    }[kind](row, cells, name, axis)
 
 
-def _agree(ours: Ours, cell: Cell, row: Mapping[str, Any]) -> bool:
-    return claims.agree(ours, cell.told, row) == AGREES
+def _count_agreeing(ours: Ours, cell: Cell, row: Mapping[str, Any]) -> bool:
+    return claims.judge_agreement(ours, cell.told, row) == AGREES
 
 
-def _groups(found: Sequence[Cell], axis: str) -> Iterator[tuple[Any, list[Cell]]]:
+def _groups_by_axis(cells: Sequence[Cell], axis: str) -> Iterator[tuple[Any, list[Cell]]]:
     """The values of an axis, each with its cells."""
-    for value in dict.fromkeys(cell.at[axis] for cell in found):
-        yield value, [cell for cell in found if cell.at[axis] == value]
+    for value in dict.fromkeys(cell.at[axis] for cell in cells):
+        yield value, [cell for cell in cells if cell.at[axis] == value]
 
 
-def _rest(cell: Cell, axis: str) -> tuple:
+def _other_axes(cell: Cell, axis: str) -> tuple:
     """What a cell stands for but an axis."""
     return tuple(pair for pair in cell.at.items() if pair[0] != axis)
 
 
-def _coin(row: Mapping[str, Any], found: Sequence[Cell], name: str, axis: str) -> Chance:
+def _chance_of_coin(row: Mapping[str, Any], cells: Sequence[Cell], name: str, axis: str) -> Chance:
     """The trials of a line are tossed; lines are independent."""
-    trials, ways = row["error"]["binomial"], len(list(_groups(found, axis)))
+    trials, ways = row["error"]["binomial"], len(list(_groups_by_axis(cells, axis)))
     each = itertools.product(range(trials + 1), repeat=ways)
     counts = np.asarray([own for own in each if sum(own) == trials])
     chance = multinomial.pmf(counts, trials, [1 / ways] * ways)
     mean = square = 0.0
-    for rest in dict.fromkeys(_rest(cell, axis) for cell in found):
-        own = [cell for cell in found if _rest(cell, axis) == rest]
+    for rest in dict.fromkeys(_other_axes(cell, axis) for cell in cells):
+        own = [cell for cell in cells if _other_axes(cell, axis) == rest]
         agree = [
-            [_agree(claims.of_line({}, row, name, float(n)), cell, row) for n in range(trials + 1)]
+            [
+                _count_agreeing(claims.value_in_line({}, row, name, float(n)), cell, row)
+                for n in range(trials + 1)
+            ]
             for cell in own
         ]
         score = sum(np.asarray(one)[counts[:, k]] for k, one in enumerate(agree))
@@ -94,16 +99,20 @@ def _coin(row: Mapping[str, Any], found: Sequence[Cell], name: str, axis: str) -
     return Chance("coin", mean, math.sqrt(square))
 
 
-def _constant(row: Mapping[str, Any], found: Sequence[Cell], name: str, axis: str) -> Chance:
+def _chance_of_constant(
+    row: Mapping[str, Any], cells: Sequence[Cell], name: str, axis: str
+) -> Chance:
     """The best of the printed numbers in all cells that have one of ours."""
-    known = [cell for cell in found if cell.agrees[name] is not None]
-    groups = [own for _, own in _groups(known, axis)]
+    known = [cell for cell in cells if cell.agrees[name] is not None]
+    groups = [own for _, own in _groups_by_axis(known, axis)]
 
     def scores(text: str) -> np.ndarray:
         return np.asarray(
             [
                 sum(
-                    _agree(claims.of_line(cell.lines[name], row, name, float(text)), cell, row)
+                    _count_agreeing(
+                        claims.value_in_line(cell.lines[name], row, name, float(text)), cell, row
+                    )
                     for cell in own
                 )
                 for own in groups
@@ -117,14 +126,18 @@ def _constant(row: Mapping[str, Any], found: Sequence[Cell], name: str, axis: st
     return Chance(f"constant {best}", float(scores(best).sum()), math.sqrt(len(more)) * spread)
 
 
-def _shuffled(row: Mapping[str, Any], found: Sequence[Cell], name: str, axis: str) -> Chance:
+def _chance_of_shuffle(
+    row: Mapping[str, Any], cells: Sequence[Cell], name: str, axis: str
+) -> Chance:
     """All permutations of the values of an axis, by the mean and variance of a random one."""
-    groups = [{_rest(cell, axis): cell for cell in own} for _, own in _groups(found, axis)]
+    groups = [
+        {_other_axes(cell, axis): cell for cell in own} for _, own in _groups_by_axis(cells, axis)
+    ]
     score = np.asarray(
         [
             [
                 sum(
-                    _agree(theirs[rest].ours[name], cell, row)
+                    _count_agreeing(theirs[rest].ours[name], cell, row)
                     for rest, cell in own.items()
                     if rest in theirs
                 )

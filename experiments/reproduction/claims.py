@@ -83,40 +83,40 @@ class Cell(NamedTuple):
         return self.told[0]
 
 
-def rows(paper: str) -> list[dict[str, Any]]:
+def rows_of_paper(paper: str) -> list[dict[str, Any]]:
     """The rows of a paper, as they are typed.
 
     Raises:
         InputError: for a row with an unknown key or without a place or words.
     """
-    found = aggregated.claims(paper)
-    for row in found:
+    claim_rows = aggregated.read_claims(paper)
+    for row in claim_rows:
         if set(row) - KEYS or not {"id", "place", "words"} <= set(row):
             raise InputError(f"claims of {paper}: bad row {row.get('id', row)}")
-    return found
+    return claim_rows
 
 
-def cells(paper: str, row: Mapping[str, Any], folder: Path | None = None) -> Iterator[Cell]:
+def cells_of_row(paper: str, row: Mapping[str, Any], folder: Path | None = None) -> Iterator[Cell]:
     """The cells of a row beside our results."""
     if not row.get("cells"):
         return
     try:
-        lines = aggregated.read(paper, row["result"], folder)
+        lines = aggregated.read_result(paper, row["result"], folder)
     except InputError:
         lines = []
     for where, *printed in row["cells"]:
-        told = [str(text) for text in printed]
-        if told[0].startswith("="):
-            told[0] = _evaluated(lines, where, told[0][1:])
+        texts = [str(text) for text in printed]
+        if texts[0].startswith("="):
+            texts[0] = _evaluate_formula(lines, where, texts[0][1:])
         own = {name: _line(lines, where, name) for name in CALIBRATIONS}
-        ours = {name: of_line(line, row, name) for name, line in own.items()}
-        agrees = {name: agree(ours[name], told, row) for name in CALIBRATIONS}
+        ours = {name: value_in_line(line, row, name) for name, line in own.items()}
+        agrees = {name: judge_agreement(ours[name], texts, row) for name in CALIBRATIONS}
         counts = [line["domains"] for line in own.values() if line and line.get("domains")]
         least = min(counts, default=None)
-        yield Cell(paper, row["id"], row["place"], where, told, own, ours, agrees, least)
+        yield Cell(paper, row["id"], row["place"], where, texts, own, ours, agrees, least)
 
 
-def _evaluated(lines: Sequence[Line], where: Mapping[str, Any], column: str) -> str:
+def _evaluate_formula(lines: Sequence[Line], where: Mapping[str, Any], column: str) -> str:
     """A formula of the paper, evaluated in a column of the result."""
     line = _line(lines, where, None)
     return "" if line is None or line.get(column) is None else f"{line[column]:g}"
@@ -132,7 +132,7 @@ def _line(lines: Sequence[Line], where: Mapping[str, Any], calibration: str | No
     return None
 
 
-def of_line(
+def value_in_line(
     line: Line | None, row: Mapping[str, Any], calibration: str, value: float | None = None
 ) -> Ours:
     """Our value and its error in a line, or a given value and the error that it would have."""
@@ -166,7 +166,7 @@ def _error(line: Line, row: Mapping[str, Any], calibration: str, value: float) -
             trials = sum(float(line[name]) for name in trials)
         return _binomial(value, trials, rule.get("of", trials))
     if "of_sd" in rule:
-        return _of_sd(value, float(line[rule["count"]]))
+        return _error_from_sd(value, float(line[rule["count"]]))
     spread = rule.get("column") or rule.get("half_width") or rule.get("sd")
     if isinstance(spread, dict):
         spread = spread[calibration]
@@ -179,7 +179,7 @@ def _error(line: Line, row: Mapping[str, Any], calibration: str, value: float) -
     return float(line[spread]) / math.sqrt(float(line[rule["count"]]))
 
 
-def _of_sd(value: float, count: float) -> float:
+def _error_from_sd(value: float, count: float) -> float:
     """The standard error of a standard deviation of `count` normal draws."""
     return value / math.sqrt(2 * (count - 1))
 
@@ -193,7 +193,7 @@ def _binomial(value: float, trials: float, scale: float) -> float:
     return scale * math.sqrt(share * (1 - share) / (trials + 4))
 
 
-def agree(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> str | None:
+def judge_agreement(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> str | None:
     """Whether our value agrees with what is printed; None without a result.
 
     Args:
@@ -206,7 +206,7 @@ def agree(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> str | None:
     if isinstance(ours.value, str):
         return AGREES if ours.value == printed[0] else DIFFERS
     number, relation = float(printed[0]), row.get("relation", "=")
-    width = allowed(ours, printed, row)
+    width = allowed_difference(ours, printed, row)
     if relation != "=":
         if width and abs(ours.value - number) <= width:
             return UNDECIDED
@@ -214,13 +214,13 @@ def agree(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> str | None:
     return AGREES if abs(ours.value - number) <= width + 1e-9 else DIFFERS
 
 
-def allowed(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> float:
+def allowed_difference(ours: Ours, printed: Sequence, row: Mapping[str, Any]) -> float:
     """How far a number of ours may be from a printed one."""
     own = _printed_error(float(printed[0]), printed, row)
     width = 2 * math.hypot(ours.error or 0.0, own)
     if row.get("relation", "=") != "=":
         return width
-    return width + row.get("unit", unit(str(printed[0]))) / 2
+    return width + row.get("unit", unit_of_last_digit(str(printed[0]))) / 2
 
 
 def _printed_error(number: float, printed: Sequence, row: Mapping[str, Any]) -> float:
@@ -229,7 +229,7 @@ def _printed_error(number: float, printed: Sequence, row: Mapping[str, Any]) -> 
     if "binomial" in rule:
         return _binomial(number, rule["binomial"], rule.get("of", rule["binomial"]))
     if "of_sd" in rule:
-        return _of_sd(number, rule["count"])
+        return _error_from_sd(number, rule["count"])
     if len(printed) < 2 or not rule:
         return 0.0
     spread = float(printed[1])
@@ -238,7 +238,7 @@ def _printed_error(number: float, printed: Sequence, row: Mapping[str, Any]) -> 
     return spread / 1.96 if rule.get("half_width") else spread / math.sqrt(rule["count"])
 
 
-def unit(text: str) -> float:
+def unit_of_last_digit(text: str) -> float:
     """One unit of the last digit of a number as it is printed: 0.01 for "0.83"."""
     _, _, decimals = text.partition(".")
     return 10.0 ** -len(decimals)
@@ -273,9 +273,9 @@ class Verdict(NamedTuple):
         return UNDECIDED if self.agreeing + self.undecided >= self.enough else DIFFERS
 
 
-def verdict(row: Mapping[str, Any], found: Sequence[Cell], calibration: str) -> Verdict:
+def judge_row(row: Mapping[str, Any], cells: Sequence[Cell], calibration: str) -> Verdict:
     """Count the cells that agree, and those that are undecided; chance is not looked at."""
-    marks = [cell.agrees[calibration] for cell in found]
+    marks = [cell.agrees[calibration] for cell in cells]
     agreeing, known = marks.count(AGREES), len(marks) - marks.count(None)
     if row.get("readings"):
         undecided = known - agreeing if agreeing else marks.count(UNDECIDED)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from experiments.common import aggregated, pages
 from experiments.common.results import Line, distinct, where
-from experiments.common.tables import markdown as table
+from experiments.common.tables import markdown_table as table
 
 NOCK_HENECKA, ASADI = "nock_henecka_2020", "asadi_2022"
 BUN, BOJARSKI = "bun_2020", "bojarski_2014"
 CALIBRATIONS = ("published", "tight")
 
 
-def _one(lines: Iterable[Line], **chosen) -> Line:
+def _only_line(lines: Iterable[Line], **chosen) -> Line:
     """The one line that has these values."""
     (found,) = where(lines, **chosen)
     return found
@@ -28,8 +28,8 @@ def _one(lines: Iterable[Line], **chosen) -> Line:
 
 def _best_alphas(folder: Path | None) -> str:
     """Table 1 of Nock & Henecka: domains on which each alpha is best, and mean best errors."""
-    lines = aggregated.read(NOCK_HENECKA, "table_1", folder)
-    paper = aggregated.printed(NOCK_HENECKA, "table-1")
+    lines = aggregated.read_result(NOCK_HENECKA, "table_1", folder)
+    paper = aggregated.printed_numbers(NOCK_HENECKA, "table-1")
     rows = []
     for epsilon in distinct(lines, "epsilon"):
         own = {name: where(lines, epsilon=epsilon, calibration=name) for name in CALIBRATIONS}
@@ -46,7 +46,7 @@ def _best_alphas(folder: Path | None) -> str:
 
 def _criterion(folder: Path | None) -> str:
     """Mean best errors with an alpha in the criterion alone, and in criterion and link."""
-    lines = aggregated.read(NOCK_HENECKA, "criterion", folder)
+    lines = aggregated.read_result(NOCK_HENECKA, "criterion", folder)
     rows = []
     for column, words in (("alone", "the criterion only"), ("and_link", "criterion and link")):
         errors = (f"{line[f'criterion_{column}']:.3f}"[1:] for line in lines)
@@ -63,7 +63,7 @@ def _settings(folder: Path | None) -> str:
     """What v_q and M change: mean best published errors over domains, by epsilon."""
     rows, epsilons = [], []
     for bins, clip in GRIDS:
-        lines = aggregated.read(NOCK_HENECKA, f"grid_{bins}_{clip}", folder)
+        lines = aggregated.read_result(NOCK_HENECKA, f"grid_{bins}_{clip}", folder)
         best: dict[float, dict[str, float]] = {}
         for line in where(lines, calibration="published"):
             errors = [line[name] for name in line if re.fullmatch(r"d\d", name)]
@@ -80,9 +80,11 @@ def _settings(folder: Path | None) -> str:
 
 def _accuracies(folder: Path | None) -> str:
     """Accuracies of LazyBB beside all that the paper prints."""
-    lines, rows = aggregated.read(ASADI, "table2", folder), []
-    for of, printed in (cell for row in ACCURACIES for cell in aggregated.printed(ASADI, row)):
-        own = [_one(lines, **of, calibration=name) for name in CALIBRATIONS]
+    lines, rows = aggregated.read_result(ASADI, "table2", folder), []
+    for of, printed in (
+        cell for row in ACCURACIES for cell in aggregated.printed_numbers(ASADI, row)
+    ):
+        own = [_only_line(lines, **of, calibration=name) for name in CALIBRATIONS]
         cells = (f"{line['accuracy_mean']:.3f} ± {line['accuracy_sd']:.3f}" for line in own)
         rows.append((of["dataset"], f"{of['epsilon']:g}", *cells, str(printed)))
     return table(("data", "epsilon", *CALIBRATIONS, "paper"), rows)
@@ -104,14 +106,16 @@ DELTA = 1e-5
 
 def _exponents(folder: Path | None) -> str:
     """How far our numbers of features are from the printed ones, by exponent."""
-    lines, rows = aggregated.read(ASADI, "sparsity", folder), []
+    lines, rows = aggregated.read_result(ASADI, "sparsity", folder), []
     for row, words, (least, most) in COUNTED:
         printed = [
-            cell for cell in aggregated.printed(ASADI, row) if least <= cell[0]["epsilon"] <= most
+            cell
+            for cell in aggregated.printed_numbers(ASADI, row)
+            if least <= cell[0]["epsilon"] <= most
         ]
         cells = []
         for exponent in ("published", "doubled"):
-            ratios = (_one(lines, **at)[exponent] / count for at, count in printed)
+            ratios = (_only_line(lines, **at)[exponent] / count for at, count in printed)
             cells.append(
                 f"{100 * statistics.fmean(abs(math.log(ratio)) for ratio in ratios):.0f} %"
             )
@@ -121,12 +125,13 @@ def _exponents(folder: Path | None) -> str:
 
 def _deltas(folder: Path | None) -> str:
     """Accuracies with and without a delta, at one setting for all epsilons."""
-    lines, rows = aggregated.read(ASADI, "fig2", folder), []
+    lines, rows = aggregated.read_result(ASADI, "fig2", folder), []
     for epsilon in (1, 0.1):
         cells = []
         for name in CALIBRATIONS:
             own = (
-                _one(lines, epsilon=epsilon, calibration=name, delta=delta) for delta in (0, DELTA)
+                _only_line(lines, epsilon=epsilon, calibration=name, delta=delta)
+                for delta in (0, DELTA)
             )
             cells.append(", ".join(f"{line['accuracy_mean']:.3f}" for line in own))
         rows.append((f"{epsilon:g}", *cells))
@@ -149,7 +154,7 @@ HALFSPACES = (
 
 def _halfspaces(folder: Path | None) -> str:
     """Test errors of private halfspaces along four axes."""
-    lines, rows = aggregated.read(BUN, "errors", folder), []
+    lines, rows = aggregated.read_result(BUN, "errors", folder), []
     for words, axis, values in HALFSPACES:
         cells = []
         for name in (*CALIBRATIONS, None):
@@ -164,9 +169,9 @@ def _halfspaces(folder: Path | None) -> str:
 
 def _rounds(folder: Path | None) -> str:
     """The rounds and rows of HS-StL's theorems beside what was measured."""
-    lines, rows = aggregated.read(BUN, "rounds", folder), []
+    lines, rows = aggregated.read_result(BUN, "rounds", folder), []
     for line in where(lines, rate="tau / 8"):
-        slower = _one(lines, tau=line["tau"], rate="tau / 32")
+        slower = _only_line(lines, tau=line["tau"], rate="tau / 32")
         rows.append(
             (
                 f"{line['tau']:g}",
@@ -208,7 +213,7 @@ SIZES = (
 
 def _sizes(folder: Path | None) -> str:
     """The rows that an error of 0.1 needs, as geometric means over samples."""
-    lines, rows = aggregated.read(BUN, "sizes", folder), []
+    lines, rows = aggregated.read_result(BUN, "sizes", folder), []
     for words, at in SIZES:
         cells = []
         own = where(lines, alpha=0.1, **at)
@@ -227,13 +232,13 @@ def _sizes(folder: Path | None) -> str:
 
 def _rivals(folder: Path | None) -> str:
     """Accuracies of 1-rules beside the rivals of Table 2."""
-    lines, rows = aggregated.read(ASADI, "rivals", folder), []
-    own = aggregated.read(ASADI, "table2", folder)
+    lines, rows = aggregated.read_result(ASADI, "rivals", folder), []
+    own = aggregated.read_result(ASADI, "table2", folder)
     methods = ("dp-lr", "dp-boost", "dp-bag")
     for dataset in distinct(lines, "dataset"):
         for epsilon in sorted(set(distinct(where(lines, dataset=dataset), "epsilon"))):
             at = {"dataset": dataset, "epsilon": epsilon}
-            ours = (_one(own, **at, calibration=name) for name in CALIBRATIONS)
+            ours = (_only_line(own, **at, calibration=name) for name in CALIBRATIONS)
             cells = [f"{line['accuracy_mean']:.3f}" for line in ours]
             for method in methods:
                 found = where(lines, **at, method=method)
@@ -245,14 +250,14 @@ def _rivals(folder: Path | None) -> str:
 
 def _rates(folder: Path | None) -> str:
     """Test errors of private halfspaces at small margins, by rate."""
-    lines, rows = aggregated.read(BUN, "rates", folder), []
+    lines, rows = aggregated.read_result(BUN, "rates", folder), []
     margins = distinct(lines, "tau")
     for normalized in (False, True):
         for rate in distinct(where(lines, normalized=normalized), "learning_rate"):
             cells = []
             for name in CALIBRATIONS:
                 at = {"normalized": normalized, "learning_rate": rate, "calibration": name}
-                own = (_one(lines, tau=tau, **at)["test_error_mean"] for tau in margins)
+                own = (_only_line(lines, tau=tau, **at)["test_error_mean"] for tau in margins)
                 cells.append(", ".join(f"{error:.3f}" for error in own))
             words = "normalized" if normalized else "as printed"
             rows.append((words, f"{rate:g}", *cells))
@@ -262,15 +267,15 @@ def _rates(folder: Path | None) -> str:
 
 def _forests(folder: Path | None) -> str:
     """Table 1 of Bojarski et al. beside the paper's."""
-    lines, rows = aggregated.read(BOJARSKI, "table_1", folder), []
+    lines, rows = aggregated.read_result(BOJARSKI, "table_1", folder), []
     for dataset in distinct(lines, "dataset"):
         cells = []
         for private in (False, True):
             for voting in ("majority", "threshold"):
-                line = _one(lines, dataset=dataset, private=private, voting=voting)
+                line = _only_line(lines, dataset=dataset, private=private, voting=voting)
                 cells.append(_with_interval(line["error"], line["interval"]))
                 cells.append(_with_interval(line["paper_error"], line["paper_interval"]))
-        cart = _one(lines, dataset=dataset, private=False, voting="cart")
+        cart = _only_line(lines, dataset=dataset, private=False, voting="cart")
         rows.append((dataset, *cells, f"{cart['error']:.2f}", f"{cart['paper_error']:.2f}"))
     ours = [name for name in ("MV", "TA", "private MV", "private TA") for name in (name, "paper")]
     return table(("data", *ours, "CART", "rpart"), rows)
@@ -282,10 +287,10 @@ def _with_interval(error: float, interval: float) -> str:
 
 def _negative_counts(folder: Path | None) -> str:
     """Private errors with leaves as printed, and with negative counts as 0."""
-    lines, rows = aggregated.read(BOJARSKI, "table_1", folder), []
+    lines, rows = aggregated.read_result(BOJARSKI, "table_1", folder), []
     for dataset in distinct(lines, "dataset"):
         own = [
-            _one(lines, dataset=dataset, private=True, voting=voting)
+            _only_line(lines, dataset=dataset, private=True, voting=voting)
             for voting in ("majority", "threshold")
         ]
         cells = (
@@ -317,16 +322,18 @@ TABLES: dict[str, dict[str, Callable[[Path | None], str]]] = {
 """Page -> the name of a mark -> what stands there."""
 
 
-def filled(page: str, text: str, folder: Path | None = None) -> str:
+def fill_page(page: str, text: str, folder: Path | None = None) -> str:
     """The text of a page with its tables made of the aggregated results in a folder.
 
     Raises:
         InputError: if a result or a mark is missing, or a mark names no table.
     """
-    made = {name: functools.partial(_made, make, folder) for name, make in TABLES[page].items()}
+    made = {
+        name: functools.partial(_make_table, make, folder) for name, make in TABLES[page].items()
+    }
     written = pages.Pages("reproduction page", made)
-    return pages.filled(written, text, [], page)
+    return pages.fill_tables(written, text, [], page)
 
 
-def _made(make: Callable[[Path | None], str], folder: Path | None, _: Sequence[Line]) -> str:
+def _make_table(make: Callable[[Path | None], str], folder: Path | None, _: Sequence[Line]) -> str:
     return make(folder)

@@ -81,11 +81,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the page and its numbers, and the tables of the papers' pages that are there."""
-    written = texts()
+    written = page_texts()
     for name in doc_tables.TABLES:
         path = Path(options.out) / name
         if path.exists():
-            written[name] = doc_tables.filled(name, path.read_text())
+            written[name] = doc_tables.fill_page(name, path.read_text())
     for name, text in written.items():
         path = Path(options.out) / name
         write_whole(path, lambda part, text=text: part.write_text(text))
@@ -108,12 +108,12 @@ class Judged(NamedTuple):
     verdicts: dict[str, claims.Verdict]
 
 
-def judged(paper: str, row: dict[str, Any], folder: Path | None = None) -> Judged:
+def judge_claim(paper: str, row: dict[str, Any], folder: Path | None = None) -> Judged:
     """A row with its numbers, its baseline and its verdicts, of the calibrations that it is of."""
-    cells = list(claims.cells(paper, row, folder))
-    own = row.get("of", claims.CALIBRATIONS) if cells else ()
-    baselines = {name: chance.of(row, cells, name) for name in own}
-    verdicts = {name: claims.verdict(row, cells, name) for name in own}
+    cells = list(claims.cells_of_row(paper, row, folder))
+    calibrations = row.get("of", claims.CALIBRATIONS) if cells else ()
+    baselines = {name: chance.chance_of_row(row, cells, name) for name in calibrations}
+    verdicts = {name: claims.judge_row(row, cells, name) for name in calibrations}
     for name, baseline in baselines.items():
         if baseline is not None:
             beaten = baseline.beaten(verdicts[name].agreeing)
@@ -121,32 +121,36 @@ def judged(paper: str, row: dict[str, Any], folder: Path | None = None) -> Judge
     return Judged(row, cells, baselines, verdicts)
 
 
-def texts(folder: Path | None = None) -> dict[str, str]:
+def page_texts(folder: Path | None = None) -> dict[str, str]:
     """The files that the command writes: name -> text."""
     parts, lines, tallies = [], [], []
     for paper in claims.PAPERS:
-        rows = [judged(paper, row, folder) for row in claims.rows(paper)]
+        rows = [judge_claim(paper, row, folder) for row in claims.rows_of_paper(paper)]
         found, tally, alone = [], Counter(), Counter()
         for one in rows:
-            lines += [_numbers(cell) for cell in one.cells]
-            shown = _row(one, aggregated.names(paper, folder))
-            tally.update(_words(one, shown[VERDICT]))
+            lines += [_csv_line(cell) for cell in one.cells]
+            shown = _page_row(one, aggregated.result_names(paper, folder))
+            tally.update(_verdict_words(one, shown[VERDICT]))
             share = {name: own._replace(beaten=True) for name, own in one.verdicts.items()}
-            alone.update(_words(one._replace(verdicts=share), shown[VERDICT]))
+            alone.update(_verdict_words(one._replace(verdicts=share), shown[VERDICT]))
             found.append(shown)
         columns = COLUMNS.get(paper, claims.CALIBRATIONS)
         head = ("place", "what it says", "paper", *columns, "verdict", "why")
-        tallies.append((TITLES[paper], str(len(found)), *(_both(tally, word) for word in WORDS)))
-        if alone != tally:
-            tallies.append(("by the share alone", "", *(_both(alone, word) for word in WORDS)))
-        beside = _beside([one for one in rows if "chance" in one.row], columns)
-        parts.append(
-            f"## {TITLES[paper]}\n\n{tables.markdown(head, found)}\n\n"
-            f"{beside}{_origins(paper, folder)}"
+        tallies.append(
+            (TITLES[paper], str(len(found)), *(_join_columns(tally, word) for word in WORDS))
         )
-    summary = f"{SUMMARY}\n{tables.markdown(('paper', 'rows', *WORDS), tallies)}\n"
+        if alone != tally:
+            tallies.append(
+                ("by the share alone", "", *(_join_columns(alone, word) for word in WORDS))
+            )
+        beside = _chance_table([one for one in rows if "chance" in one.row], columns)
+        parts.append(
+            f"## {TITLES[paper]}\n\n{tables.markdown_table(head, found)}\n\n"
+            f"{beside}{_origin_table(paper, folder)}"
+        )
+    summary = f"{SUMMARY}\n{tables.markdown_table(('paper', 'rows', *WORDS), tallies)}\n"
     page = "\n".join((INTRODUCTION, summary, *parts))
-    return {"reproduction.md": page, "reproduction.csv": _csv(lines)}
+    return {"reproduction.md": page, "reproduction.csv": _csv_text(lines)}
 
 
 BESIDE = """\
@@ -158,26 +162,26 @@ number is that agrees.
 """
 
 
-def _beside(rows: Sequence[Judged], columns: Sequence[str]) -> str:
+def _chance_table(rows: Sequence[Judged], columns: Sequence[str]) -> str:
     """The table of rows that have a baseline; empty without one."""
     lines = []
     for one in rows:
         names = {name: own for name, own in one.chance.items() if own is not None}
-        shared = len(names) > 1 and _shared(one.cells)
+        shared = len(names) > 1 and _is_shared(one.cells)
         for name, own in list(names.items())[: 1 if shared else None]:
             count = one.verdicts[name]
             score = f"{own.agreeing:.1f} ± {2 * own.error:.1f}"
             column = "both" if shared else columns[claims.CALIBRATIONS.index(name)]
             line = (one.row["place"], column, f"{count.agreeing} of {count.known}", own.words)
-            lines.append((*line, score, "yes" if count.beaten else "no", *_spread(one, name)))
+            lines.append((*line, score, "yes" if count.beaten else "no", *_spread_words(one, name)))
     if not lines:
         return ""
     head = ("place", "column", "agree", "baseline", "chance", "more than chance")
     head = (*head, "ours less the print", "allowed, farthest")
-    return f"{BESIDE}\n{tables.markdown(head, lines)}\n\n"
+    return f"{BESIDE}\n{tables.markdown_table(head, lines)}\n\n"
 
 
-def _spread(one: Judged, name: str) -> tuple[str, str]:
+def _spread_words(one: Judged, name: str) -> tuple[str, str]:
     """Mean and deviation of ours less the print; the allowance, and the farthest that agrees."""
     known = [cell for cell in one.cells if isinstance(cell.ours[name].value, float)]
     if not known:
@@ -186,26 +190,26 @@ def _spread(one: Judged, name: str) -> tuple[str, str]:
     agree = [cell.agrees[name] == claims.AGREES for cell in known]
     farthest = max((abs(gap) for gap, same in zip(gaps, agree, strict=True) if same), default=0)
     allowed = statistics.median(
-        claims.allowed(cell.ours[name], cell.told, one.row) for cell in known
+        claims.allowed_difference(cell.ours[name], cell.told, one.row) for cell in known
     )
     spread = f"{statistics.fmean(gaps):.3g}, {statistics.stdev(gaps):.2g}"
     return spread, f"{allowed:.2g}, {farthest:.2g}"
 
 
-def _words(one: Judged, shown: str) -> Iterator[tuple[str, str]]:
+def _verdict_words(one: Judged, shown: str) -> Iterator[tuple[str, str]]:
     """(calibration, verdict) of a row."""
     for name in claims.CALIBRATIONS:
         own = one.verdicts.get(name) or next(iter(one.verdicts.values()), None)
         yield name, own.word if own else shown
 
 
-def _both(tally: Counter, word: str) -> str:
+def _join_columns(tally: Counter, word: str) -> str:
     """How many rows have a verdict: one number, or published and tight."""
     counts = [tally[name, word] for name in claims.CALIBRATIONS]
     return str(counts[0]) if counts[0] == counts[1] else " / ".join(map(str, counts))
 
 
-def _row(one: Judged, there: Sequence[str]) -> tuple[str, ...]:
+def _page_row(one: Judged, there: Sequence[str]) -> tuple[str, ...]:
     """The cells of the page for one row; `there` are the paper's results."""
     row, cells, counts = one.row, one.cells, one.verdicts
     why = row.get("cannot") or row.get("uncounted") or row.get("why", "")
@@ -219,8 +223,8 @@ def _row(one: Judged, there: Sequence[str]) -> tuple[str, ...]:
     if word:
         return (*head, "", "", "", word, why)
     own = claims.CALIBRATIONS
-    ours = [_ours(cells, name, counts[name]) if name in counts else "" for name in own]
-    if ours[0] and _shared(cells):
+    ours = [_our_cell(cells, name, counts[name]) if name in counts else "" for name in own]
+    if ours[0] and _is_shared(cells):
         ours[1] = SAME
     words = list(dict.fromkeys(count.word for count in counts.values()))
     verdict = words[0] if len(words) == 1 else ", ".join(words)
@@ -233,10 +237,10 @@ def _row(one: Judged, there: Sequence[str]) -> tuple[str, ...]:
         verdict += f", on {domains} of {row['domains']} domains"
     if row.get("reading"):
         verdict += " (reading)"
-    return (*head, _paper(row, cells), *ours, verdict, why)
+    return (*head, _paper_cell(row, cells), *ours, verdict, why)
 
 
-def _paper(row: dict[str, Any], cells: Sequence[claims.Cell]) -> str:
+def _paper_cell(row: dict[str, Any], cells: Sequence[claims.Cell]) -> str:
     """What is printed: one number, few numbers, or how many."""
     relation = row.get("relation", "=")
     sign = "" if relation == "=" else f"{relation} "
@@ -246,24 +250,24 @@ def _paper(row: dict[str, Any], cells: Sequence[claims.Cell]) -> str:
     return ", ".join(f"{sign}{number}" for number in numbers)
 
 
-def _ours(cells: Sequence[claims.Cell], name: str, count: claims.Verdict) -> str:
+def _our_cell(cells: Sequence[claims.Cell], name: str, count: claims.Verdict) -> str:
     """Our numbers: up to four, or how many agree."""
     if not count.known:
         return ""
     if count.cells <= 4:
-        return ", ".join(_number(cell.ours[name]) for cell in cells)
+        return ", ".join(_format_number(cell.ours[name]) for cell in cells)
     open_ = f", {count.undecided} undecided" if count.undecided else ""
     more = "" if count.known == count.cells else f" ({count.cells - count.known} without ours)"
     return f"{count.agreeing} of {count.known} agree{open_}{more}"
 
 
-def _shared(cells: Sequence[claims.Cell]) -> bool:
+def _is_shared(cells: Sequence[claims.Cell]) -> bool:
     """Whether both columns have the same numbers."""
     first, second = claims.CALIBRATIONS
     return all(cell.ours[first] == cell.ours[second] for cell in cells)
 
 
-def _number(ours: claims.Ours) -> str:
+def _format_number(ours: claims.Ours) -> str:
     if ours.value is None:
         return "-"
     if isinstance(ours.value, str):
@@ -273,7 +277,7 @@ def _number(ours: claims.Ours) -> str:
     return f"{ours.value:.0f}{error}" if whole else f"{ours.value:.4g}{error}"
 
 
-def _numbers(cell: claims.Cell) -> results.Line:
+def _csv_line(cell: claims.Cell) -> results.Line:
     """A line of the file of all numbers."""
     line: results.Line = {"paper": cell.paper, "row": cell.row, "place": cell.place}
     where = " ".join(f"{key}={value}" for key, value in cell.at.items())
@@ -286,7 +290,7 @@ def _numbers(cell: claims.Cell) -> results.Line:
     return line
 
 
-def _csv(lines: Sequence[results.Line]) -> str:
+def _csv_text(lines: Sequence[results.Line]) -> str:
     """The lines as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(lines[0]), lineterminator="\n")
@@ -295,22 +299,22 @@ def _csv(lines: Sequence[results.Line]) -> str:
     return text.getvalue()
 
 
-def _short(commits: str) -> str:
+def _shorten(commits: str) -> str:
     """The first ten digits of each commit."""
     return ", ".join(commit[:10] for commit in commits.split(aggregated.SEPARATOR))
 
 
-def _origins(paper: str, folder: Path | None) -> str:
+def _origin_table(paper: str, folder: Path | None) -> str:
     """What made the results of a paper."""
     found = {}
-    for name in aggregated.names(paper, folder):
-        about = aggregated.origin(paper, name, folder)
+    for name in aggregated.result_names(paper, folder):
+        about = aggregated.read_origin(paper, name, folder)
         key = tuple(str(about.get(key, "")) for key in ("command", "commit", "date", "reduced"))
         found.setdefault(key, []).append(f"`{name}`")
     rows = [
-        (", ".join(names), f"`{command}`", _short(commit), date, reduced)
+        (", ".join(names), f"`{command}`", _shorten(commit), date, reduced)
         for (command, commit, date, reduced), names in found.items()
     ]
     if not rows:
         return ""
-    return tables.markdown(("results", "command", "commit", "day", "reduced"), rows) + "\n"
+    return tables.markdown_table(("results", "command", "commit", "day", "reduced"), rows) + "\n"

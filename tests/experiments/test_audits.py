@@ -27,5 +27,5 @@ def test_a_black_box_finds_an_exact_number():
 
 def test_the_page_shows_what_was_measured():
     text, lines = PAGE.read_text(), results.read_csv(PAGE.with_name(PAGES.file), "audits")
-    assert pages.filled(PAGES, text, lines, "page") == text
+    assert pages.fill_tables(PAGES, text, lines, "page") == text
     assert not any(line["found"] for line in results.where(lines, twin="mended"))

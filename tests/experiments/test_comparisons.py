@@ -248,7 +248,10 @@ def test_fresh_tables_have_the_domains_of_their_descriptions():
 @pytest.mark.parametrize("name", TASKS)
 def test_the_page_is_made_of_its_summary(name):
     page, lines = DOCS / f"{PAGES.get(name, name)}.md", results.read_csv(DOCS / f"{name}.csv", name)
-    assert pages.filled(pages_of(TASKS[name]), page.read_text(), lines, "page") == page.read_text()
+    assert (
+        pages.fill_tables(pages_of(TASKS[name]), page.read_text(), lines, "page")
+        == page.read_text()
+    )
 
 
 def test_refusals(capsys, tmp_path, monkeypatch):

@@ -129,14 +129,14 @@ def test_places_in_order(tmp_path, monkeypatch):
     monkeypatch.setenv("DPBT_DATA", str(tmp_path / "environment"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folders = [tmp_path / "given", tmp_path / "environment", tmp_path / "cache" / "dpbt" / "data"]
-    assert registry.places(folders[0]) == folders
+    assert registry.search_folders(folders[0]) == folders
     words = r"no house-votes-84.data in .*given.*environment.*cache.*data fetch voting"
     with pytest.raises(ValueError, match=words):
         data.load("voting", folder=folders[0])
     for folder in reversed(folders):
         path = folder / "voting" / "house-votes-84.data"
         write(path, voting, rows(voting))
-        assert registry.find(voting, voting.files[0], folders[0]) == path
+        assert registry.find_file(voting, voting.files[0], folders[0]) == path
     dataset = data.load("voting", folder=folders[0])
     assert dataset.splits.shape == (6, 48)
     write(path, voting, rows(voting, 5))

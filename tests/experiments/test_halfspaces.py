@@ -16,7 +16,7 @@ from paper_figures import __main__ as figures
 
 
 def test_rows_have_their_margin_on_the_unit_ball():
-    table, target = errors.sample((0, 1), 300, 0.2, 0.0, tests=50)
+    table, target = errors.draw_sample((0, 1), 300, 0.2, 0.0, tests=50)
     rows, sign = np.asarray(table.bins, np.float64), np.where(table.target, 1, -1)
     assert table.bins.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
@@ -30,7 +30,7 @@ def test_the_printed_advantage_of_a_centre_does_not_hold():
     rows[:, 0] = tau * sign
     table = dpbt.Table(jnp.asarray(rows), jnp.asarray(sign > 0), jnp.ones(40, bool))
     recipe = recipes.halfspace_boost(rows=40, epsilon=np.inf, rounds=1, normalized=False)
-    advantage = rounds.curves(jax.random.key(0), table, recipe, tau / 8)[2]
+    advantage = rounds.round_curves(jax.random.key(0), table, recipe, tau / 8)[2]
     assert float(advantage[0]) == pytest.approx(tau**2 / 2, rel=1e-3)  # rows: multiples of 2^-14
     assert tau**2 / 2 < tau / 4
 
@@ -49,7 +49,7 @@ def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
         assert 0 <= line["rows_for_tight"] * 2 - line["rows_for_published"] <= 1
     with open(tmp_path / "results/bun_2020/errors.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == len(found["errors"])
-    assert command_line.main(["bun_2020", "table", "--json"]) == 0
+    assert command_line.main(["bun_2020", "tables", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == found
     assert command_line.main(["bun_2020", "sizes", *small]) == 0
     assert command_line.main(["bun_2020", "aggregate"]) == 0
@@ -58,7 +58,7 @@ def test_the_smallest_axes_run_and_are_drawn(tmp_path, capsys, monkeypatch):
 
 def test_the_rows_of_an_error_are_interpolated_in_logarithms():
     rows = (100, 200, 400)
-    assert sizes.crossing(rows, (0.2, 0.05, 0.01), 0.1) == pytest.approx(100 * 2**0.5)
-    assert sizes.crossing(rows, (0.05, 0.2, 0.05), 0.1) == pytest.approx(200 * 2**0.5)
-    assert sizes.crossing(rows, (0.1, 0.05, 0.01), 0.1) == 100
-    assert sizes.crossing(rows, (0.2, 0.2, 0.2), 0.1) is None
+    assert sizes.rows_for_error(rows, (0.2, 0.05, 0.01), 0.1) == pytest.approx(100 * 2**0.5)
+    assert sizes.rows_for_error(rows, (0.05, 0.2, 0.05), 0.1) == pytest.approx(200 * 2**0.5)
+    assert sizes.rows_for_error(rows, (0.1, 0.05, 0.01), 0.1) == 100
+    assert sizes.rows_for_error(rows, (0.2, 0.2, 0.2), 0.1) is None

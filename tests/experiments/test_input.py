@@ -70,4 +70,4 @@ def test_results_are_read_as_they_were_written(tmp_path):
     [found] = results.read_csv(tmp_path / "x.csv", "demo")
     assert {name: found[name] for name in lines[0]} == lines[0]
     assert (found["seed"], type(found["a"]), type(found["c"])) == (0, int, bool)
-    assert tables.of_lines([found], ["a", "b", "d", "e"]) == "a  b    d  e\n1  0.1     tight"
+    assert tables.align_lines([found], ["a", "b", "d", "e"]) == "a  b    d  e\n1  0.1     tight"

@@ -11,7 +11,7 @@ from matplotlib.transforms import Bbox
 from dpbt.owners.cli.shared import InputError
 from experiments import __main__ as command_line
 from experiments.common import aggregated, tables
-from experiments.papers.asadi_2022.table import SAVED_BY
+from experiments.papers.asadi_2022.tables import SAVED_BY
 from experiments.reproduction import results as steps
 from paper_figures import __main__ as figures
 from paper_figures import style
@@ -34,7 +34,7 @@ def shown(capsys, *words):
 
 
 @pytest.mark.parametrize(
-    "words", [*(("asadi_2022", "table", name) for name in ASADI), *((p, "table") for p in PAPERS)]
+    "words", [*(("asadi_2022", "tables", name) for name in ASADI), *((p, "tables") for p in PAPERS)]
 )
 def test_every_table_reads_the_results_that_are_kept(words, capsys):
     folder = ("--results", str(KEPT / words[0]))
@@ -44,17 +44,19 @@ def test_every_table_reads_the_results_that_are_kept(words, capsys):
 
 def test_a_small_delta_is_no_zero(capsys):
     folder = str(KEPT / "asadi_2022")
-    text = shown(capsys, "asadi_2022", "table", "fig2", "--results", folder)
+    text = shown(capsys, "asadi_2022", "tables", "fig2", "--results", folder)
     assert {line.split()[-1] for line in text.splitlines()[1:]} == {"0", "1e-05"}
     lines = [{"a": 1e-5, "b": 0.0, "c": 0.25}]
-    assert tables.of_lines(lines, "abc", ".4f").split()[3:] == ["1e-05", "0.0000", "0.2500"]
+    assert tables.align_lines(lines, "abc", ".4f").split()[3:] == ["1e-05", "0.0000", "0.2500"]
 
 
 def test_aggregated_counts_of_table_1_stand_beside_those_of_the_paper(capsys):
-    text = shown(capsys, "nock_henecka_2020", "table", "--results", str(KEPT / "nock_henecka_2020"))
+    text = shown(
+        capsys, "nock_henecka_2020", "tables", "--results", str(KEPT / "nock_henecka_2020")
+    )
     words = shown(
         capsys,
-        *("nock_henecka_2020", "table", "--json", "--calibration", "tight"),
+        *("nock_henecka_2020", "tables", "--json", "--calibration", "tight"),
         *("--results", str(KEPT / "nock_henecka_2020")),
     )
     (first, *_) = json.loads(words)
@@ -167,17 +169,17 @@ def assert_apart(figure):
 def test_a_table_without_significant_differences_is_drawn(monkeypatch):
     from paper_figures import nock_henecka_2020
 
-    read = aggregated.read
+    read = aggregated.read_result
 
     def some(paper, name, folder=None):
         return [{**line, "percent": None} for line in read(paper, name, folder)]
 
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(nock_henecka_2020.aggregated, "read", some)
+    monkeypatch.setattr(nock_henecka_2020.aggregated, "read_result", some)
     (figure,) = figures.draw("nock_henecka_2020/table4").values()
     figure.draw_without_rendering()
 
 
 def test_results_that_are_not_there_name_the_command(tmp_path):
     with pytest.raises(InputError, match=f"bun_2020 aggregate --out {tmp_path}"):
-        aggregated.read("bun_2020", "errors", tmp_path)
+        aggregated.read_result("bun_2020", "errors", tmp_path)

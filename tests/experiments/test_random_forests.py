@@ -17,7 +17,7 @@ from dpbt.models import scoring as prediction
 from experiments import __main__ as command_line
 from experiments.common import data
 from experiments.papers.bojarski_2014 import grid as grids
-from experiments.papers.bojarski_2014 import table as tables
+from experiments.papers.bojarski_2014 import tables
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
     """
     table, held = rows
     keys, masks = jax.random.split(jax.random.key(0), 400), np.ones((2, 100), bool)
-    scales = grids.grid_scales(0.5, (3,), 400)
+    scales = grids.noise_scales(0.5, (3,), 400)
     assert scales == pytest.approx(3 / 0.5)
 
     @jax.jit
@@ -85,7 +85,7 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
 
 def test_splits_are_disjoint_and_whole():
     label = np.random.default_rng(0).random(237) < 0.3
-    runs = grids.split(label, 10, 0)
+    runs = grids.split_runs(label, 10, 0)
     tested = np.zeros(237, int)
     for run in runs:
         test, validation = run.held[run.test], run.held[run.validation]
@@ -119,5 +119,5 @@ def test_the_command_prints_table_1_and_saves_the_series(tmp_path, capsys, monke
         assert {line["eta"] for line in csv.DictReader(file)} == {series[-1]["eta"], "inf"}
     assert command_line.main(words) == 0
     assert "cart" in capsys.readouterr().out
-    assert command_line.main(["bojarski_2014", "table", "--results", str(tmp_path), "--json"]) == 0
+    assert command_line.main(["bojarski_2014", "tables", "--results", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == lines

@@ -1,5 +1,6 @@
-"""Readings of Nock & Henecka: the second option costs everything, and tables follow from fits."""
+"""Readings of Nock & Henecka: their options and recipes, and tables that follow from fits."""
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -9,23 +10,18 @@ import pytest
 import dpbt
 from dpbt import boosting, losses
 from dpbt.data.splits import splits_of
-from experiments.common import pages, results
-from experiments.papers.nock_henecka_2020 import (
-    reading_fits,
-    reading_pages,
-    reading_tables,
-    second_option,
-    step_tables,
-)
+from experiments.common import data, pages, results
+from experiments.papers.nock_henecka_2020 import options, reading_tables, readings, saved
+from experiments.papers.nock_henecka_2020.options import Reading
 from tests.tables import random_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "nock_henecka.md"
-ALL_NOISE = second_option.Noise(splits=True, leaves=True, each_leaf=True, before=True)
+SECOND = Reading(option="second")
 
 
-def recipe(noise=ALL_NOISE, **changed):
+def recipe(reading=SECOND, **changed):
     usual = {"epsilon": 4.0, "rows": 12, "rounds": 1, "depth": 1, "alpha": 1.0, "beta_tree": 0.5}
-    return second_option.recipe(noise=noise, **{**usual, **changed})
+    return options.recipe_of(reading, **{**usual, **changed})
 
 
 def test_beta_of_the_second_option_tells_neighbours_apart():
@@ -46,14 +42,16 @@ def test_beta_of_the_second_option_tells_neighbours_apart():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("alpha", "least"), [("objective", np.inf), (0.3, 0.1)])
-def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha, least):
+@pytest.mark.parametrize(("alpha", "bound"), [("objective", "public"), (0.3, "tree")])
+def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha, bound):
     """Two trees with noise, against a plain loop over rows."""
     table = random_table(3, rows=40, splits=5)
-    setting = recipe(rows=40, rounds=2, depth=2, alpha=alpha, epsilon=200.0, step_clip=least)
+    reading = dataclasses.replace(SECOND, step_bound=bound)
+    setting = recipe(reading, rows=40, rounds=2, depth=2, alpha=alpha, epsilon=200.0)
+    least = {"public": 10.0, "tree": 0.1}[bound]
     boosted = jax.jit(dpbt.boost)(jax.random.key(1), table, setting)
     release = {site: np.asarray(array) for site, array in boosted.transcript.rounds.items()}
-    budget = setting.params
+    params = setting.params
     splits = np.asarray(splits_of(table)).astype(int)
     sign = np.where(np.asarray(table.target), 1.0, -1.0)
     link_alpha = 1.0 if alpha == "objective" else alpha
@@ -64,12 +62,81 @@ def test_beta_is_step_2_2_of_algorithm_1_on_the_released_tree(alpha, least):
         weight = np.clip(np.round(np.asarray(loss.inverse_link(-sign * score)) * 127), 1, 127) / 127
         right = splits[:, release["split_0"][t, 0]]
         leaf = 2 * right + splits[np.arange(40), release["split_1"][t][right]]
-        leaves = np.clip(release["leaf"][t] * float(budget.leaf_step), -10, 10)
-        value, bound = leaves[leaf], max(np.max(np.abs(leaves)), min(least, 10))
-        beta = link_alpha / bound**2 * np.sum(weight * sign * value) / 40
-        assert release["beta"][t] * float(budget.beta_step) == pytest.approx(beta, abs=1e-6)
+        leaves = np.clip(release["leaf"][t] * float(params.leaf_step), -10, 10)
+        value, max_value = leaves[leaf], max(np.max(np.abs(leaves)), least)
+        beta = link_alpha / max_value**2 * np.sum(weight * sign * value) / 40
+        assert release["beta"][t] * float(params.beta_step) == pytest.approx(beta, abs=1e-6)
         score = score + beta * value
     np.testing.assert_allclose(boosted.scores, score, atol=1e-5)
+
+
+def leaf_scale(reading):
+    """The noise scale of a leaf by the ledger, for T = 3, D = 2 and 12 rows."""
+    setting = recipe(reading, rounds=3, depth=2)
+    (line,) = [line for line in dpbt.ledger(setting).lines if line.site == "leaf"]
+    return float(line.scale) * float(setting.params.leaf_step)
+
+
+@pytest.mark.parametrize(
+    ("choices", "factor"),
+    [
+        ({"leaf_scale": "M"}, 1 / 2),
+        ({"leaf_scale": "2M/m"}, 1 / 12),
+        ({"leaf_divisor": "T"}, 1 / 4),
+        ({"leaf_divisor": "1"}, 1 / 12),
+    ],
+)
+@pytest.mark.parametrize("option", ["first", "second"])
+def test_the_noise_of_a_leaf_is_what_a_reading_says(option, choices, factor):
+    usual = Reading(option=option)
+    changed = leaf_scale(dataclasses.replace(usual, **choices))
+    assert changed == pytest.approx(factor * leaf_scale(usual), rel=1e-3)
+
+
+def test_noise_on_shares_goes_through_the_link():
+    """With next to no noise, leaves are the links of the exact shares of the rows, clamped to M."""
+    table = random_table(5, rows=12, splits=3)
+    reading = Reading(option="second", leaf_scale="1/m on q", noisy_splits=False)
+    exact = Reading(option="second", noisy_splits=False, noisy_leaves=False)
+    trees = []
+    for one in (reading, exact):
+        setting = recipe(one, epsilon=1e5)
+        boosted = jax.jit(dpbt.boost)(jax.random.key(0), table, setting)
+        trees.append(np.asarray(boosted.scores))
+    np.testing.assert_allclose(trees[0], trees[1], rtol=1e-2)
+    assert dpbt.ledger(recipe(reading)).epsilon == np.inf
+
+
+def test_choices_that_no_program_has_are_refused():
+    for choices in (
+        {"option": "third"},
+        {"leaf_scale": "3M"},
+        {"option": "first", "noisy_leaves": False},
+        {"option": "first", "clip": None},
+        {"option": "tight", "leaf_divisor": "T"},
+    ):
+        with pytest.raises(ValueError, match=r"option|leaf_scale"):
+            Reading(**choices)
+
+
+def test_every_reading_of_the_grid_has_a_name_of_its_own():
+    assert len(options.READINGS) == sum(
+        map(len, (options.NOISE_READINGS, options.STEP_READINGS, options.LEAF_READINGS))
+    )
+    assert len(set(options.LEAF_READINGS.values())) == 2 * 4 * 3 * 3
+
+
+def test_cuts_of_the_data_lie_between_its_numbers():
+    columns = {"x": np.array([0.0, 1, 1, 1, 2, 3, np.nan, 8]), "y": np.zeros(8)}
+    numeric = dpbt.domains.Numeric(0, 100, bins=4)
+    dataset = data.Dataset("d", {"x": numeric, "y": numeric}, columns, np.arange(8) > 3)
+    assert options.cut_dataset(dataset, "declared", 4) is dataset
+    even, quantiles = (
+        options.cut_dataset(dataset, cuts, 4).domain for cuts in ("data", "quantiles")
+    )
+    assert (even["x"].low, even["x"].high, even["x"].bins) == (0, 8, 4)
+    assert quantiles["x"].cuts == (1, 2.5)
+    assert even["y"] == quantiles["y"] == numeric
 
 
 def fits(seed=0, better=0.0):
@@ -86,7 +153,7 @@ def fits(seed=0, better=0.0):
         "evaluation": np.arange(10),
     }
     forests = {name: rng.uniform(0.45, 0.55, (5, 3, 10)) for name in ("RF-L", "RF-E")}
-    return reading_fits.Fits(errors, axes, forests, np.array([2, 4, 6]), ("0" * 40,))
+    return saved.ReadingFits(errors, axes, forests, np.array([2, 4, 6]), ("0" * 40,))
 
 
 def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
@@ -97,7 +164,7 @@ def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
     errors = np.full(shape, 0.5)
     errors[:, 4] = 0.47
     same = one._replace(errors={"printed": errors})
-    lines = list(reading_tables.counted({"banknote": same}, {"banknote": 100_000}))
+    lines = list(reading_tables.counted_table_4_lines({"banknote": same}, {"banknote": 100_000}))
     assert len(lines) == 2 * 6
     for line in lines:
         assert line["domains"] == 1
@@ -106,13 +173,14 @@ def test_table_4_is_counted_by_both_tests_and_without_an_epsilon():
         assert line["significant"] == pytest.approx(share)
         assert line["cells"] == (0 if last else 36)  # all numbers of banknote
 
-    few = reading_tables.counted({"banknote": same}, {"banknote": 100})
+    few = reading_tables.counted_table_4_lines({"banknote": same}, {"banknote": 100})
     found = {line["test"]: line["significant"] for line in few if line["left_out"] is None}
     assert found == {reading_tables.BY_FOLDS: pytest.approx(0.2), reading_tables.BY_ROWS: 0.0}
 
 
-@pytest.mark.parametrize("own", [reading_pages.PAGES, step_tables.PAGES])
-def test_the_page_is_what_its_summary_says(own):
-    lines, text = results.read_csv(PAGE.with_name(own.file), own.command), PAGE.read_text()
-    assert pages.filled(own, text, lines, str(PAGE)) == text
+@pytest.mark.parametrize("study", ["noise", "steps"])
+def test_the_page_is_what_its_summary_says(study):
+    page = readings.STUDIES[study].page
+    lines, text = results.read_csv(PAGE.with_name(page.file), page.command), PAGE.read_text()
+    assert pages.fill_tables(page, text, lines, str(PAGE)) == text
     assert len(lines) > 40

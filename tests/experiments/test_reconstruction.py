@@ -22,9 +22,9 @@ def small(monkeypatch):
 
 
 def test_without_noise_every_row_comes_back_and_with_much_noise_none_is_known(small):
-    exact = reconstruction.attacked("random_forest", np.inf, *small, 0)
+    exact = reconstruction.attack_line("random_forest", np.inf, *small, 0)
     assert (exact["most likely"], exact["whole"]) == (0.0, 1.0)
-    noisy = [reconstruction.attacked("random_forest", 0.1, *small, seed) for seed in range(12)]
+    noisy = [reconstruction.attack_line("random_forest", 0.1, *small, seed) for seed in range(12)]
     mean = {key: np.mean([each[key] for each in noisy]) for key in noisy[0]}
     assert mean["most likely"] > mean["shuffled"] - 0.03
     assert abs(mean["memorised"]) < 0.08
@@ -46,4 +46,4 @@ def test_released_sums_of_boosted_trees_are_linear_in_the_rows(small):
 def test_the_page_shows_what_was_measured():
     text = PAGE.read_text()
     lines = results.read_csv(PAGE.with_name(reconstruction.PAGES.file), "reconstruction")
-    assert pages.filled(reconstruction.PAGES, text, lines, "page") == text
+    assert pages.fill_tables(reconstruction.PAGES, text, lines, "page") == text

@@ -10,7 +10,7 @@ import pytest
 
 from experiments import __main__ as command_line
 from experiments.common import aggregated, data
-from experiments.papers.nock_henecka_2020 import derived, saved, settings
+from experiments.papers.nock_henecka_2020 import grid_tables, saved, settings
 from experiments.reproduction import chance, claims, doc_tables, page, results
 from paper_figures import __main__ as figures
 
@@ -22,7 +22,7 @@ GROWING = ("measures", "table_1", "overall", "bins")
 
 def test_the_committed_page_is_what_the_command_writes(monkeypatch):
     monkeypatch.chdir(ROOT)
-    for name, text in page.texts().items():
+    for name, text in page.page_texts().items():
         assert text == (ROOT / "docs" / name).read_text(), "run: make reproduction"
 
 
@@ -30,7 +30,7 @@ def test_the_committed_page_is_what_the_command_writes(monkeypatch):
 def test_tables_of_the_papers_pages_are_what_the_command_writes(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     text = (ROOT / "docs" / name).read_text()
-    assert doc_tables.filled(name, text) == text, "run: make reproduction"
+    assert doc_tables.fill_page(name, text) == text, "run: make reproduction"
     for mark in doc_tables.TABLES[name]:
         assert f"<!-- reproduction page: {mark} -->" in text
 
@@ -38,9 +38,9 @@ def test_tables_of_the_papers_pages_are_what_the_command_writes(name, monkeypatc
 def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(monkeypatch):
     """Rows name results and columns that exist; words hold what the papers say."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(aggregated, "read", functools.cache(aggregated.read))
+    monkeypatch.setattr(aggregated, "read_result", functools.cache(aggregated.read_result))
     for paper in claims.PAPERS:
-        rows = claims.rows(paper)
+        rows = claims.rows_of_paper(paper)
         assert len({row["id"] for row in rows}) == len(rows)
         for row in rows:
             others = {"figure", "cannot", "uncounted", "input", "run"}
@@ -52,12 +52,12 @@ def test_every_printed_number_has_its_line_and_no_reason_has_a_number_of_ours(mo
             assert many == ("chance" in row), row["id"]
             if "figure" in row:
                 assert row["figure"] in figures.NAMES
-            if row.get("cells") and row["result"] in aggregated.names(paper):
-                found = list(claims.cells(paper, row))
+            if row.get("cells") and row["result"] in aggregated.result_names(paper):
+                found = list(claims.cells_of_row(paper, row))
                 known = [
                     cell for cell in found if any(cell.ours[c].value is not None for c in cell.ours)
                 ]
-                lines = aggregated.read(paper, row["result"])
+                lines = aggregated.read_result(paper, row["result"])
                 columns = {row.get("column"), *row.get("columns", {}).values()} - {None}
                 assert columns <= set(lines[0]), row["id"]
                 if row["result"] not in GROWING:
@@ -68,7 +68,9 @@ def test_the_rule_of_agreement():
     """Half a unit of the last digit, and twice the standard error of the difference."""
 
     def says(value, printed, row=None, error=0.0):
-        return claims.agree(claims.Ours(value, error), printed, row or {}) == claims.AGREES
+        return (
+            claims.judge_agreement(claims.Ours(value, error), printed, row or {}) == claims.AGREES
+        )
 
     assert says(0.834, ["0.83"])
     assert not says(0.836, ["0.83"])
@@ -81,7 +83,7 @@ def test_the_rule_of_agreement():
     assert not says(80.0, ["80"], {"relation": ">"})
     assert says("big d", ["big d"])
     assert not says("small d", ["big d"])
-    assert claims.agree(claims.Ours(None, None), ["1"], {}) is None
+    assert claims.judge_agreement(claims.Ours(None, None), ["1"], {}) is None
     assert says(1.0, ["15"], {"unit": 30.0})
     row = {"printed_error": {"binomial": 19}}
     assert says(11.0, ["14"], row)
@@ -97,19 +99,20 @@ def test_more_or_less_is_undecided_within_twice_the_standard_error(relation):
     )
 
     def says(value, error):
-        return claims.agree(claims.Ours(value, error), ["10"], row)
+        return claims.judge_agreement(claims.Ours(value, error), ["10"], row)
 
     assert [says(value, 1.0) for value in (8.1, 10.0, 11.9)] == [claims.UNDECIDED] * 3
     assert (says(7.9, 1.0), says(12.1, 1.0)) == (below, above)
     assert (says(9.9, 0.0), says(10.1, None)) == (below, above)
     both = row | {"printed_error": {"binomial": 20}}
-    assert claims.agree(claims.Ours(12.0, 0.0), ["10"], both) == claims.UNDECIDED
+    assert claims.judge_agreement(claims.Ours(12.0, 0.0), ["10"], both) == claims.UNDECIDED
 
 
 def cells_of(ours, printed):
     """Cells of a row, whose axis is called k."""
     agrees = [
-        claims.agree(claims.Ours(x, 0.0), [y], {}) for x, y in zip(ours, printed, strict=True)
+        claims.judge_agreement(claims.Ours(x, 0.0), [y], {})
+        for x, y in zip(ours, printed, strict=True)
     ]
     return [
         claims.Cell(
@@ -125,17 +128,17 @@ def test_a_row_agrees_only_if_it_beats_chance_by_two_standard_errors():
     """Of n different numbers a shuffle has one right, give or take one."""
     row = {"column": "x", "chance": {"shuffled": "k"}}
     four, three = (
-        chance.of(row, cells_of(x, list("1234")[: len(x)]), "tight")
+        chance.chance_of_row(row, cells_of(x, list("1234")[: len(x)]), "tight")
         for x in ([1, 2, 3, 4], [1, 2, 3])
     )
     assert four == chance.Chance("shuffled ks", 1, pytest.approx(1))
     assert four.beaten(4)
     assert not three.beaten(3)
-    same = chance.of(
+    same = chance.chance_of_row(
         row | {"chance": {"constant": "k"}}, cells_of([1, 1, 1, 2], list("1112")), "tight"
     )
     assert same == chance.Chance("constant 1", 3, pytest.approx(1))
-    table_1 = page.judged("nock_henecka_2020", claims.rows("nock_henecka_2020")[0])
+    table_1 = page.judge_claim("nock_henecka_2020", claims.rows_of_paper("nock_henecka_2020")[0])
     assert table_1.chance["tight"].agreeing == pytest.approx(12.183, abs=1e-3)
     agreeing = claims.Verdict(9, 0, 9, 9, 8.1)
     assert agreeing.word == claims.AGREES
@@ -148,10 +151,10 @@ def test_a_row_agrees_only_if_it_beats_chance_by_two_standard_errors():
 def test_readings_that_disagree_leave_a_claim_undecided(printed, word):
     row = {"relation": ">", "readings": True}
     found = [
-        cell._replace(agrees={"tight": claims.agree(cell.ours["tight"], [printed], row)})
+        cell._replace(agrees={"tight": claims.judge_agreement(cell.ours["tight"], [printed], row)})
         for cell in cells_of([1.0, 3.0], "13")
     ]
-    assert claims.verdict(row, found, "tight").word == word
+    assert claims.judge_row(row, found, "tight").word == word
 
 
 def test_what_is_kept_is_small_and_says_what_made_it():
@@ -178,7 +181,7 @@ def fits(errors):
         saved.Setting("tight", epsilon, alpha, 0.5, rounds, depth): error + wobble
         for (epsilon, alpha, rounds, depth), error in errors.items()
     }
-    return saved.Fits.of(by_setting)
+    return saved.Fits.from_errors(by_setting)
 
 
 def known_errors(change=0.0):
@@ -187,7 +190,7 @@ def known_errors(change=0.0):
     return {
         (epsilon, alpha, rounds, 1): 0.3 - gain[alpha] + 0.02 * (rounds == 20)
         for epsilon in settings.EPSILONS
-        for alpha in derived.WAYS
+        for alpha in settings.ALPHA_NAMES
         for rounds in (2, 20)
     }
 
@@ -199,7 +202,7 @@ def test_claims_in_words_are_those_of_known_errors():
     fine = {name: {"tight": fits(known_errors(0.04))} for name in own}
     count = len(known_errors())
     grids = [saved.Grid(each, {}, (count, 0)) for each in (own, fine)]
-    found = {line["name"]: line for line in derived.measures(*grids)}
+    found = {line["name"]: line for line in grid_tables.claim_lines(*grids)}
     ahead = "domains of O.C. less those of the better constant, "
     assert found[ahead + "epsilon 0.1"]["value"] == -1
     assert found[ahead + "epsilon 0.1"]["error"] == pytest.approx(2.0)  # of 1, -1 and -1
@@ -213,13 +216,13 @@ def test_claims_in_words_are_those_of_known_errors():
     assert (ratio["value"], ratio["error"]) == (0, 0)
 
     alone = grids[0]._replace(fits={"banknote": own["banknote"]})
-    assert {line["error"] for line in derived.measures(alone)} == {None}
+    assert {line["error"] for line in grid_tables.claim_lines(alone)} == {None}
 
 
 def test_the_steps_are_commands_that_exist(capsys):
     assert command_line.main(["reproduction", "results", "--list", "--all"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 1  # `words`
+    assert len(said) == len(results.STEPS) + len(claims.PAPERS) + 1  # `claims`
     for line in said:
         paper, program = line.removeprefix("python -m experiments ").split()[:2]
         assert program in __import__(f"experiments.papers.{paper}", fromlist=["x"]).PROGRAMS

@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
 def test_the_page_of_sampling_is_made_of_its_lines():
     lines = results.read_csv(PAGE.with_name("sampling.csv"), "sampling")
-    assert pages.filled(sampling.PAGES, PAGE.read_text(), lines, "page") == PAGE.read_text()
+    assert pages.fill_tables(sampling.PAGES, PAGE.read_text(), lines, "page") == PAGE.read_text()
     assert len(lines) == 48
     assert min(line["ratio"] for line in lines) >= 1
 

@@ -20,7 +20,7 @@ def test_intervals_are_one_hot():
         "c": list("abbaab"),
         "f": [True, False] * 3,
     }
-    found, words = features.one_hot(domain, library_splits(domain, columns))
+    found, words = features.one_hot_intervals(domain, library_splits(domain, columns))
     assert words[:4] == ["0 < x <= 1", "1 < x <= 2", "2 < x <= 3", "x is missing"]
     assert words[4:] == ["c = a", "c = b", "f"]
     inside = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
@@ -41,8 +41,8 @@ def small(monkeypatch):
         held = np.arange(60) < 12 if name == "adult" else None
         return table, held, [f"split {s}" for s in range(5)]
 
-    monkeypatch.setattr(jobs, "load", load)
-    monkeypatch.setattr(sparsity, "load", load)
+    monkeypatch.setattr(jobs, "load_features", load)
+    monkeypatch.setattr(sparsity, "load_features", load)
 
 
 def run(program, *words):

@@ -9,7 +9,13 @@ from dpbt.privacy.accounting import align_columns
 from experiments.common import tables
 from experiments.common.data.entry import Entry
 from experiments.common.data.fetch import fetch, sha256
-from experiments.common.data.registry import ENTRIES, NOCK_HENECKA, entry, find, places
+from experiments.common.data.registry import (
+    ENTRIES,
+    NOCK_HENECKA,
+    find_entry,
+    find_file,
+    search_folders,
+)
 
 FIELDS = ("name", "rows", "columns", "splits", "status", "where", "licence")
 
@@ -44,21 +50,21 @@ def run(options: argparse.Namespace) -> None:
         case "check":
             _check(options)
         case "show":
-            _show(entry(options.dataset), options)
+            _show(find_entry(options.dataset), options)
         case "fetch":
             _fetch(options)
         case _:
             raise AssertionError(options.action)
 
 
-def status(found: Entry, folder: str | None) -> tuple[str, str]:
+def status(entry: Entry, folder: str | None) -> tuple[str, str]:
     """The status of a data set's files, and the folders that hold them.
 
     "ok" means that all files have the known sha256. "other copy" means that one differs from the
     registry's copy, which may not be the source's own. "CHANGED" means that one is not the source's
     file. "absent" means that one is missing.
     """
-    paths = [(file, find(found, file, folder)) for file in found.files]
+    paths = [(file, find_file(entry, file, folder)) for file in entry.files]
     where = {str(path.parent) for _, path in paths if path is not None}
     words = []
     for file, path in paths:
@@ -72,46 +78,46 @@ def status(found: Entry, folder: str | None) -> tuple[str, str]:
 
 def _check(options: argparse.Namespace) -> None:
     lines = []
-    for found in ENTRIES.values():
-        domain = found.domain(10)
-        words, where = status(found, options.data)
-        sizes = (found.rows, len(domain), len(predicates(domain)))
-        values = (found.name, *sizes, words, where, found.licence)
+    for entry in ENTRIES.values():
+        domain = entry.domain(10)
+        words, where = status(entry, options.data)
+        sizes = (entry.rows, len(domain), len(predicates(domain)))
+        values = (entry.name, *sizes, words, where, entry.licence)
         lines.append(dict(zip(FIELDS, values, strict=True)))
     if options.json:
         print(json.dumps(lines, indent=1))
         return
     head = ["splits at 10 bins" if name == "splits" else name for name in FIELDS]
-    print(tables.aligned(head, ([str(cell) for cell in line.values()] for line in lines)))
+    print(tables.align_table(head, ([str(cell) for cell in line.values()] for line in lines)))
     absent = [line["name"] for line in lines if line["status"] == "absent"]
     there = f"{len(lines) - len(absent)} of {len(lines)} are there"
-    print(f"\nsearched {', '.join(map(str, places(options.data)))}; {there}")
+    print(f"\nsearched {', '.join(map(str, search_folders(options.data)))}; {there}")
     if absent:
         advice = "`python -m experiments data fetch NAME` downloads one, and `... show NAME` prints"
         print(f"absent: {', '.join(absent)}; {advice} its source")
 
 
-def _show(found: Entry, options: argparse.Namespace) -> None:
-    more = ", the last file's rows are the canonical test set" if len(found.files) > 1 else ""
+def _show(entry: Entry, options: argparse.Namespace) -> None:
+    more = ", the last file's rows are the canonical test set" if len(entry.files) > 1 else ""
     pairs = {
-        "title": found.title,
-        "rows": f"{found.rows}{more}",
-        "rule": found.rule,
-        "missing": found.missing,
-        "note": found.note,
-        "papers": "Nock & Henecka (2020)" if found.name in NOCK_HENECKA else "",
-        "cite": found.citation,
-        "page": found.page,
-        "licence": found.licence,
-        "here": " ".join(status(found, options.data)).strip(),
-        "not fetched": found.unavailable,
+        "title": entry.title,
+        "rows": f"{entry.rows}{more}",
+        "rule": entry.rule,
+        "missing": entry.missing,
+        "note": entry.note,
+        "papers": "Nock & Henecka (2020)" if entry.name in NOCK_HENECKA else "",
+        "cite": entry.citation,
+        "page": entry.page,
+        "licence": entry.licence,
+        "here": " ".join(status(entry, options.data)).strip(),
+        "not fetched": entry.unavailable,
     }
     files = [
         (file.name, file.url or "no download", file.sha256 or "sha256 not known")
-        for file in found.files
+        for file in entry.files
     ]
-    columns = [(name, _words(column)) for name, column in found.domain(10).items()]
-    print(f"{found.name}\n")
+    columns = [(name, _words(column)) for name, column in entry.domain(10).items()]
+    print(f"{entry.name}\n")
     print(align_columns([(name, text) for name, text in pairs.items() if text]))
     print(f"\nfiles:\n{align_columns(files)}\n\npublic domain:\n{align_columns(columns)}")
 
@@ -129,22 +135,22 @@ def _words(column: Column) -> str:
 
 def _fetch(options: argparse.Namespace) -> None:
     everything = options.dataset == "all"
-    wanted = list(ENTRIES.values()) if everything else [entry(options.dataset)]
+    wanted = list(ENTRIES.values()) if everything else [find_entry(options.dataset)]
     failed = []
-    for found in wanted:
-        if everything and found.unavailable and not options.mirror:
-            print(f"{found.name}: left out: {found.unavailable} ({found.page})", file=sys.stderr)
+    for entry in wanted:
+        if everything and entry.unavailable and not options.mirror:
+            print(f"{entry.name}: left out: {entry.unavailable} ({entry.page})", file=sys.stderr)
             continue
         try:
-            done = fetch(found, options.data, options.mirror)
+            done = fetch(entry, options.data, options.mirror)
         except (ValueError, OSError) as error:
             if not everything:
                 raise
-            print(f"{found.name}: {error}", file=sys.stderr)
-            failed.append(found.name)
+            print(f"{entry.name}: {error}", file=sys.stderr)
+            failed.append(entry.name)
             continue
         for path, fresh in done:
-            print(f"{found.name}: {'fetched' if fresh else 'already there:'} {path}")
+            print(f"{entry.name}: {'fetched' if fresh else 'already there:'} {path}")
     if failed:
         raise OSError(
             f"{len(failed)} of {len(wanted)} data sets were not fetched: {', '.join(failed)}"

@@ -173,7 +173,7 @@ def from_csv(data: str | Path, domain_file: str | Path) -> Dataset:
     negative, positive = label.classes or ("", "")  # two, as `declared` says
     classes = read_truths(columns.pop(label.column), positive, negative)
     here = classes != -1
-    columns = {name: _objects(column)[here] for name, column in columns.items()}
+    columns = {name: _object_array(column)[here] for name, column in columns.items()}
     return Dataset(Path(data).stem, domain, columns, classes[here] == 1, lines=len(classes))
 
 
@@ -195,8 +195,8 @@ def declared(domain_file: str | Path) -> tuple[Domain, Label]:
     return domain, label
 
 
-def _objects(column: list) -> np.ndarray:
+def _object_array(column: list) -> np.ndarray:
     """The same cells in an array, which masks can index."""
-    found = np.empty(len(column), object)
-    found[:] = column
-    return found
+    objects = np.empty(len(column), object)
+    objects[:] = column
+    return objects

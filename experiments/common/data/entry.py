@@ -101,49 +101,49 @@ def entries() -> dict[str, Entry]:
     """Name -> entry, in the order of `datasets.toml`."""
     declared = tomllib.loads(Path(__file__).with_name("datasets.toml").read_text())
     return {
-        name: _entry(name, {**declared.get(own.pop("like", ""), {}), **own})
-        for name, own in declared.items()
+        name: _entry(name, {**declared.get(declared_entry.pop("like", ""), {}), **declared_entry})
+        for name, declared_entry in declared.items()
     }
 
 
-def _entry(name: str, given: dict[str, Any]) -> Entry:
-    columns = {one: kind for names, kind in given["columns"].items() for one in names_of(names)}
-    layout = _layout(columns, given)
-    if isinstance(given["page"], int):
-        given["page"] = f"{UCI}/dataset/{given['page']}"
+def _entry(name: str, declared: dict[str, Any]) -> Entry:
+    columns = {one: kind for names, kind in declared["columns"].items() for one in names_of(names)}
+    layout = _layout(columns, declared)
+    if isinstance(declared["page"], int):
+        declared["page"] = f"{UCI}/dataset/{declared['page']}"
     known = [field.name for field in dataclasses.fields(Entry)]
-    words = {key: given[key] for key in known if key in given}
-    words |= {"name": name, "folder": given.get("folder", name)}
-    words["files"] = tuple(_file(file, layout.names) for file in given["files"])
+    words = {key: declared[key] for key in known if key in declared}
+    words |= {"name": name, "folder": declared.get("folder", name)}
+    words["files"] = tuple(_file(file, layout.names) for file in declared["files"])
     return Entry(**words, domain=partial(_domain, columns), layout=layout)
 
 
-def _layout(columns: Mapping[str, Any], given: Mapping[str, Any]) -> Layout:
+def _layout(columns: Mapping[str, Any], declared: Mapping[str, Any]) -> Layout:
     """How the files hold the columns; lines have commas, a separator, or LIBSVM's form."""
     (label,) = (name for name, kind in columns.items() if _is_label(kind))
     kind = columns[label]
     classes = dict.fromkeys(_words(kind["positive"]), True)
     classes |= dict.fromkeys(_words(kind["negative"]), False)
-    split = separated(given.get("separator", ",").strip() or None, given.get("remark", ""))
+    split = separated(declared.get("separator", ",").strip() or None, declared.get("remark", ""))
     return Layout(
         tuple(columns),
         label,
         classes,
-        libsvm(len(columns) - 1) if given.get("libsvm") else split,
-        header=given.get("header", False),
-        comments=tuple(given.get("comments", ())),
-        missing=given.get("missing_cell", "?"),
-        missing_numbers=tuple(given.get("missing_numbers", ())),
+        libsvm(len(columns) - 1) if declared.get("libsvm") else split,
+        header=declared.get("header", False),
+        comments=tuple(declared.get("comments", ())),
+        missing=declared.get("missing_cell", "?"),
+        missing_numbers=tuple(declared.get("missing_numbers", ())),
     )
 
 
-def _file(given: Mapping[str, Any], names: Sequence[str]) -> File:
-    words = {key: value for key, value in given.items() if key not in ("uci", "unpack")}
-    if "uci" in given:
-        words.setdefault("name", given["uci"].rpartition("/")[2])
-        words["url"] = f"{UCI}/ml/machine-learning-databases/{quote(given['uci'])}"
-    if "unpack" in given:
-        options = dict(given["unpack"])
+def _file(declared: Mapping[str, Any], names: Sequence[str]) -> File:
+    words = {key: value for key, value in declared.items() if key not in ("uci", "unpack")}
+    if "uci" in declared:
+        words.setdefault("name", declared["uci"].rpartition("/")[2])
+        words["url"] = f"{UCI}/ml/machine-learning-databases/{quote(declared['uci'])}"
+    if "unpack" in declared:
+        options = dict(declared["unpack"])
         by = options.pop("by")
         if by == "workbook":
             options["names"] = names
@@ -152,8 +152,8 @@ def _file(given: Mapping[str, Any], names: Sequence[str]) -> File:
 
 
 def _domain(columns: Mapping[str, Any], bins: int) -> Domain:
-    found = {name: _column(kind, bins) for name, kind in columns.items() if not _is_label(kind)}
-    return {name: column for name, column in found.items() if column is not None}
+    domain = {name: _column(kind, bins) for name, kind in columns.items() if not _is_label(kind)}
+    return {name: column for name, column in domain.items() if column is not None}
 
 
 def _is_label(kind: Any) -> bool:

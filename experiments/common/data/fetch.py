@@ -16,7 +16,7 @@ from dpbt.common.storage import write_whole
 from dpbt.owners.cli.shared import InputError, of_input
 from experiments.common.data.entry import Entry, File
 from experiments.common.data.reading import read
-from experiments.common.data.registry import find, places
+from experiments.common.data.registry import find_file, search_folders
 from experiments.common.progress import progress
 
 Accept = Callable[[Path, str, str], None]
@@ -36,7 +36,7 @@ def sha256(path: Path) -> str:
 def fetch(
     entry: Entry, folder: str | Path | None = None, mirror: str | None = None
 ) -> list[tuple[Path, bool]]:
-    """Download the missing files of a data set into the first of `registry.places`.
+    """Download the missing files of a data set into the first of `registry.search_folders`.
 
     Args:
         entry: an entry of the registry.
@@ -55,11 +55,11 @@ def fetch(
     """
     done = []
     for file in entry.files:
-        path = find(entry, file, folder)
+        path = find_file(entry, file, folder)
         if path is not None and (not file.exact or sha256(path) == file.hashes[path.name]):
             done.append((path, False))
             continue
-        target = places(folder)[0] / entry.folder
+        target = search_folders(folder)[0] / entry.folder
         if mirror is not None:
             done.append(
                 (_from_mirror(file, target, f"{mirror.rstrip('/')}/{quote(entry.folder)}"), True)
@@ -107,22 +107,22 @@ def _from_source(entry: Entry, file: File, target: Path) -> Path:
 def _expect(expected: str) -> Accept:
     """Accept a file whose sha256 is `expected`; accept any file if that is ""."""
 
-    def accept(part: Path, found: str, url: str) -> None:
-        if expected not in ("", found):
+    def accept(part: Path, actual_hash: str, url: str) -> None:
+        if expected not in ("", actual_hash):
             raise InputError(
-                f"{url}: its sha256 is {found}, the registry has {expected}; nothing was kept"
+                f"{url}: its sha256 is {actual_hash}, the registry has {expected}; nothing was kept"
             )
 
     return accept
 
 
-def _accept_table(entry: Entry, file: File, part: Path, found: str, url: str) -> None:
+def _accept_table(entry: Entry, file: File, part: Path, actual_hash: str, url: str) -> None:
     """Accept a file that can be read as the data set, whatever its sha256.
 
     It is for files whose known copy may not be the source's. A page with an error message cannot be
     read as the data set.
     """
-    if found == file.sha256:
+    if actual_hash == file.sha256:
         return
     try:
         read(part, entry.layout, entry.domain(2))
@@ -131,7 +131,7 @@ def _accept_table(entry: Entry, file: File, part: Path, found: str, url: str) ->
             f"{url}: {str(error).replace(str(part), file.name)}; nothing was kept"
         ) from None
     words = (
-        f"its sha256 is {found}, and the sha256 of the registry's copy is "
+        f"its sha256 is {actual_hash}, and the sha256 of the registry's copy is "
         f"{file.sha256 or 'not known'}"
     )
     print(f"note: {url}: {words}; it can be read, and was kept", file=sys.stderr)
@@ -150,11 +150,11 @@ def _download(url: str, path: Path, accept: Accept) -> Path:
 
 def _place(path: Path, write: Callable[[Path], object]) -> Path:
     """Write the file as `write_whole` does; if that fails, remove the folders that it made."""
-    made = [folder for folder in path.parents if not folder.exists()]
+    new_folders = [folder for folder in path.parents if not folder.exists()]
     try:
         write_whole(path, write)
     except BaseException:
-        for folder in made:
+        for folder in new_folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise

@@ -36,19 +36,19 @@ def load(name: str, bins: int) -> Dataset:
     Raises:
         InputError: if its library is not installed.
     """
-    given = DECLARED[name]
+    declared = DECLARED[name]
     if not is_there(name):
-        raise InputError(f"{name} ships with {given['from']}, which is not installed")
-    cells = _shipped(name, given)
-    kinds = {each: kind for names, kind in given["columns"].items() for each in names_of(names)}
+        raise InputError(f"{name} ships with {declared['from']}, which is not installed")
+    cells = _read_shipped(name, declared)
+    kinds = {each: kind for names, kind in declared["columns"].items() for each in names_of(names)}
     domain = {each: _column(kind, bins) for each, kind in kinds.items()}
     columns = {each: _read(domain[each], cells[each]) for each in domain}
-    return Dataset(name, domain, columns, _positive(given, cells))
+    return Dataset(name, domain, columns, _positive_labels(declared, cells))
 
 
-def _shipped(name: str, given: dict[str, Any]) -> dict[str, np.ndarray]:
+def _read_shipped(name: str, declared: dict[str, Any]) -> dict[str, np.ndarray]:
     """The cells of each column, and of the target."""
-    if given["from"] == "scikit-learn":
+    if declared["from"] == "scikit-learn":
         from sklearn import datasets
 
         unscaled = {"scaled": False} if name == "diabetes" else {}
@@ -57,7 +57,7 @@ def _shipped(name: str, given: dict[str, Any]) -> dict[str, np.ndarray]:
         return dict(zip(names, bunch.data.T, strict=True)) | {"target": bunch.target}
     (folder,) = importlib.util.find_spec("statsmodels").submodule_search_locations  # type: ignore[union-attr]
     text = Path(folder, "datasets", name, f"{name}.csv").read_text()
-    lines = [line.split(given.get("separator", ",")) for line in text.splitlines()]
+    lines = [line.split(declared.get("separator", ",")) for line in text.splitlines()]
     names = [cell.strip("\"'") for cell in lines[0]]
     return dict(zip(names, map(np.array, zip(*lines[1:], strict=True)), strict=True))
 
@@ -82,11 +82,11 @@ def _read(column: Column, cells: np.ndarray) -> np.ndarray:
     return numbers > 0 if isinstance(column, Boolean) else numbers
 
 
-def _positive(given: dict[str, Any], cells: dict[str, np.ndarray]) -> np.ndarray:
+def _positive_labels(declared: dict[str, Any], cells: dict[str, np.ndarray]) -> np.ndarray:
     """bool[N]: the label of each row."""
-    target = cells[given.get("target", "target")].astype(np.float64)
-    if "of" in given:
-        target = target / cells[given["of"]].astype(np.float64)
-    if "modulo" in given:
-        target = target % given["modulo"]
-    return target > given["above"]
+    target = cells[declared.get("target", "target")].astype(np.float64)
+    if "of" in declared:
+        target = target / cells[declared["of"]].astype(np.float64)
+    if "modulo" in declared:
+        target = target % declared["modulo"]
+    return target > declared["above"]

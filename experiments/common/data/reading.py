@@ -26,8 +26,8 @@ def separated(separator: str | None = ",", remark: str = "") -> LineReader:
     """
 
     def split(line: str) -> list[str]:
-        kept = line.rstrip().removesuffix(remark) if remark else line
-        return [cell.strip(' \t"') for cell in kept.split(separator)]
+        text = line.rstrip().removesuffix(remark) if remark else line
+        return [cell.strip(' \t"') for cell in text.split(separator)]
 
     return split
 

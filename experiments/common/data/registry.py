@@ -21,7 +21,7 @@ NOCK_HENECKA = (
 """The 19 domains of Nock & Henecka (2020) in the order of Table 2: by rows times features."""
 
 
-def entry(name: str) -> Entry:
+def find_entry(name: str) -> Entry:
     """The registry's entry of that name.
 
     Raises:
@@ -35,16 +35,18 @@ def entry(name: str) -> Entry:
     return ENTRIES[name]
 
 
-def places(folder: str | Path | None = None) -> list[Path]:
+def search_folders(folder: str | Path | None = None) -> list[Path]:
     """The folders that are searched, in order: the given one, $DPBT_DATA, the user's cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dpbt" / "data"
-    given = (folder, os.environ.get("DPBT_DATA"), cache)
-    return [Path(place).expanduser() for place in given if place]
+    folders = (folder, os.environ.get("DPBT_DATA"), cache)
+    return [Path(place).expanduser() for place in folders if place]
 
 
-def find(found: Entry, file: File, folder: str | Path | None = None) -> Path | None:
-    """The path of a file in the first of `places` that has it, or None."""
-    candidates = (place / found.folder / name for place in places(folder) for name in file.hashes)
+def find_file(entry: Entry, file: File, folder: str | Path | None = None) -> Path | None:
+    """The path of a file in the first of `search_folders` that has it, or None."""
+    candidates = (
+        place / entry.folder / name for place in search_folders(folder) for name in file.hashes
+    )
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -54,8 +56,8 @@ def is_there(name: str, folder: str | Path | None = None) -> bool:
     Raises:
         InputError: for an unknown name.
     """
-    found = entry(name)
-    return all(find(found, file, folder) is not None for file in found.files)
+    entry = find_entry(name)
+    return all(find_file(entry, file, folder) is not None for file in entry.files)
 
 
 def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset:
@@ -64,7 +66,7 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
     Args:
         name: a name in the registry.
         bins: intervals of every numeric column, the paper's v_q.
-        folder: searched first; see `places`.
+        folder: searched first; see `search_folders`.
 
     Raises:
         InputError: for an unknown name, for a data set that is in none of the places, and for a
@@ -72,25 +74,25 @@ def load(name: str, bins: int = 10, folder: str | Path | None = None) -> Dataset
     """
     if name == "breast-cancer":
         return breast_cancer(bins)
-    found = entry(name)
-    domain = found.domain(bins)
-    paths, parts = read_files(found, domain, folder)
-    columns, label = joined(parts)
+    entry = find_entry(name)
+    domain = entry.domain(bins)
+    paths, parts = read_files(entry, domain, folder)
+    columns, label = join_rows(parts)
     if label.all() or not label.any():
-        raise InputError(f"{paths[0]}: all {len(label)} rows have one class; {found.rule}")
+        raise InputError(f"{paths[0]}: all {len(label)} rows have one class; {entry.rule}")
     test = np.arange(len(label)) >= len(parts[0].label) if len(parts) > 1 else None
     return Dataset(name, domain, columns, label, test)
 
 
 def read_files(
-    found: Entry, domain: Domain, folder: str | Path | None = None, layout: Layout | None = None
+    entry: Entry, domain: Domain, folder: str | Path | None = None, layout: Layout | None = None
 ) -> tuple[list[Path], list[Rows]]:
     """The files of a data set: where they are, and the rows of each.
 
     Args:
-        found: the data set's entry.
+        entry: the data set's entry.
         domain: the columns to read, of those in the layout.
-        folder: searched first; see `places`.
+        folder: searched first; see `search_folders`.
         layout: how the files hold the table, if not as the entry says.
 
     Raises:
@@ -98,34 +100,34 @@ def read_files(
             another number of rows than the entry says.
     """
     paths = []
-    for file in found.files:
-        path = find(found, file, folder)
+    for file in entry.files:
+        path = find_file(entry, file, folder)
         if path is None:
-            raise InputError(_absent(found, file, folder))
+            raise InputError(_missing_file_message(entry, file, folder))
         paths.append(path)
-    held, most = layout or found.layout, found.rows if found.first else None
+    held, most = layout or entry.layout, entry.rows if entry.first else None
     parts = [read(path, held, domain, most) for path in paths]
     rows = sum(len(part.label) for part in parts)
-    if rows != found.rows:
+    if rows != entry.rows:
         raise InputError(
-            f"{paths[0]}: {rows} rows, the data set has {found.rows}; the file may be cut "
+            f"{paths[0]}: {rows} rows, the data set has {entry.rows}; the file may be cut "
             f"short or of another version"
         )
     return paths, parts
 
 
-def joined(parts: list[Rows]) -> Rows:
+def join_rows(parts: list[Rows]) -> Rows:
     """The rows of all files, in order."""
     names = parts[0].columns
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in names}
     return Rows(columns, np.concatenate([part.label for part in parts]))
 
 
-def _absent(found: Entry, file: File, folder: str | Path | None) -> str:
-    looked = ", ".join(str(place / found.folder) for place in places(folder))
+def _missing_file_message(entry: Entry, file: File, folder: str | Path | None) -> str:
+    looked = ", ".join(str(place / entry.folder) for place in search_folders(folder))
     command = (
-        f"fetch it with `python -m experiments data fetch {found.name}`, or set DPBT_DATA to "
+        f"fetch it with `python -m experiments data fetch {entry.name}`, or set DPBT_DATA to "
         f"the folder that holds "
     )
-    advice = found.unavailable or f"{command}{found.folder}/"
-    return f"{found.name}: no {file.name} in {looked}; {advice}"
+    advice = entry.unavailable or f"{command}{entry.folder}/"
+    return f"{entry.name}: no {file.name} in {looked}; {advice}"

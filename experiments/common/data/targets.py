@@ -79,14 +79,14 @@ _NO_CLAVE = "none"
 
 def _clave_cells(line: str) -> list[str]:
     """Sixteen strokes, the flag of forward clave, and the word of the class that is flagged."""
-    cells = registry.entry("firmteacher").layout.split(line)
+    cells = registry.find_entry("firmteacher").layout.split(line)
     flagged = [name for name, flag in zip(_CLAVE, cells[16:], strict=True) if flag == "1"]
     direction = flagged[0] if len(flagged) == 1 else _NO_CLAVE
     return [*cells[:16], cells[18], direction]
 
 
 def _clave_layout() -> Layout:
-    held = registry.entry("firmteacher").layout
+    held = registry.find_entry("firmteacher").layout
     names = (*held.names[:16], held.label, "direction")
     return dataclasses.replace(held, names=names, split=_clave_cells)
 
@@ -126,12 +126,12 @@ def declared(name: str) -> Declared:
     Raises:
         InputError: for a name that is not declared.
     """
-    known = {**CLASSES, **NUMBERS}
-    if name not in known:
+    every_target = {**CLASSES, **NUMBERS}
+    if name not in every_target:
         raise InputError(
-            f"no target of {name!r} is declared; there are {', '.join((*BUNDLED, *known))}"
+            f"no target of {name!r} is declared; there are {', '.join((*BUNDLED, *every_target))}"
         )
-    return known[name]
+    return every_target[name]
 
 
 def load_target(name: str, bins: int, folder: str | Path | None = None) -> Targeted:
@@ -140,25 +140,25 @@ def load_target(name: str, bins: int, folder: str | Path | None = None) -> Targe
     Args:
         name: a name in `CLASSES`, `NUMBERS` or `BUNDLED`.
         bins: intervals of every numeric column.
-        folder: searched first; see `registry.places`.
+        folder: searched first; see `registry.search_folders`.
 
     Raises:
         InputError: as `declared` and `registry.load`.
     """
     if name in BUNDLED:
         return Targeted(name, *BUNDLED[name](bins))
-    given = declared(name)
-    found = registry.entry(given.entry)
-    domain = {each: kind for each, kind in found.domain(bins).items() if each != given.column}
-    read_as = given.kind
-    if given.absent is not None and isinstance(read_as, Nominal):
-        read_as = Nominal((*read_as.values, given.absent))
+    target = declared(name)
+    entry = registry.find_entry(target.entry)
+    domain = {each: kind for each, kind in entry.domain(bins).items() if each != target.column}
+    read_as = target.kind
+    if target.absent is not None and isinstance(read_as, Nominal):
+        read_as = Nominal((*read_as.values, target.absent))
 
-    _, parts = registry.read_files(found, {**domain, given.column: read_as}, folder, given.layout)
-    columns = registry.joined(parts).columns
-    cells = columns.pop(given.column)
-    every = Targeted(name, domain, columns, given.kind, cells)
-    return every if given.absent is None else every.where(cells != given.absent)
+    _, parts = registry.read_files(entry, {**domain, target.column: read_as}, folder, target.layout)
+    columns = registry.join_rows(parts).columns
+    cells = columns.pop(target.column)
+    every = Targeted(name, domain, columns, target.kind, cells)
+    return every if target.absent is None else every.where(cells != target.absent)
 
 
 def is_there(name: str, folder: str | Path | None = None) -> bool:

@@ -21,14 +21,14 @@ def uncompress(download: Path, file: Path) -> None:
         InputError: naming the file, if it is broken or gzip is not installed.
     """
     try:
-        found = subprocess.run(["gzip", "-dc", str(download)], capture_output=True, check=True)
+        completed = subprocess.run(["gzip", "-dc", str(download)], capture_output=True, check=True)
     except FileNotFoundError:
         raise InputError(f"{download.name}: the program gzip is needed to unpack it") from None
     except subprocess.CalledProcessError as error:
         raise InputError(
             f"{download.name}: {error.stderr.decode(errors='replace').strip()}"
         ) from None
-    file.write_bytes(found.stdout)
+    file.write_bytes(completed.stdout)
 
 
 def untar(download: Path, file: Path, *, member: str) -> None:
@@ -96,8 +96,8 @@ def workbook(
     with open(file, "w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows([_text(cell) for cell in row] for row in rows if row[-1] != "")
+        writer.writerows([_decode_text(cell) for cell in row] for row in rows if row[-1] != "")
 
 
-def _text(cell: object) -> str:
+def _decode_text(cell: object) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

@@ -2,5 +2,5 @@
 
 PROGRAMS = (
     *("run", "series", "grid", "sparsity", "baselines", "rivals", "margins"),
-    *("table", "aggregate"),
+    *("tables", "aggregate"),
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dpbt.owners.cli.shared import InputError
 from experiments.common import aggregated
-from experiments.papers.asadi_2022 import table, words
+from experiments.papers.asadi_2022 import claims, tables
 from experiments.papers.asadi_2022.settings import NAME, SERIES
 
 ACCURACY = (
@@ -31,7 +31,7 @@ KEPT = {
             *("rounds", "learning_rate", "density", "splits", "selected_by", "of"),
         ),
     ),
-    "rivals": ("rivals", table.COUNTS["rivals"]),
+    "rivals": ("rivals", tables.COUNTS["rivals"]),
     "advantages": ("margins", ("calibration", "round", "mean", "least", "most")),
     "histogram": ("margins", ("calibration", "low", "high", "share")),
     "bounds": (
@@ -44,7 +44,7 @@ KEPT = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    aggregated.arguments(parser, NAME)
+    aggregated.add_options(parser, NAME)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -53,22 +53,22 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         InputError: if nothing was saved.
     """
-    took = [
+    aggregated_names = [
         name
-        for name, (program, kept) in KEPT.items()
-        if aggregated.take(options, NAME, name, f"{NAME} {program}", kept)
+        for name, (program, columns) in KEPT.items()
+        if aggregated.take_saved_file(options, NAME, name, f"{NAME} {program}", columns)
     ]
-    if not took:
+    if not aggregated_names:
         raise InputError(f"{options.results} holds no results; run: python -m experiments {NAME}")
     out = Path(options.out)
-    there = aggregated.names(NAME, out)
-    found = {name: aggregated.read(NAME, name, out) for name in KEPT if name in there}
-    origin = aggregated.origin(NAME, took[-1], out)
+    there = aggregated.result_names(NAME, out)
+    results = {name: aggregated.read_result(NAME, name, out) for name in KEPT if name in there}
+    origin = aggregated.read_origin(NAME, aggregated_names[-1], out)
     about = {name: origin[name] for name in (*aggregated.ORIGIN, "date")}
     about["command"] = f"python -m experiments {NAME} aggregate"
-    found["datasets"] = words.sizes()
-    made = {"measures": words.measures(found), "datasets": found["datasets"]}
-    made["percents"] = words.percents(found.get("sparsity", []), found["datasets"])
-    for name, lines in made.items():
+    results["datasets"] = claims.data_set_lines()
+    tables = {"measures": claims.claim_lines(results), "datasets": results["datasets"]}
+    tables["percents"] = claims.percent_lines(results.get("sparsity", []), results["datasets"])
+    for name, lines in tables.items():
         if lines:
-            aggregated.write(options, NAME, name, lines, about)
+            aggregated.write_result(options, NAME, name, lines, about)

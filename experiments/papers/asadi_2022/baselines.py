@@ -24,9 +24,13 @@ from dpbt.data.splits import splits_of
 from dpbt.data.tables import take
 from dpbt.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results
-from experiments.papers.asadi_2022 import table as tables
-from experiments.papers.asadi_2022.features import load
-from experiments.papers.asadi_2022.jobs import add_folds, add_options, mean_and_sd
+from experiments.papers.asadi_2022 import tables
+from experiments.papers.asadi_2022.features import load_features
+from experiments.papers.asadi_2022.jobs import (
+    add_folds_option,
+    add_shared_options,
+    mean_and_sd_columns,
+)
 from experiments.papers.asadi_2022.settings import DATASETS, EPSILONS, RELATION
 
 BINS = 64
@@ -45,9 +49,9 @@ and 3)."""
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_options(parser, DATASETS)
+    add_shared_options(parser, DATASETS)
     parser.set_defaults(keys=KEYS)
-    add_folds(parser)
+    add_folds_option(parser)
     commands.add_shared(parser, smoke=True)
 
 
@@ -59,17 +63,17 @@ def run(options: argparse.Namespace) -> None:
         if importlib.util.find_spec(library.replace("scikit-learn", "sklearn")):
             config[library] = metadata.version(library)
     for name in options.dataset:
-        lines += lines_of(name, options)
+        lines += baseline_lines(name, options)
         results.write_csv(commands.out_folder(options) / "baselines.csv", lines, config)
-    tables.show(commands.out_folder(options), "baselines", options.json)
+    tables.print_table(commands.out_folder(options), "baselines", options.json)
 
 
-def lines_of(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
+def baseline_lines(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
     """A line for each method and epsilon of a data set, under each protocol that it has."""
     for protocol in PROTOCOLS if name == "adult" else PROTOCOLS[1:]:
         rows = _Rows(name, protocol, options)
         epsilons = EPSILONS[10:11] if options.smoke else EPSILONS
-        for method, fit in (("one rule", one_rule), ("boosting", boosted_trees)):
+        for method, fit in (("one rule", one_rule_accuracy), ("boosting", boosted_trees_accuracy)):
             yield rows.line(
                 method, None, [fit(rows.features, rows.label, *split) for split in rows.splits]
             )
@@ -84,18 +88,18 @@ class _Rows:
     """A data set and its evaluations."""
 
     def __init__(self, name: str, protocol: str, options: argparse.Namespace):
-        found, test, _ = load(name, "intervals", options.data)
+        features, test, _ = load_features(name, "intervals", options.data)
         self.name, self.protocol, self.options = name, protocol, options
         dataset = data.load(name, BINS, options.data)
-        kept = np.ones(len(dataset.label), bool)
+        is_row_used = np.ones(len(dataset.label), bool)
         if dataset.test is not None and (name == "cod-rna" or protocol == "folds"):
-            kept = ~np.asarray(dataset.test)
-        self.domain, self.bins = dataset.domain, take(dataset.table, kept)
-        self.unit = peers.rows_of(dataset).where(kept)
+            is_row_used = ~np.asarray(dataset.test)
+        self.domain, self.bins = dataset.domain, take(dataset.table, is_row_used)
+        self.unit = peers.rows_of(dataset).where(is_row_used)
         if test is not None and protocol == "folds":
-            found, test = take(found, ~test), None
-        self.features = np.asarray(splits_of(found))
-        self.label = np.asarray(found.target)
+            features, test = take(features, ~test), None
+        self.features = np.asarray(splits_of(features))
+        self.label = np.asarray(features.target)
         if test is None:
             split = protocols.cross_validation(self.label, options.folds, [options.seed])
             self.splits = list(zip(split.train, split.test, strict=True))
@@ -118,19 +122,19 @@ class _Rows:
             "protocol": self.protocol,
             "method": method,
             "epsilon": epsilon,
-            **mean_and_sd("accuracy", accuracy),
+            **mean_and_sd_columns("accuracy", accuracy),
         }
 
     def auto(self, epsilon: float) -> list[float]:
         """Accuracies of `recipes.auto`."""
         most = max(int(train.sum()) for train, _ in self.splits)
         recipe = recipes.auto(epsilon=epsilon, rows=most, domain=self.domain, relation=RELATION)
-        found = []
+        accuracies = []
         for seed, train, test in self.runs():
             table = self.bins._replace(present=jnp.asarray(train))
-            score = np.asarray(_scores(jax.random.key(seed), table, recipe))
-            found.append(float(np.mean((score > 0)[test] == self.label[test])))
-        return found
+            score = np.asarray(_boosted_scores(jax.random.key(seed), table, recipe))
+            accuracies.append(float(np.mean((score > 0)[test] == self.label[test])))
+        return accuracies
 
     def logistic(self, epsilon: float) -> list[float]:
         """Accuracies of diffprivlib's logistic regression."""
@@ -162,11 +166,13 @@ class _Rows:
 
 
 @jax.jit
-def _scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
+def _boosted_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
     return dpbt.boost(key, table, recipe).scores
 
 
-def one_rule(features: np.ndarray, label: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
+def one_rule_accuracy(
+    features: np.ndarray, label: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> float:
     """The test accuracy of the literal or constant of least training error."""
     sign = np.where(label[train], 1.0, -1.0)
     features = np.column_stack([features, np.ones(len(label), bool)])
@@ -176,7 +182,7 @@ def one_rule(features: np.ndarray, label: np.ndarray, train: np.ndarray, test: n
     return float(np.mean(stated == label[test]))
 
 
-def boosted_trees(
+def boosted_trees_accuracy(
     features: np.ndarray, label: np.ndarray, train: np.ndarray, test: np.ndarray
 ) -> float:
     """The test accuracy of scikit-learn's boosted trees, at their defaults."""

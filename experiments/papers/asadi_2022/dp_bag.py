@@ -25,7 +25,7 @@ LABELLED = 2000
 """At most so many public rows are labelled."""
 
 
-def accuracies(
+def bagging_accuracies(
     features: np.ndarray,
     label: np.ndarray,
     train: np.ndarray,
@@ -50,7 +50,7 @@ def accuracies(
     rng = np.random.default_rng(seed)
     rows = rng.permutation(np.flatnonzero(train))
     private, public = rows[: len(rows) // 2], rows[len(rows) // 2 :][:LABELLED]
-    counts, largest = _votes(features, label, private, public, partitions, rng)
+    counts, largest = _partition_votes(features, label, private, public, partitions, rng)
 
     scale = TEACHERS / VOTE
     noisy = counts + rng.laplace(scale=scale, size=counts.shape)
@@ -60,18 +60,20 @@ def accuracies(
     costs = MOMENTS[:, None] * (MOMENTS[:, None] + 1) * spent[None]
     paid = ((costs + math.log(1 / delta)) / MOMENTS[:, None]).min(axis=0)
 
-    found = []
+    accuracies = []
     for epsilon in epsilons:
         count = int(np.sum(paid < epsilon))
         if len(np.unique(stated[:count])) < 2:
-            found.append((float(np.mean(label[test] == np.mean(stated[:count] or [0]))), count))
+            accuracies.append(
+                (float(np.mean(label[test] == np.mean(stated[:count] or [0]))), count)
+            )
             continue
-        student = _logistic(features[public[:count]], stated[:count])
-        found.append((float(np.mean(student.predict(features[test]) == label[test])), count))
-    return found
+        student = _fit_logistic(features[public[:count]], stated[:count])
+        accuracies.append((float(np.mean(student.predict(features[test]) == label[test])), count))
+    return accuracies
 
 
-def _votes(
+def _partition_votes(
     features: np.ndarray,
     label: np.ndarray,
     private: np.ndarray,
@@ -91,19 +93,19 @@ def _votes(
     for _ in range(partitions):
         order = rng.permutation(len(private))
         for k in range(TEACHERS):
-            own = order[k * size : (k + 1) * size]
-            if len(np.unique(label[private[own]])) < 2:
-                stated = np.full(len(public), float(label[private[own[0]]]))
+            partition = order[k * size : (k + 1) * size]
+            if len(np.unique(label[private[partition]])) < 2:
+                stated = np.full(len(public), float(label[private[partition[0]]]))
             else:
-                teacher = _logistic(features[private[own]], label[private[own]])
+                teacher = _fit_logistic(features[private[partition]], label[private[partition]])
                 stated = teacher.predict(features[public]).astype(float)
             positive += stated
-            of_row[own] += stated.astype(np.float32)
+            of_row[partition] += stated.astype(np.float32)
     positive, of_row = positive / partitions, of_row / partitions
     return np.stack([TEACHERS - positive, positive]), np.maximum(of_row, 1 - of_row)
 
 
-def _logistic(features: np.ndarray, label: np.ndarray):
+def _fit_logistic(features: np.ndarray, label: np.ndarray):
     """scikit-learn's logistic regression at its defaults."""
     from sklearn.linear_model import LogisticRegression
 

@@ -12,7 +12,7 @@ from dpbt.types import Table
 from experiments.common import data
 
 
-def one_hot(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def one_hot_intervals(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """The paper's Boolean features, and their words.
 
     Thresholds of a numeric column become the intervals between them.
@@ -21,28 +21,30 @@ def one_hot(domain: Domain, splits: np.ndarray) -> tuple[np.ndarray, list[str]]:
         domain: the public domain.
         splits: bool[N, S]: whether a row satisfies a split of the domain.
     """
-    words, found, names, start = predicates(domain), [], [], 0
+    words, blocks, names, start = predicates(domain), [], [], 0
     for name, column in domain.items():
         count = sum(word.column == name for word in words)
-        own = splits[:, start : start + count]
+        thresholds = splits[:, start : start + count]
         if isinstance(column, Numeric):
-            cuts = own[:, : column.bins - 1]
-            missing = own[:, column.bins - 1 :].any(axis=1, keepdims=True)  # exceeds no threshold
-            ends = np.concatenate([np.ones((len(own), 1), bool), cuts], axis=1)
-            next_ends = np.concatenate([cuts, np.zeros((len(own), 1), bool)], axis=1)
+            cuts = thresholds[:, : column.bins - 1]
+            missing = thresholds[:, column.bins - 1 :].any(
+                axis=1, keepdims=True
+            )  # exceeds no threshold
+            ends = np.concatenate([np.ones((len(thresholds), 1), bool), cuts], axis=1)
+            next_ends = np.concatenate([cuts, np.zeros((len(thresholds), 1), bool)], axis=1)
             inside = ends & ~next_ends & ~missing
             edges = [column.low, *column.thresholds, column.high]
             names += [f"{a:.6g} < {name} <= {b:.6g}" for a, b in itertools.pairwise(edges)]
             names += [f"{name} is missing"] * (count - column.bins + 1)
-            found += [inside, own[:, column.bins - 1 :]]
+            blocks += [inside, thresholds[:, column.bins - 1 :]]
         else:
             names += [word.yes for word in words[start : start + count]]
-            found.append(own)
+            blocks.append(thresholds)
         start += count
-    return np.concatenate(found, axis=1), names
+    return np.concatenate(blocks, axis=1), names
 
 
-def load(
+def load_features(
     name: str, features: str = "intervals", folder: str | None = None
 ) -> tuple[Table, np.ndarray | None, list]:
     """(table of all rows, canonical test rows or None, the features in words).
@@ -57,10 +59,10 @@ def load(
     """
     dataset = data.load(name, folder=folder)
     if features == "quantiles":
-        dataset = at_quantiles(dataset)
+        dataset = quantile_intervals(dataset)
     splits, words = dataset.splits, [word.yes for word in predicates(dataset.domain)]
     if features != "thresholds":
-        splits, words = one_hot(dataset.domain, splits)
+        splits, words = one_hot_intervals(dataset.domain, splits)
     if features == "observed":
         seen = np.asarray(splits.any(axis=0))
         splits, words = splits[:, seen], list(itertools.compress(words, seen.tolist()))
@@ -71,7 +73,7 @@ def load(
     return of_splits(splits, label, np.ones(len(label), bool)), test, words
 
 
-def at_quantiles(dataset: data.Dataset) -> data.Dataset:
+def quantile_intervals(dataset: data.Dataset) -> data.Dataset:
     """The data set with each number cut at quantiles of its training rows, into as many intervals.
 
     Equal quantiles are one cut, and those at an end of the range are none.
@@ -80,14 +82,14 @@ def at_quantiles(dataset: data.Dataset) -> data.Dataset:
     domain = dict(dataset.domain)
     for name, column in dataset.domain.items():
         if isinstance(column, Numeric):
-            own = np.asarray(dataset.columns[name], np.float64)[rows]
+            numbers = np.asarray(dataset.columns[name], np.float64)[rows]
             levels = np.arange(1, column.bins) / column.bins
-            cuts = np.unique(np.quantile(own[~np.isnan(own)], levels))
+            cuts = np.unique(np.quantile(numbers[~np.isnan(numbers)], levels))
             cuts = tuple(cuts[(cuts > column.low) & (cuts < column.high)].tolist())
             domain[name] = Numeric(column.low, column.high, missing=column.missing, cuts=cuts)
     return dataclasses.replace(dataset, domain=domain)
 
 
-def training_rows(table: Table, test: np.ndarray | None) -> Table:
+def take_training_rows(table: Table, test: np.ndarray | None) -> Table:
     """The table without the canonical test rows, if there are any."""
     return table if test is None else take(table, ~test)

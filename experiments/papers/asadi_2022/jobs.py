@@ -17,8 +17,8 @@ from dpbt.owners.cli.shared import InputError, of_input
 from dpbt.types import Recipe
 from experiments.common import aggregated, commands, protocols, results
 from experiments.common.progress import progress
-from experiments.papers.asadi_2022 import table
-from experiments.papers.asadi_2022.features import load, training_rows
+from experiments.papers.asadi_2022 import tables
+from experiments.papers.asadi_2022.features import load_features, take_training_rows
 from experiments.papers.asadi_2022.settings import (
     DATASETS,
     FEATURES,
@@ -31,7 +31,7 @@ MAKERS = {"one_rule": recipes.lazybb_rules, "top_down": recipes.lazybb_trees}
 """Weak learner among `settings.LEARNERS` -> the maker of its recipe."""
 
 
-def lazybb(*, learner: str, **settings: Any) -> Recipe:
+def lazybb_recipe(*, learner: str, **settings: Any) -> Recipe:
     """LazyBB with one of the weak learners under the paper's relation.
 
     The learner can be an axis of a sweep.
@@ -49,7 +49,7 @@ def lazybb(*, learner: str, **settings: Any) -> Recipe:
         return MAKERS[learner](relation=RELATION, **settings)
 
 
-def add_options(parser: argparse.ArgumentParser, datasets: Sequence[str] | None) -> None:
+def add_shared_options(parser: argparse.ArgumentParser, datasets: Sequence[str] | None) -> None:
     """Declare the options that all programs have: data sets, features, keys, results.
 
     Args:
@@ -68,20 +68,20 @@ def add_options(parser: argparse.ArgumentParser, datasets: Sequence[str] | None)
     commands.add_shared(
         parser,
         data=True,
-        out=results.folder(NAME),
+        out=results.results_folder(NAME),
         about="; a run resumes there",
         json="print a JSON list",
     )
 
 
-def add_folds(parser: argparse.ArgumentParser) -> None:
+def add_folds_option(parser: argparse.ArgumentParser) -> None:
     """Declare --folds."""
     parser.add_argument(
         "--folds", type=commands.whole(2), default=5, help="number of folds (%(default)s)"
     )
 
 
-def add_budget(parser: argparse.ArgumentParser) -> None:
+def add_budget_options(parser: argparse.ArgumentParser) -> None:
     """Declare the learner and its budgets."""
     words = "total budgets (1)"
     parser.add_argument("--epsilon", type=commands.positive, nargs="+", default=[1.0], help=words)
@@ -109,7 +109,7 @@ class Job(NamedTuple):
     folder: Path
 
 
-def job(
+def make_job(
     dataset: str,
     blocks: Sequence[sweeps.Block],
     options: argparse.Namespace,
@@ -121,7 +121,7 @@ def job(
 
     Args:
         dataset: the data set's name.
-        blocks: blocks of settings, with the axes of `lazybb`.
+        blocks: blocks of settings, with the axes of `lazybb_recipe`.
         options: `features`, `folds`, `keys`, `seed`, `data` and `out` are read.
         cross_validated: leave canonical test rows out, and cross-validate the other rows.
         keys: the number of keys, instead of the options'.
@@ -129,9 +129,9 @@ def job(
     """
     keys = keys or int(options.keys)
     seed = int(options.seed) if seed is None else seed
-    rows, test, words = load(dataset, options.features, options.data)
+    rows, test, words = load_features(dataset, options.features, options.data)
     if cross_validated:
-        rows, test = training_rows(rows, test), None
+        rows, test = take_training_rows(rows, test), None
 
     if test is None:
         label, seeds = np.asarray(rows.target), range(seed, seed + keys)
@@ -144,7 +144,7 @@ def job(
     task = sweeps.Task(dataset, rows, split.train, split.test, public)
     name = f"smooth_boosting_{dataset}"
     with of_input():
-        sweep = sweeps.Sweep(name, lazybb, tuple(blocks), repeats, seed)
+        sweep = sweeps.Sweep(name, lazybb_recipe, tuple(blocks), repeats, seed)
     definition = {
         "task": [options.features, folds, keys, *sweeps.shape_of(task.table)],
         "sweep": sweep.definition(),
@@ -154,7 +154,7 @@ def job(
     return Job(sweep, task, folds, words, commands.out_folder(options) / f"{dataset}-{digest}")
 
 
-def block(
+def single_setting_block(
     epsilon: float, delta: float, learner: str, calibration: str, chosen: dict
 ) -> dict[str, tuple]:
     """A block of one setting."""
@@ -163,7 +163,7 @@ def block(
     return {axis: (value,) for axis, value in single.items()}
 
 
-def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, sweeps.Report]:
+def fit_job(work: Job, quiet: bool) -> tuple[np.ndarray, sweeps.Report]:
     """f64[settings, keys]: accuracy on test rows, averaged over the folds of a key.
 
     Saved fits are not run again.
@@ -178,7 +178,7 @@ def fit_all(work: Job, quiet: bool) -> tuple[np.ndarray, sweeps.Report]:
     return accuracy.reshape(shape).mean(axis=2).reshape(shape[0], -1), report
 
 
-def summary(work: Job, accuracy: np.ndarray, comparable: bool) -> list[results.Line]:
+def accuracy_lines(work: Job, accuracy: np.ndarray, comparable: bool) -> list[results.Line]:
     """A line for each setting; the axes of the setting are its last entries.
 
     Args:
@@ -190,27 +190,27 @@ def summary(work: Job, accuracy: np.ndarray, comparable: bool) -> list[results.L
     printed = {
         (at["dataset"], float(at["epsilon"])): number
         for row in ("table-4", "table-11")
-        for at, number in aggregated.printed(NAME, row)
+        for at, number in aggregated.printed_numbers(NAME, row)
     }
     lines = []
-    for setting, own in zip(work.sweep.settings, accuracy, strict=True):
+    for setting, accuracies in zip(work.sweep.settings, accuracy, strict=True):
         pure_rules = setting["learner"] == "one_rule" and setting["delta"] == 0
         place = work.task.name, float(setting["epsilon"])
         axes = ("epsilon", "calibration", "learner")
         line = {"dataset": place[0], **{axis: setting[axis] for axis in axes}}
-        line |= mean_and_sd("accuracy", own)
+        line |= mean_and_sd_columns("accuracy", accuracies)
         line["paper"] = printed.get(place) if comparable and pure_rules else None
         lines.append(line | setting)
     return lines
 
 
-def mean_and_sd(name: str, values: Sequence[float] | np.ndarray) -> results.Line:
+def mean_and_sd_columns(name: str, values: Sequence[float] | np.ndarray) -> results.Line:
     """NAME_mean, NAME_sd, and how many keys there were."""
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
     return {f"{name}_mean": float(np.mean(values)), f"{name}_sd": spread, "keys": len(values)}
 
 
-def measure(
+def measure_accuracies(
     blocks: Mapping[str, Sequence[sweeps.Block]],
     options: argparse.Namespace,
     saved: str,
@@ -222,17 +222,17 @@ def measure(
 
     Args:
         blocks: data set -> its blocks of settings.
-        options: as `job`, and `json`.
+        options: as `make_job`, and `json`.
         saved: the name of the results.
-        cross_validated: as `job`.
-        comparable: whether the settings are the paper's, as `summary`.
+        cross_validated: as `make_job`.
+        comparable: whether the settings are the paper's, as `accuracy_lines`.
     """
     lines, jobs, words = [], [], []
-    for dataset, own in blocks.items():
-        work = job(dataset, own, options, cross_validated)
-        accuracy, report = fit_all(work, options.json)
+    for dataset, its_blocks in blocks.items():
+        work = make_job(dataset, its_blocks, options, cross_validated)
+        accuracy, report = fit_job(work, options.json)
         jobs.append(work)
-        lines += summary(work, accuracy, comparable and options.features == "intervals")
+        lines += accuracy_lines(work, accuracy, comparable and options.features == "intervals")
         rows = work.task.arguments["rows"]
         words.append(f"{dataset}: {rows} rows, {len(work.words)} features; {report.fits} fits")
     config = {"features": options.features, "folds": options.folds, "seed": options.seed}
@@ -240,5 +240,5 @@ def measure(
     results.write_csv(out / f"{saved}.csv", lines, config)
     if not options.json:
         print("\n".join([*words, ""]))
-    table.show(out, saved, options.json)
+    tables.print_table(out, saved, options.json)
     return jobs, lines

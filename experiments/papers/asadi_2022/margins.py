@@ -18,15 +18,15 @@ from dpbt import recipes
 from dpbt.data.splits import splits_of
 from dpbt.types import Array, Table
 from experiments.common import commands, diagnostics, results, smooth_bounds
-from experiments.papers.asadi_2022 import table as tables
-from experiments.papers.asadi_2022.features import load, training_rows
-from experiments.papers.asadi_2022.jobs import add_options, mean_and_sd
+from experiments.papers.asadi_2022 import tables
+from experiments.papers.asadi_2022.features import load_features, take_training_rows
+from experiments.papers.asadi_2022.jobs import add_shared_options, mean_and_sd_columns
 from experiments.papers.asadi_2022.settings import (
     CALIBRATIONS,
     DATASETS,
     FIGURE_1,
     RELATION,
-    of_tables,
+    printed_settings,
 )
 
 BOUND_KEYS, DRAWS, HISTOGRAM_BINS = 5, 32, 40
@@ -34,7 +34,7 @@ BOUND_KEYS, DRAWS, HISTOGRAM_BINS = 5, 32, 40
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_options(parser, DATASETS)
+    add_shared_options(parser, DATASETS)
     parser.set_defaults(keys=10)
     commands.add_shared(parser, smoke=True)
 
@@ -43,47 +43,50 @@ def run(options: argparse.Namespace) -> None:
     """Measure advantages, margins and bounds; write them, and print the bounds."""
     out = commands.out_folder(options)
     config = {"features": options.features, "seed": options.seed}
-    advantages, histogram = figure_1(options)
-    setting = {**FIGURE_1, "rounds": _rounds(options), "keys": options.keys}
+    advantages, histogram = figure_1_lines(options)
+    setting = {**FIGURE_1, "rounds": _num_rounds(options), "keys": options.keys}
     results.write_csv(out / "advantages.csv", advantages, {**config, **setting})
     results.write_csv(out / "histogram.csv", histogram, {**config, **setting})
-    bounds = [line for name in options.dataset for line in bounds_of(name, options)]
+    bounds = [line for name in options.dataset for line in bound_lines(name, options)]
     results.write_csv(out / "bounds.csv", bounds, {**config, "epsilon": 1.0})
-    tables.show(out, "bounds", options.json)
+    tables.print_table(out, "bounds", options.json)
 
 
-def _rounds(options: argparse.Namespace) -> int:
+def _num_rounds(options: argparse.Namespace) -> int:
     return 20 if options.smoke else FIGURE_1["rounds"]
 
 
 @jax.jit
-def _curve(key: Array, table: Table, recipe: dpbt.Recipe) -> tuple[Array, Array]:
+def _advantages_and_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> tuple[Array, Array]:
     """The advantage of each round f32[T], and the scores f32[N]."""
     boosted = dpbt.boost(key, table, recipe)
     return diagnostics.advantages(boosted.transcript, table, recipe), boosted.scores
 
 
-def figure_1(options: argparse.Namespace) -> tuple[list[results.Line], list[results.Line]]:
+def figure_1_lines(options: argparse.Namespace) -> tuple[list[results.Line], list[results.Line]]:
     """(lines of advantages by round, lines of the histogram of margins), in both calibrations."""
-    table, test, _ = load("adult", options.features, options.data)
-    table = training_rows(table, test)
+    table, test, _ = load_features("adult", options.features, options.data)
+    table = take_training_rows(table, test)
     sign = np.where(np.asarray(table.target), 1.0, -1.0)
-    rounds, advantages, histogram = _rounds(options), [], []
+    rounds, advantages, histogram = _num_rounds(options), [], []
     for calibration in CALIBRATIONS:
         setting = {**FIGURE_1, "rounds": rounds, "calibration": calibration}
         gamma = setting.pop("gamma")
         setting |= {"rows": len(sign), "relation": RELATION, "learning_rate": gamma / 4}
         recipe = recipes.lazybb_rules(**setting)
         keys = jax.random.split(jax.random.key(options.seed), options.keys)
-        found = [[np.asarray(part) for part in _curve(key, table, recipe)] for key in keys]
-        curves = np.stack([curve for curve, _ in found])
+        runs = [
+            [np.asarray(part) for part in _advantages_and_scores(key, table, recipe)]
+            for key in keys
+        ]
+        curves = np.stack([curve for curve, _ in runs])
         shape = {"mean": curves.mean(0), "least": curves.min(0), "most": curves.max(0)}
         advantages += [
             {"calibration": calibration, "round": k + 1}
             | {name: float(values[k]) for name, values in shape.items()}
             for k in range(rounds)
         ]
-        margins = np.concatenate([sign * scores / rounds for _, scores in found])
+        margins = np.concatenate([sign * scores / rounds for _, scores in runs])
         share, edges = diagnostics.margin_histogram(margins, HISTOGRAM_BINS)
         histogram += [
             {
@@ -97,15 +100,15 @@ def figure_1(options: argparse.Namespace) -> tuple[list[results.Line], list[resu
     return advantages, histogram
 
 
-def bounds_of(name: str, options: argparse.Namespace) -> list[results.Line]:
+def bound_lines(name: str, options: argparse.Namespace) -> list[results.Line]:
     """The accuracies that margins prove on a data set, in both calibrations."""
-    table, test, _ = load(name, options.features, options.data)
-    table = training_rows(table, test)
+    table, test, _ = load_features(name, options.features, options.data)
+    table = take_training_rows(table, test)
     key = jax.random.key(options.seed)
     complexity, _ = diagnostics.rademacher(key, splits_of(table), DRAWS)
     keys, lines = jax.random.split(key, 2 if options.smoke else BOUND_KEYS), []
     for calibration in CALIBRATIONS:
-        setting = {**of_tables(name, 1.0), "calibration": calibration, "relation": RELATION}
+        setting = {**printed_settings(name, 1.0), "calibration": calibration, "relation": RELATION}
         recipe = recipes.lazybb_rules(epsilon=1.0, rows=len(table.target), **setting)
         models = [dpbt.fit(one, table, recipe) for one in keys]
         bounds = [
@@ -114,6 +117,6 @@ def bounds_of(name: str, options: argparse.Namespace) -> list[results.Line]:
             )
             for model in models
         ]
-        line = {"dataset": name, "calibration": calibration, **mean_and_sd("bound", bounds)}
+        line = {"dataset": name, "calibration": calibration, **mean_and_sd_columns("bound", bounds)}
         lines.append({**line, "complexity": complexity})
     return lines

@@ -4,8 +4,8 @@
   numbers scaled to [0, 1] by their declared ranges and on indicators of all other values. Its C is
   chosen for each epsilon by cross-validation of the training rows. As in the paper, no ledger
   covers that choice.
-- *DP-Boost* is `dp_boost.recipe` on Adult and Cod-RNA, and *DP-Bag* is `dp_bag.accuracies` on
-  Adult, at epsilons from 1 on. The paper has them there alone.
+- *DP-Boost* is `dp_boost.recipe` on Adult and Cod-RNA, and *DP-Bag* is `dp_bag.bagging_accuracies`
+  on Adult, at epsilons from 1 on. The paper has them there alone.
 
 Adult is tested on its own test rows, and the others are cross-validated. The folds of the choice
 differ from those of the measurement.
@@ -26,10 +26,13 @@ import dpbt
 from dpbt.owners.cli.shared import InputError
 from dpbt.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results
-from experiments.papers.asadi_2022 import dp_bag, dp_boost
-from experiments.papers.asadi_2022 import table as tables
-from experiments.papers.asadi_2022.features import load
-from experiments.papers.asadi_2022.jobs import add_folds, add_options, mean_and_sd
+from experiments.papers.asadi_2022 import dp_bag, dp_boost, tables
+from experiments.papers.asadi_2022.features import load_features
+from experiments.papers.asadi_2022.jobs import (
+    add_folds_option,
+    add_shared_options,
+    mean_and_sd_columns,
+)
 from experiments.papers.asadi_2022.settings import (
     DATASETS,
     RIVALS,
@@ -40,9 +43,9 @@ from experiments.papers.asadi_2022.settings import (
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_options(parser, DATASETS)
+    add_shared_options(parser, DATASETS)
     parser.set_defaults(keys=RIVALS.keys)
-    add_folds(parser)
+    add_folds_option(parser)
     parser.set_defaults(folds=RIVALS.folds)
     commands.add_shared(parser, smoke=True)
 
@@ -60,42 +63,44 @@ def run(options: argparse.Namespace) -> None:
         if importlib.util.find_spec(library.replace("scikit-learn", "sklearn")):
             config[library] = metadata.version(library)
     for name in options.dataset:
-        for line in _lines(name, options):
+        for line in _rival_lines(name, options):
             lines.append(line)
             results.write_csv(commands.out_folder(options) / "rivals.csv", lines, config)
     if not lines:
         raise InputError("nothing was measured: DP-LR needs diffprivlib")
-    tables.show(commands.out_folder(options), "rivals", options.json)
+    tables.print_table(commands.out_folder(options), "rivals", options.json)
 
 
-def _lines(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
+def _rival_lines(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
     """A line for each rival and epsilon of a data set."""
-    table, test, _ = load(name, "thresholds", options.data)
+    table, test, _ = load_features(name, "thresholds", options.data)
     dataset = data.load(name, folder=options.data)
-    kept = np.ones(len(dataset.label), bool)
+    is_row_used = np.ones(len(dataset.label), bool)
     if name == "cod-rna" and dataset.test is not None:
-        kept = ~np.asarray(dataset.test)
-    rows = peers.rows_of(dataset).where(kept)
+        is_row_used = ~np.asarray(dataset.test)
+    rows = peers.rows_of(dataset).where(is_row_used)
     label = np.asarray(table.target)
     few = options.smoke
 
     def line(method: str, epsilon: float, accuracy: list[float], chosen: float | None = None):
         about = {"dataset": name, "method": method, "epsilon": epsilon, "chosen": chosen}
-        return {**about, **mean_and_sd("accuracy", accuracy)}
+        return {**about, **mean_and_sd_columns("accuracy", accuracy)}
 
-    splits = list(_splits(label, test, options, options.seed))
+    splits = list(_train_and_test_rows(label, test, options, options.seed))
     splits = splits[:1] if few else splits
     if name != "mushroom":
         for epsilon in RIVALS.low_privacy[: 1 if few else None]:
             recipe = dp_boost.recipe(epsilon=epsilon, rows=int(splits[0][0].sum()))
-            found = [_boosted(key, table, recipe, *split) for key, split in enumerate(splits)]
+            found = [
+                _dp_boost_accuracy(key, table, recipe, *split) for key, split in enumerate(splits)
+            ]
             yield line("dp-boost", epsilon, found)
     if name == "adult":
         assert test is not None
-        train, own = ~test, rows.unit
+        train, features = ~test, rows.unit
         runs = [
-            dp_bag.accuracies(
-                *(own, label, train, test, RIVALS.low_privacy, SERIES_DELTA),
+            dp_bag.bagging_accuracies(
+                *(features, label, train, test, RIVALS.low_privacy, SERIES_DELTA),
                 partitions=RIVALS.partitions,
                 seed=options.seed + key,
             )
@@ -112,7 +117,7 @@ def _lines(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
             tried = {
                 penalty: np.mean(
                     [
-                        _logistic(trained, *one, epsilon, penalty, key)
+                        _logistic_accuracy(trained, *one, epsilon, penalty, key)
                         for key, one in enumerate(zip(choice.train, choice.test, strict=True))
                     ]
                 )
@@ -120,12 +125,13 @@ def _lines(name: str, options: argparse.Namespace) -> Iterator[results.Line]:
             }
             best = max(tried, key=lambda penalty: tried[penalty])
             found = [
-                _logistic(rows, *split, epsilon, best, key) for key, split in enumerate(splits)
+                _logistic_accuracy(rows, *split, epsilon, best, key)
+                for key, split in enumerate(splits)
             ]
             yield line("dp-lr", epsilon, found, best)
 
 
-def _splits(
+def _train_and_test_rows(
     label: np.ndarray, test: np.ndarray | None, options: argparse.Namespace, seed: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(train, test): the canonical test rows once for each key, or the folds."""
@@ -136,21 +142,21 @@ def _splits(
     yield from zip(split.train, split.test, strict=True)
 
 
-def _boosted(
+def _dp_boost_accuracy(
     key: int, table: Table, recipe: dpbt.Recipe, train: np.ndarray, test: np.ndarray
 ) -> float:
     """The test accuracy of one fit of DP-Boost."""
-    own = table._replace(present=jnp.asarray(train))
-    score = np.asarray(_scores(jax.random.key(key), own, recipe))
+    training_table = table._replace(present=jnp.asarray(train))
+    score = np.asarray(_boosted_scores(jax.random.key(key), training_table, recipe))
     return float(np.mean(((score > 0) == np.asarray(table.target))[test]))
 
 
 @jax.jit
-def _scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
+def _boosted_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
     return dpbt.boost(key, table, recipe).scores
 
 
-def _logistic(
+def _logistic_accuracy(
     rows: peers.Rows, train: np.ndarray, test: np.ndarray, epsilon: float, penalty: float, key: int
 ) -> float:
     """The test accuracy of one fit of DP-LR."""

@@ -19,51 +19,53 @@ from dpbt.data.tables import take
 from experiments.common import aggregated, commands, diagnostics, smooth_bounds
 from experiments.papers.asadi_2022.jobs import (
     Job,
-    add_budget,
-    add_folds,
-    add_options,
-    block,
-    lazybb,
-    measure,
+    add_budget_options,
+    add_folds_option,
+    add_shared_options,
+    lazybb_recipe,
+    measure_accuracies,
+    single_setting_block,
 )
-from experiments.papers.asadi_2022.settings import CALIBRATIONS, NAME, TREES, of_tables
+from experiments.papers.asadi_2022.settings import CALIBRATIONS, NAME, TREES, printed_settings
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_budget(parser)
+    add_budget_options(parser)
     words = "use the paper's settings for this epsilon at all epsilons"
     parser.add_argument("--settings-at", type=commands.finite, metavar="EPSILON", help=words)
-    add_options(parser, ["adult"])
-    add_folds(parser)
+    add_shared_options(parser, ["adult"])
+    add_folds_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Fit the settings that are not saved yet; write the lines, and print them."""
-    blocks = {dataset: _blocks(dataset, options) for dataset in options.dataset}
+    blocks = {dataset: _setting_blocks(dataset, options) for dataset in options.dataset}
     comparable = options.settings_at is None
-    jobs, lines = measure(blocks, options, "accuracy", comparable=comparable)
+    jobs, lines = measure_accuracies(blocks, options, "accuracy", comparable=comparable)
     if not options.json and len(lines) == 2 and options.learner == "one_rule":
-        _one_model(jobs[0], lines[-1], options.seed)
+        _print_model(jobs[0], lines[-1], options.seed)
 
 
-def _blocks(dataset: str, options: argparse.Namespace) -> list[dict[str, tuple]]:
+def _setting_blocks(dataset: str, options: argparse.Namespace) -> list[dict[str, tuple]]:
     blocks = []
     for epsilon, calibration in itertools.product(options.epsilon, CALIBRATIONS):
-        chosen = of_tables(dataset, options.settings_at or epsilon)
+        chosen = printed_settings(dataset, options.settings_at or epsilon)
         if options.learner == "top_down":
             chosen = TREES[calibration]
-        blocks.append(block(epsilon, options.delta, options.learner, calibration, chosen))
+        blocks.append(
+            single_setting_block(epsilon, options.delta, options.learner, calibration, chosen)
+        )
     return blocks
 
 
-def _one_model(work: Job, line: dict, seed: int) -> None:
+def _print_model(work: Job, line: dict, seed: int) -> None:
     """Print one model as a table of votes, and the accuracy that its margins guarantee."""
     key, here = jax.random.key(seed), work.task.train[0]
     taught = take(work.task.table, here)
     setting = {axis: line[axis] for axis in work.sweep.settings[0]}
     arguments = {**work.task.arguments, **setting, "rows": len(taught.target)}
-    model = dpbt.fit(key, taught, lazybb(**arguments))
+    model = dpbt.fit(key, taught, lazybb_recipe(**arguments))
 
     votes = diagnostics.votes(model, dict.fromkeys(work.words, Boolean()))
     words = diagnostics.votes_table(votes)
@@ -74,6 +76,6 @@ def _one_model(work: Job, line: dict, seed: int) -> None:
     bound = smooth_bounds.margin_accuracy(margins, complexity)
     words = f"accuracy proved by its margins and Rademacher complexity {complexity:.4f}"
     print(f"\n{words}: at least {bound:.2f}")
-    printed = aggregated.printed(NAME, "table-11-bound")
-    (theirs,) = (number for at, number in printed if at["dataset"] == work.task.name)
-    print(f"(Table 11, at epsilon 1: {theirs})")
+    printed = aggregated.printed_numbers(NAME, "table-11-bound")
+    (printed_bound,) = (number for at, number in printed if at["dataset"] == work.task.name)
+    print(f"(Table 11, at epsilon 1: {printed_bound})")

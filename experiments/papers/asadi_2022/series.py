@@ -10,7 +10,12 @@ import argparse
 import itertools
 from typing import Any
 
-from experiments.papers.asadi_2022.jobs import add_folds, add_options, block, measure
+from experiments.papers.asadi_2022.jobs import (
+    add_folds_option,
+    add_shared_options,
+    measure_accuracies,
+    single_setting_block,
+)
 from experiments.papers.asadi_2022.settings import (
     CALIBRATIONS,
     DATASETS,
@@ -21,7 +26,7 @@ from experiments.papers.asadi_2022.settings import (
     SERIES,
     SERIES_DELTA,
     TREES,
-    of_tables,
+    printed_settings,
 )
 
 WITH_DELTA = ("fig2", "fig3", "rounds")
@@ -33,8 +38,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("series", choices=SERIES, help="the series to measure")
     words = "weak learner: 1-rules or top-down trees (%(default)s)"
     parser.add_argument("--learner", choices=LEARNERS, default="one_rule", help=words)
-    add_options(parser, None)
-    add_folds(parser)
+    add_shared_options(parser, None)
+    add_folds_option(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -42,25 +47,27 @@ def run(options: argparse.Namespace) -> None:
     everything = DATASETS if options.series == "table2" else ("adult",)
     learner = "top_down" if options.series == "trees" else options.learner
     blocks = {
-        dataset: _blocks(dataset, options.series, learner)
+        dataset: _setting_blocks(dataset, options.series, learner)
         for dataset in options.dataset or everything
     }
     cross_validated, comparable = options.series in WITH_DELTA, options.series == "table2"
     more = {"cross_validated": cross_validated, "comparable": comparable}
-    measure(blocks, options, options.series, **more)
+    measure_accuracies(blocks, options, options.series, **more)
 
 
-def _blocks(dataset: str, series: str, learner: str) -> list[dict[str, tuple]]:
+def _setting_blocks(dataset: str, series: str, learner: str) -> list[dict[str, tuple]]:
     deltas = (0.0, SERIES_DELTA) if series in WITH_DELTA else (0.0,)
     if series == "rounds":
         product: Any = itertools.product(*ROUNDS_SERIES.values(), deltas, CALIBRATIONS)
         return [
-            block(epsilon, delta, learner, calibration, {**FIGURE_2, "rounds": rounds})
+            single_setting_block(
+                epsilon, delta, learner, calibration, {**FIGURE_2, "rounds": rounds}
+            )
             for rounds, epsilon, delta, calibration in product
         ]
     blocks = []
     for epsilon, delta, calibration in itertools.product(EPSILONS, deltas, CALIBRATIONS):
-        chosen = FIGURE_2 if series == "fig2" else of_tables(dataset, epsilon)
+        chosen = FIGURE_2 if series == "fig2" else printed_settings(dataset, epsilon)
         chosen = TREES[calibration] if learner == "top_down" else chosen
-        blocks.append(block(epsilon, delta, learner, calibration, chosen))
+        blocks.append(single_setting_block(epsilon, delta, learner, calibration, chosen))
     return blocks

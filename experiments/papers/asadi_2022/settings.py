@@ -97,7 +97,7 @@ SELECTION_SEED = 1_000_000
 """Added to the seed for selection, so selection and measurement have different folds and keys."""
 
 
-def of_tables(dataset: str, epsilon: float) -> dict:
+def printed_settings(dataset: str, epsilon: float) -> dict:
     """The settings of Tables 8-10 for the nearest epsilon listed there."""
     k = int(np.argmin(np.abs(np.log(np.array(EPSILONS) / epsilon))))
     return {
@@ -107,7 +107,7 @@ def of_tables(dataset: str, epsilon: float) -> dict:
     }
 
 
-def searched(learner: str, calibration: str, printed: bool = False) -> dict[str, tuple]:
+def searched_axes(learner: str, calibration: str, printed: bool = False) -> dict[str, tuple]:
     """The axes of the grid; `printed` has Table 1 for trees, too.
 
     Only the tight calibration varies the share of a round's budget that labels get.

@@ -15,16 +15,16 @@ import dpbt
 from dpbt import recipes
 from dpbt.types import UNSPLIT, Array, Recipe, Table
 from experiments.common import aggregated, commands, results
-from experiments.papers.asadi_2022 import table as tables
-from experiments.papers.asadi_2022.features import load, training_rows
-from experiments.papers.asadi_2022.jobs import add_options, mean_and_sd
+from experiments.papers.asadi_2022 import tables
+from experiments.papers.asadi_2022.features import load_features, take_training_rows
+from experiments.papers.asadi_2022.jobs import add_shared_options, mean_and_sd_columns
 from experiments.papers.asadi_2022.settings import (
     DATASETS,
     EPSILONS,
     NAME,
     RELATION,
     ROUNDS,
-    of_tables,
+    printed_settings,
 )
 
 SERIES = (
@@ -38,15 +38,15 @@ SERIES = (
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_options(parser, DATASETS)
+    add_shared_options(parser, DATASETS)
 
 
 def run(options: argparse.Namespace) -> None:
     """Count features by epsilon; write the lines, and print them."""
-    found = [line for dataset in options.dataset for line in lines(dataset, options)]
+    lines = [line for dataset in options.dataset for line in sparsity_lines(dataset, options)]
     config = {"features": options.features, "keys": options.keys, "seed": options.seed}
-    results.write_csv(commands.out_folder(options) / "sparsity.csv", found, config)
-    tables.show(commands.out_folder(options), "sparsity", options.json)
+    results.write_csv(commands.out_folder(options) / "sparsity.csv", lines, config)
+    tables.print_table(commands.out_folder(options), "sparsity", options.json)
 
 
 @jax.jit
@@ -55,25 +55,25 @@ def chosen_splits(keys: Array, table: Table, recipe: Recipe) -> Array:
     return jax.vmap(lambda key: dpbt.boost(key, table, recipe).hypotheses.split[:, 0])(keys)
 
 
-def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
+def sparsity_lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
     """A line for each epsilon of the tables: distinct features by series, and the printed number.
 
     Args:
         dataset: the data set's name.
         options: `features`, `keys`, `seed` and `data` are read; counts are means over keys.
     """
-    table, test, _ = load(dataset, options.features, options.data)
-    table = training_rows(table, test)
+    table, test, _ = load_features(dataset, options.features, options.data)
+    table = take_training_rows(table, test)
     rows, capacity = table.target.shape[0], max(ROUNDS[dataset])
     keys = jax.random.split(jax.random.key(options.seed), options.keys)
     (row,) = [
-        aggregated.printed(NAME, row)
+        aggregated.printed_numbers(NAME, row)
         for row in ("table-5", "table-6", "table-7")
-        if aggregated.printed(NAME, row)[0][0]["dataset"] == dataset
+        if aggregated.printed_numbers(NAME, row)[0][0]["dataset"] == dataset
     ]
-    found = []
+    lines = []
     for epsilon, (_, printed) in zip(EPSILONS, row, strict=True):
-        chosen = of_tables(dataset, epsilon)
+        chosen = printed_settings(dataset, epsilon)
         rounds = chosen["rounds"]
         line = {"dataset": dataset, "epsilon": epsilon, "rounds": rounds, "paper": printed}
         for name, factor, calibration in SERIES:
@@ -81,7 +81,9 @@ def lines(dataset: str, options: argparse.Namespace) -> list[results.Line]:
             recipe = recipes.lazybb_rules(**budget, **chosen, relation=RELATION)
             recipe = dataclasses.replace(recipe, capacity=capacity)  # one program for all rounds
             splits = np.asarray(chosen_splits(keys, table, recipe))[:, :rounds]
-            counts = mean_and_sd("", [len(np.unique(own[own != UNSPLIT])) for own in splits])
+            counts = mean_and_sd_columns(
+                "", [len(np.unique(used[used != UNSPLIT])) for used in splits]
+            )
             line |= {name: counts["_mean"], f"{name}_sd": counts["_sd"]}
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines

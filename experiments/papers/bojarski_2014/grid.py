@@ -51,19 +51,19 @@ class Errors(NamedTuple):
     accuracy: Any
 
 
-def split(label: np.ndarray, runs: int, seed: int) -> list[Run]:
+def split_runs(label: np.ndarray, runs: int, seed: int) -> list[Run]:
     """Runs whose test sets are disjoint stratified tenths; a tenth of the rest validates."""
     folds = protocols.stratified_folds(label, max(runs, 10), seed)
-    found = []
+    masks = []
     for run in range(runs):
         test = folds == run
         rest = np.random.default_rng((seed, run)).permutation(np.flatnonzero(~test))
         validation = np.zeros(len(label), bool)
         validation[rest[: round(len(rest) / 10)]] = True
-        found.append((~test & ~validation, validation, test))
-    most = max(int((validation | test).sum()) for _, validation, test in found)
+        masks.append((~test & ~validation, validation, test))
+    most = max(int((validation | test).sum()) for _, validation, test in masks)
     out = []
-    for train, validation, test in found:
+    for train, validation, test in masks:
         held = np.flatnonzero(validation | test)
         filled = np.pad(held, (0, most - len(held)))
         real = np.arange(most) < len(held)
@@ -71,7 +71,7 @@ def split(label: np.ndarray, runs: int, seed: int) -> list[Run]:
     return out
 
 
-def grid_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
+def noise_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
     """f32[sizes]: the published noise scale of a count, in rows, by the number of trees.
 
     It is 0 for an infinite eta.
@@ -82,14 +82,14 @@ def grid_scales(eta, sizes: tuple[int, ...], rows: int) -> np.ndarray:
     return recipe.params.noise["leaf"]
 
 
-def read(noisy: Array, fallback: Array, reading: str) -> Array:
+def leaf_shares(noisy: Array, fallback: Array, reading: str) -> Array:
     """f32[...]: theta from noisy class counts f32[..., 2] by one of READINGS."""
     if reading == READINGS[-1]:
         return random_tree.positive_shares(noisy, jnp.zeros_like(fallback), "zero")
     return random_tree.positive_shares(noisy, fallback, reading)
 
 
-def _with_laplace(key: Array, value: Array, scale: Array) -> Array:
+def _add_laplace_noise(key: Array, value: Array, scale: Array) -> Array:
     """f32[...]: the values plus Laplace(scale) noise."""
     bits = keys.words(key, variates.EXPONENTIAL_WORDS, value.shape)
     with variates.double_precision():
@@ -143,7 +143,7 @@ def grid_errors(
     shift = jnp.asarray([o - (2**h - 1) for o, h in zip(offset, heights, strict=True)], jnp.int32)
 
     def grow(tree_key):
-        tree = structures.structure(tree_key, max(heights), rows.position.shape[1])
+        tree = structures.draw_structure(tree_key, max(heights), rows.position.shape[1])
         heap, count = structures.weights_at_all_heights(tree, rows)
         counts = jnp.concatenate([count[s] for s in slices])
         return heap[np.array(heights)][:, held] + shift[:, None], counts
@@ -164,9 +164,11 @@ def grid_errors(
     def add(totals, pair):
         size, tree, pair_key = pair
         laplace_key, fallback_key = jax.random.split(pair_key)
-        noisy = _with_laplace(laplace_key, count[tree].astype(jnp.float32), scales[size])
+        noisy = _add_laplace_noise(laplace_key, count[tree].astype(jnp.float32), scales[size])
         fallback = jax.random.uniform(fallback_key, noisy.shape[:1], jnp.float32)
-        theta = jnp.stack([read(noisy, fallback, reading)[node[tree]] for reading in readings])
+        theta = jnp.stack(
+            [leaf_shares(noisy, fallback, reading)[node[tree]] for reading in readings]
+        )
         votes, sums = totals
         return (votes.at[size].add((theta > 0.5).astype(jnp.int32)), sums.at[size].add(theta)), None
 
@@ -188,7 +190,7 @@ def grid_errors(
     return Errors(error(masks[0]), error(masks[1]), accuracy)
 
 
-def measure(
+def measure_errors(
     table: Table,
     runs: list[Run],
     scales: np.ndarray,
@@ -200,11 +202,11 @@ def measure(
     own: bool = False,
 ) -> Errors:
     """Errors of all runs, stacked; see `grid_errors`. With `own`, heights do not share forests."""
-    found = []
+    by_run = []
     for r, run in enumerate(runs):
         key = jax.random.fold_in(jax.random.key(seed), r)
         masks = np.stack([run.validation, run.test])
-        given = (
+        arrays = (
             table._replace(present=jnp.asarray(run.train)),
             jnp.asarray(run.held),
             masks,
@@ -213,9 +215,9 @@ def measure(
         more = {"sizes": sizes, "readings": readings, "own": own}
         groups = [(height,) for height in heights] if own else [heights]
         parts = [
-            grid_errors(jax.random.fold_in(key, h) if own else key, *given, heights=group, **more)
+            grid_errors(jax.random.fold_in(key, h) if own else key, *arrays, heights=group, **more)
             for h, group in enumerate(groups)
         ]
-        found.append(jax.tree.map(lambda *part: np.concatenate(part, axis=-1), *parts))
+        by_run.append(jax.tree.map(lambda *part: np.concatenate(part, axis=-1), *parts))
         shown.update()
-    return Errors(*(np.stack(parts) for parts in zip(*found, strict=True)))
+    return Errors(*(np.stack(parts) for parts in zip(*by_run, strict=True)))

@@ -21,7 +21,7 @@ from experiments.papers.bojarski_2014.settings import (
 )
 
 
-def cart_error(position: np.ndarray, label: np.ndarray, runs: list[Run]) -> float:
+def cart_test_error(position: np.ndarray, label: np.ndarray, runs: list[Run]) -> float:
     """The mean test error of CART.
 
     It splits by Gini nodes of at least 20 rows into leaves of at least 7. It is pruned at 1 % of
@@ -30,7 +30,7 @@ def cart_error(position: np.ndarray, label: np.ndarray, runs: list[Run]) -> floa
     Args:
         position: f32[N, A].
         label: bool[N].
-        runs: from `grid.split`.
+        runs: from `grid.split_runs`.
     """
     from sklearn.tree import DecisionTreeClassifier
 
@@ -48,13 +48,13 @@ def cart_error(position: np.ndarray, label: np.ndarray, runs: list[Run]) -> floa
     return float(np.mean(errors))
 
 
-def interval(error: float, rows: int) -> float:
+def half_interval(error: float, rows: int) -> float:
     """Half the width of the symmetrical 95 % binomial interval of an error, as a share."""
     return float(protocols.normal_half_width(jnp.float32(error * rows), jnp.float32(rows)))
 
 
-def series(
-    found: Errors,
+def series_lines(
+    errors: Errors,
     private: bool,
     eta: float,
     trained: int,
@@ -64,20 +64,20 @@ def series(
     """One line for each reading of leaves, voting rule, number of trees and height, with bounds.
 
     Args:
-        found: the errors of all runs, stacked.
+        errors: the errors of all runs, stacked.
         private: whether eta is finite.
         eta: the budget.
         trained: n_train.
         heights: the heights of the trees.
         sizes: numbers of trees.
     """
-    accuracy = found.accuracy.mean(axis=0)
-    test, spread = found.test.mean(axis=0), found.test.std(axis=0)
-    validation = found.validation.mean(axis=0)
+    accuracy = errors.accuracy.mean(axis=0)
+    test, spread = errors.test.mean(axis=0), errors.test.std(axis=0)
+    validation = errors.validation.mean(axis=0)
 
-    given = (private, 1 - accuracy, trained, eta, heights, sizes)
-    bound = {voting: bounds(voting, *given) for voting in VOTINGS}
-    least = {voting: least_bounds(voting, *given) for voting in VOTINGS}
+    arguments = (private, 1 - accuracy, trained, eta, heights, sizes)
+    bound = {voting: theorem_bounds(voting, *arguments) for voting in VOTINGS}
+    least = {voting: smallest_proved_errors(voting, *arguments) for voting in VOTINGS}
     best_trees = None
     if private:
         best_trees = forest_bounds.best_trees(trained, eta, jnp.asarray(heights, jnp.float32))
@@ -110,52 +110,58 @@ def series(
     return lines
 
 
-def chosen(lines: list[Line], by: str) -> Line:
+def line_of_least_error(lines: list[Line], by: str) -> Line:
     """The line with the smallest error; ties go to the smallest forest."""
     return min(lines, key=lambda line: (round(line[by], 9), line["trees"], line["height"]))
 
 
-def table_lines(name: str, lines: list[Line], rows: int) -> list[Line]:
+def table_1_lines(name: str, lines: list[Line], rows: int) -> list[Line]:
     """Table 1: the forests that the validation rows choose, by privacy and voting rule.
 
     Args:
         name: the data set's name.
-        lines: from `series`, without and with privacy.
+        lines: from `series_lines`, without and with privacy.
         rows: N.
     """
     rules = itertools.product((False, True), enumerate(VOTINGS))
-    return [_table_line_of(name, lines, rows, private, v, voting) for private, (v, voting) in rules]
+    return [
+        _line_of_chosen_forest(name, lines, rows, private, v, voting)
+        for private, (v, voting) in rules
+    ]
 
 
-def _table_line_of(
+def _line_of_chosen_forest(
     name: str, lines: list[Line], rows: int, private: bool, v: int, voting: str
 ) -> Line:
     here = [line for line in lines if line["private"] is private and line["voting"] == voting]
     read = [line for line in here if line["negative"] in ("", "zero")]
     to_the_letter = [line for line in here if line["negative"] == "uniform"]
 
-    best, lowest = chosen(read, "validation_error"), chosen(read, "test_error")
+    best, lowest = (
+        line_of_least_error(read, "validation_error"),
+        line_of_least_error(read, "test_error"),
+    )
     paper = PAPER[name][1 + v + 2 * private] if v < 2 else None
-    line = table_line(name, private, voting, best["test_error"], paper, rows)
+    line = table_1_line(name, private, voting, best["test_error"], paper, rows)
     line |= {"trees": best["trees"], "height": best["height"]}
     line |= {"lowest_test_error": 100 * lowest["test_error"]}
     if v < 2:
-        theirs = PAPER_FORESTS[name][v + 2 * private]
-        same = [one["test_error"] for one in read if (one["trees"], one["height"]) == theirs]
+        papers_forest = PAPER_FORESTS[name][v + 2 * private]
+        same = [one["test_error"] for one in read if (one["trees"], one["height"]) == papers_forest]
         line["papers_forest"] = 100 * same[0] if same else None
     if to_the_letter:
-        printed = chosen(to_the_letter, "validation_error")
+        printed = line_of_least_error(to_the_letter, "validation_error")
         line["as_printed"] = 100 * printed["test_error"]
     return line
 
 
-def table_line(
+def table_1_line(
     name: str, private: bool, voting: str, error: float, paper: float | None, rows: int
 ) -> Line:
     """An error beside the paper's, in percent, each with half the width of its interval."""
     width = None
     if paper is not None:
-        width = 100 * interval(paper / 100, PAPER_ROWS.get(name, rows))
+        width = 100 * half_interval(paper / 100, PAPER_ROWS.get(name, rows))
     return {
         "dataset": name,
         "private": private,
@@ -163,7 +169,7 @@ def table_line(
         "trees": None,
         "height": None,
         "error": 100 * error,
-        "interval": 100 * interval(error, rows),
+        "interval": 100 * half_interval(error, rows),
         "paper_error": paper,
         "paper_interval": width,
         "lowest_test_error": None,
@@ -172,7 +178,7 @@ def table_line(
     }
 
 
-def bounds(
+def theorem_bounds(
     voting: str,
     private: bool,
     epsilon: AnyArray,
@@ -195,11 +201,11 @@ def bounds(
     trees = jnp.asarray(sizes, jnp.float32)[:, None]
     height, epsilon = jnp.asarray(heights, jnp.float32)[None], jnp.asarray(epsilon)[None]
     constants = (ANALYSIS["delta"], ANALYSIS["big_k"], ANALYSIS["c"])
-    bound = _bound(voting, private, epsilon, rows, eta, height, trees, *constants)
+    bound = _theorem_bound(voting, private, epsilon, rows, eta, height, trees, *constants)
     return jax.tree.map(lambda x: np.broadcast_to(x, (len(sizes), len(heights))), bound)
 
 
-def _bound(
+def _theorem_bound(
     voting, private, epsilon, rows, eta, height, trees, delta, big_k, c
 ) -> forest_bounds.Bound:
     if private:
@@ -210,7 +216,7 @@ def _bound(
     return forest_bounds.by_accuracy(voting, epsilon, rows, delta, big_c, c=c)
 
 
-def least_bounds(
+def smallest_proved_errors(
     voting: str,
     private: bool,
     epsilon: AnyArray,
@@ -222,7 +228,7 @@ def least_bounds(
     """f32[trees, heights]: the smallest error proved with probability SURE for any constants.
 
     It is NaN where no error is proved. The constants are 97 values of delta, 24 of K (if private),
-    and the c at which the coins fail with probability 1 %. Arguments are those of `bounds`.
+    and the c at which the coins fail with probability 1 %. Arguments are those of `theorem_bounds`.
     """
     c = float(np.sqrt(np.log(100) / (2 * rows)))
     many = np.geomspace(3, 3000, 24) if private else [1.0]
@@ -231,6 +237,6 @@ def least_bounds(
     ]
     delta, big_k, trees, height = jnp.meshgrid(*axes, indexing="ij", sparse=True)
     epsilon = jnp.asarray(epsilon, jnp.float32)[None, None, None]
-    found = _bound(voting, private, epsilon, rows, eta, height, trees, delta, big_k, c)
-    best = np.min(np.where(found.probability >= SURE, found.error, np.inf), axis=(0, 1))
+    proved = _theorem_bound(voting, private, epsilon, rows, eta, height, trees, delta, big_k, c)
+    best = np.min(np.where(proved.probability >= SURE, proved.error, np.inf), axis=(0, 1))
     return np.where(np.isfinite(best), best, np.nan)

@@ -12,7 +12,7 @@ from dpbt.data.domains import Nominal, Numeric, positions
 from dpbt.owners.cli.shared import InputError
 from dpbt.types import Table
 from experiments.common import commands, data
-from experiments.papers.bojarski_2014.grid import Run, split
+from experiments.papers.bojarski_2014.grid import Run, split_runs
 from experiments.papers.bojarski_2014.settings import (
     EVERY_DATASET,
     MAX_RUNS,
@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(parser, smoke=True)
 
 
-def load(name: str, sample: int | None = None) -> data.Dataset:
+def load_rows(name: str, sample: int | None = None) -> data.Dataset:
     """A data set without its canonical test rows, which the paper does not use.
 
     Args:
@@ -61,7 +61,7 @@ def load(name: str, sample: int | None = None) -> data.Dataset:
     )
 
 
-def attributes(dataset: data.Dataset, codes: bool) -> np.ndarray:
+def attribute_positions(dataset: data.Dataset, codes: bool) -> np.ndarray:
     """f32[N, A]: positions in the public ranges.
 
     A missing number is at the low end, and no attribute marks it as missing.
@@ -75,7 +75,7 @@ def attributes(dataset: data.Dataset, codes: bool) -> np.ndarray:
     return positions(domain, dataset.columns)
 
 
-def quintile_attributes(dataset: data.Dataset) -> np.ndarray:
+def quintile_positions(dataset: data.Dataset) -> np.ndarray:
     """f32[N, A]: a Boolean for each listed value but "?", and for each fifth of a number's rows.
 
     Equal quintiles are merged. The quintiles are fitted to the rows, so this is only for comparison
@@ -112,7 +112,7 @@ class Study(NamedTuple):
     trained: int
 
 
-def prepare(
+def prepare_study(
     name: str,
     runs: int,
     seed: int,
@@ -128,24 +128,26 @@ def prepare(
         seed: the seed of the runs.
         nominal: "codes" or "values"; None for the choice that gives the paper's number of
         attributes.
-        quintiles: see `quintile_attributes`.
-        sample: see `load`.
+        quintiles: see `quintile_positions`.
+        sample: see `load_rows`.
     """
-    dataset = load(name, sample)
+    dataset = load_rows(name, sample)
     if nominal is None:
         nominal = "values" if name in VALUES else "codes"
     position = (
-        quintile_attributes(dataset) if quintiles else attributes(dataset, nominal == "codes")
+        quintile_positions(dataset)
+        if quintiles
+        else attribute_positions(dataset, nominal == "codes")
     )
     label = np.asarray(dataset.label)
     table = Table(jnp.asarray(position), jnp.asarray(label), jnp.ones(len(label), bool))
-    return Study(name, dataset, table, split(label, runs, seed), round(0.9 * len(label)))
+    return Study(name, dataset, table, split_runs(label, runs, seed), round(0.9 * len(label)))
 
 
 def study_of(name: str, options: argparse.Namespace) -> Study:
     """A data set with the rows, attributes and runs of the options."""
     runs = min(options.runs, (SMOKE if options.smoke else SETTINGS)["runs"])
-    return prepare(name, runs, options.seed, options.nominal, options.quintiles, options.rows)
+    return prepare_study(name, runs, options.seed, options.nominal, options.quintiles, options.rows)
 
 
 def configuration(study: Study, options: argparse.Namespace) -> dict:

@@ -19,8 +19,8 @@ import numpy as np
 
 from experiments.common import commands, results
 from experiments.common.progress import progress
-from experiments.papers.bojarski_2014 import lines, settings, table
-from experiments.papers.bojarski_2014.grid import grid_scales, measure
+from experiments.papers.bojarski_2014 import lines, settings, tables
+from experiments.papers.bojarski_2014.grid import measure_errors, noise_scales
 from experiments.papers.bojarski_2014.rows import Study, add_options, configuration, study_of
 
 
@@ -30,7 +30,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "also measure the series of errors by eta (Figures 2, 4, ...)"
     parser.add_argument("--eta", action="store_true", help=words)
     commands.add_shared(
-        parser, out=results.folder(settings.NAME), json="print Table 1's lines as a JSON list"
+        parser,
+        out=results.results_folder(settings.NAME),
+        json="print Table 1's lines as a JSON list",
     )
 
 
@@ -38,9 +40,9 @@ def run(options: argparse.Namespace) -> None:
     """Measure and save; print Table 1."""
     names = [options.dataset] if options.dataset else settings.DATASETS
     for name in names:
-        _save(name, options)
+        _save_data_set(name, options)
     out = commands.out_folder(options)
-    table.show(out, names, options.json)
+    tables.print_table_1(out, names, options.json)
     if options.json:
         return
     if not options.dataset:
@@ -49,16 +51,16 @@ def run(options: argparse.Namespace) -> None:
     print(f"wrote {out}")
 
 
-def _save(name: str, options: argparse.Namespace) -> None:
+def _save_data_set(name: str, options: argparse.Namespace) -> None:
     """Measure one data set, and write its series and its lines of Table 1 (CART last)."""
     study = study_of(name, options)
     rows, attributes = study.table.bins.shape
-    grid, by_eta, seconds = _measure(study, options)
+    grid, by_eta, seconds = _measure_series(study, options)
 
     numbers, target = np.asarray(study.table.bins), np.asarray(study.table.target)
-    cart = lines.cart_error(numbers, target, study.runs)
-    best = lines.table_lines(name, grid, rows)
-    best.append(lines.table_line(name, False, "cart", cart, settings.PAPER[name][0], rows))
+    cart = lines.cart_test_error(numbers, target, study.runs)
+    best = lines.table_1_lines(name, grid, rows)
+    best.append(lines.table_1_line(name, False, "cart", cart, settings.PAPER[name][0], rows))
 
     config = {
         **configuration(study, options),
@@ -75,7 +77,7 @@ def _save(name: str, options: argparse.Namespace) -> None:
         print(f"{name}: {words}", file=sys.stderr)
 
 
-def _measure(
+def _measure_series(
     study: Study, options: argparse.Namespace
 ) -> tuple[list[results.Line], list[results.Line], float]:
     """The series of the grid, the series by eta (with --eta), and the seconds of the grid."""
@@ -91,10 +93,12 @@ def _measure(
     with progress(total, "run", study.name, quiet=options.json) as shown:
         for eta, axes in grids:
             heights, sizes = axes["heights"], axes["trees"]
-            scales = grid_scales(eta, sizes, rows)
-            found = measure(study.table, study.runs, scales, heights, sizes, options.seed, shown)
+            scales = noise_scales(eta, sizes, rows)
+            errors = measure_errors(
+                study.table, study.runs, scales, heights, sizes, options.seed, shown
+            )
             private = bool(eta < np.inf)
-            new = lines.series(found, private, eta, study.trained, heights, sizes)
+            new = lines.series_lines(errors, private, eta, study.trained, heights, sizes)
             if axes is main:
                 grid += new
                 seconds = time.perf_counter() - start

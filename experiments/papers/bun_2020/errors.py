@@ -37,17 +37,17 @@ def add_options(parser: argparse.ArgumentParser, words: str) -> None:
     about = "number of samples of rows, each with its own target"
     commands.add_count(parser, "--samples", 5, about)
     commands.add_seed(parser, "samples and keys")
-    commands.add_shared(parser, out=results.folder(NAME), smoke=True, json=words)
+    commands.add_shared(parser, out=results.results_folder(NAME), smoke=True, json=words)
 
 
-def task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> sweeps.Task:
+def sample_task(name: str, seed: Sequence[int], rows: int, tau: float, noise: float) -> sweeps.Task:
     """One sample as a task with one evaluation. The number of training rows is public."""
-    table, _ = sample(seed, rows, tau, noise)
+    table, _ = draw_sample(seed, rows, tau, noise)
     train = np.arange(table.target.shape[0])[None] < rows
     return sweeps.Task(name, table, train, ~train, {"rows": rows, "relation": RELATION})
 
 
-def measure(axes: dict, options: argparse.Namespace) -> list[Line]:
+def measure_errors(axes: dict, options: argparse.Namespace) -> list[Line]:
     """A line for each point, epsilon and calibration; an infinite epsilon is without privacy.
 
     Args:
@@ -60,15 +60,15 @@ def measure(axes: dict, options: argparse.Namespace) -> list[Line]:
         for axis, values in axes.items():
             epsilons = values if axis == "epsilon" else (EPSILON, float("inf"))
             points = [BASE] if axis == "epsilon" else [{**BASE, axis: value} for value in values]
-            found = _fit(axis, points, epsilons, options)
-            for point, columns in zip(points, found, strict=True):
+            by_point = _fit_points(axis, points, epsilons, options)
+            for point, columns in zip(points, by_point, strict=True):
                 for epsilon in epsilons:
-                    lines += [_line(axis, point, columns, epsilon, c) for c in CALIBRATIONS]
+                    lines += [_error_line(axis, point, columns, epsilon, c) for c in CALIBRATIONS]
             shown.update(len(values) * options.samples)
     return lines
 
 
-def _fit(
+def _fit_points(
     axis: str, points: list[dict], epsilons: Sequence[float], options: argparse.Namespace
 ) -> list[dict[str, np.ndarray]]:
     """For each point, the columns of its fits on all samples."""
@@ -76,28 +76,29 @@ def _fit(
     name = f"halfspaces_{axis}"
     sweep = sweeps.Sweep(name, recipes.halfspace_boost, (grid,), options.keys, options.seed)
     work = [
-        task(f"{p}-{s}", (options.seed, s, p), **point)
+        sample_task(f"{p}-{s}", (options.seed, s, p), **point)
         for p, point in enumerate(points)
         for s in range(options.samples)
     ]
 
-    return fitted(sweep, work, options.samples)
+    return fit_columns_by_point(sweep, work, options.samples)
 
 
-def fitted(
+def fit_columns_by_point(
     sweep: sweeps.Sweep, work: list[sweeps.Task], samples: int
 ) -> list[dict[str, np.ndarray]]:
     """The columns of the fits of a sweep on the samples of each point, which follow each other."""
     with tempfile.TemporaryDirectory() as folder:
         sweeps.run(sweep, work, Path(folder))
-        found = [sweeps.load_columns(Path(folder) / f"{one.name}.jsonl")[0] for one in work]
-    by_point = (found[start : start + samples] for start in range(0, len(found), samples))
+        columns = [sweeps.load_columns(Path(folder) / f"{one.name}.jsonl")[0] for one in work]
+    by_point = (columns[start : start + samples] for start in range(0, len(columns), samples))
     return [
-        {name: np.concatenate([part[name] for part in own]) for name in own[0]} for own in by_point
+        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        for parts in by_point
     ]
 
 
-def test_errors(columns: Mapping[str, np.ndarray], **wanted: Any) -> Line:
+def mean_test_error(columns: Mapping[str, np.ndarray], **wanted: Any) -> Line:
     """The mean and deviation of the test errors of some fits, and their number."""
     kinds = {
         name: str(value) if value is True or value is False else value
@@ -114,16 +115,16 @@ def test_errors(columns: Mapping[str, np.ndarray], **wanted: Any) -> Line:
     }
 
 
-def _line(axis: str, point: dict, columns: dict, epsilon: float, calibration: str) -> Line:
+def _error_line(axis: str, point: dict, columns: dict, epsilon: float, calibration: str) -> Line:
     rows = None
     if np.isfinite(epsilon):
         rows = smooth_bounds.halfspace_rows(ALPHA, BETA, point["tau"], epsilon, DELTA)["total"]
     wanted = {"epsilon": epsilon, "calibration": calibration}
-    line = {"axis": axis, **point, **wanted, **test_errors(columns, **wanted)}
+    line = {"axis": axis, **point, **wanted, **mean_test_error(columns, **wanted)}
     return {**line, "theorem_rows": rows and round(rows)}
 
 
-def sample(
+def draw_sample(
     seed: Sequence[int],
     rows: int,
     tau: float,

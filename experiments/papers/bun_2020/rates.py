@@ -11,7 +11,12 @@ import json
 from dpbt import recipes, sweeps
 from experiments.common import commands, results, tables
 from experiments.common.results import Line
-from experiments.papers.bun_2020.errors import add_options, fitted, task, test_errors
+from experiments.papers.bun_2020.errors import (
+    add_options,
+    fit_columns_by_point,
+    mean_test_error,
+    sample_task,
+)
 from experiments.papers.bun_2020.settings import BASE, BOOSTING, CALIBRATIONS, EPSILON
 
 MARGINS = (0.05, 0.07)
@@ -31,14 +36,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure all rates; write and print the lines."""
-    lines = measure(MARGINS[-1:] if options.smoke else MARGINS, options)
+    lines = measure_rates(MARGINS[-1:] if options.smoke else MARGINS, options)
     config = {name: BOOSTING[name][0] for name in ("rounds", "density", "delta")}
     config |= {"rows": BASE["rows"], "epsilon": EPSILON, "seed": options.seed}
     results.write_csv(commands.out_folder(options) / "rates.csv", lines, config)
-    print(json.dumps(lines, indent=1) if options.json else tables.of_lines(lines, COLUMNS))
+    print(json.dumps(lines, indent=1) if options.json else tables.align_lines(lines, COLUMNS))
 
 
-def sweep(keys: int, seed: int) -> sweeps.Sweep:
+def rate_sweep(keys: int, seed: int) -> sweeps.Sweep:
     """All rates in both calibrations."""
     shared = {**BOOSTING, "epsilon": (EPSILON,), "calibration": CALIBRATIONS}
     blocks = tuple(
@@ -48,7 +53,7 @@ def sweep(keys: int, seed: int) -> sweeps.Sweep:
     return sweeps.Sweep("halfspaces_rates", recipes.halfspace_boost, blocks, keys, seed)
 
 
-def measure(margins: tuple[float, ...], options: argparse.Namespace) -> list[Line]:
+def measure_rates(margins: tuple[float, ...], options: argparse.Namespace) -> list[Line]:
     """A line for each margin, way, rate and calibration.
 
     Args:
@@ -56,18 +61,18 @@ def measure(margins: tuple[float, ...], options: argparse.Namespace) -> list[Lin
         options: `keys`, `samples` and `seed` are read.
     """
     work = [
-        task(f"{m}-{s}", (options.seed, s, m), **{**BASE, "tau": tau})
+        sample_task(f"{m}-{s}", (options.seed, s, m), **{**BASE, "tau": tau})
         for m, tau in enumerate(margins)
         for s in range(options.samples)
     ]
     lines = []
-    every = fitted(sweep(options.keys, options.seed), work, options.samples)
+    every = fit_columns_by_point(rate_sweep(options.keys, options.seed), work, options.samples)
     for tau, columns in zip(margins, every, strict=True):
         for normalized, rates in RATES.items():
             for rate, calibration in itertools.product(rates, CALIBRATIONS):
                 wanted = {"normalized": normalized, "learning_rate": rate}
                 wanted |= {"calibration": calibration}
-                found = test_errors(columns, **wanted)
-                del found["train_error_mean"]
-                lines.append({"tau": tau, **wanted, **found})
+                errors = mean_test_error(columns, **wanted)
+                del errors["train_error_mean"]
+                lines.append({"tau": tau, **wanted, **errors})
     return lines

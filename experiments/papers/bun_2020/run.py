@@ -13,7 +13,7 @@ on few rows, for the first rounds, to see how many rounds it needs.
 import argparse
 
 from experiments.common import commands, results
-from experiments.papers.bun_2020 import errors, rounds, settings, table
+from experiments.papers.bun_2020 import errors, rounds, settings, tables
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure errors and rounds; write and print both."""
-    measured = errors.measure(settings.SMOKE if options.smoke else settings.AXES, options)
-    needed = rounds.needed(options)
+    measured = errors.measure_errors(settings.SMOKE if options.smoke else settings.AXES, options)
+    needed = rounds.measure_rounds(options)
 
     out = commands.out_folder(options)
     config = {name: values[0] for name, values in settings.BOOSTING.items()}
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
         "seed": options.seed,
     }
     results.write_csv(out / "errors.csv", measured, config)
-    asked = {"alpha": settings.ALPHA, "beta": settings.BETA, "delta": settings.DELTA}
-    results.write_csv(out / "rounds.csv", needed, {"rows": settings.BASE["rows"], **asked})
+    target = {"alpha": settings.ALPHA, "beta": settings.BETA, "delta": settings.DELTA}
+    results.write_csv(out / "rounds.csv", needed, {"rows": settings.BASE["rows"], **target})
 
-    table.show(out, options.json)
+    tables.print_tables(out, options.json)

@@ -24,7 +24,7 @@ from dpbt.types import Recipe
 from experiments.common import commands, results, tables
 from experiments.common.progress import progress
 from experiments.common.results import Line
-from experiments.papers.bun_2020.errors import add_options, fitted, sample
+from experiments.papers.bun_2020.errors import add_options, draw_sample, fit_columns_by_point
 from experiments.papers.bun_2020.settings import (
     ALPHAS,
     CALIBRATIONS,
@@ -49,11 +49,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure all points; write and print the lines."""
-    lines = measure(SIZES_SMOKE if options.smoke else SIZES_AXES, options)
+    lines = measure_sizes(SIZES_SMOKE if options.smoke else SIZES_AXES, options)
     config = {name: values[0] for name, values in SLOW.items()}
     config |= {"rounds_times": ROUNDS_TIMES, "test_rows": SIZES_TESTS, "seed": options.seed}
     results.write_csv(commands.out_folder(options) / "sizes.csv", lines, config)
-    print(json.dumps(lines, indent=1) if options.json else tables.of_lines(lines, KEPT))
+    print(json.dumps(lines, indent=1) if options.json else tables.align_lines(lines, KEPT))
 
 
 def clipped_boost(**arguments: Any) -> Recipe:
@@ -70,7 +70,7 @@ def clipped_boost(**arguments: Any) -> Recipe:
     return dataclasses.replace(recipe, learner=recipe.learner._replace(hypotheses=clipped))
 
 
-def measure(axes: Mapping[str, Sequence[float]], options: argparse.Namespace) -> list[Line]:
+def measure_sizes(axes: Mapping[str, Sequence[float]], options: argparse.Namespace) -> list[Line]:
     """A line for each point, epsilon, calibration, alpha and sample.
 
     Args:
@@ -86,13 +86,13 @@ def measure(axes: Mapping[str, Sequence[float]], options: argparse.Namespace) ->
                 point = {**SIZES_BASE, moved: value, "clipped": axis == "clipped"}
                 at = tuple(point.values())
                 if at not in measured:
-                    measured[at] = _lines(point, options)
+                    measured[at] = _size_lines(point, options)
                 lines += [{"axis": axis, **line} for line in measured[at]]
                 shown.update(1)
     return lines
 
 
-def _lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line]:
+def _size_lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line]:
     """The rows that a point needs, on each sample."""
     tau, dimension = point["tau"], point["dimension"]
     times = (SIZES_BASE["tau"] / tau) ** 2 / min(point["epsilon"], 1.0)
@@ -104,43 +104,43 @@ def _lines(point: dict[str, Any], options: argparse.Namespace) -> list[Line]:
     make = clipped_boost if point["clipped"] else recipes.halfspace_boost
     sweep = sweeps.Sweep("halfspaces_sizes", make, (grid,), options.keys, options.seed)
     work = [
-        _task((options.seed, s), count, rows[-1], tau, dimension)
+        _sized_task((options.seed, s), count, rows[-1], tau, dimension)
         for s in range(options.samples)
         for count in rows
     ]
-    found = fitted(sweep, work, 1)
+    by_task = fit_columns_by_point(sweep, work, 1)
     lines: list[Line] = []
     for s, epsilon, calibration in itertools.product(
         range(options.samples), epsilons, CALIBRATIONS
     ):
         errors = [
-            _mean(columns, epsilon, calibration)
-            for columns in found[s * len(rows) : (s + 1) * len(rows)]
+            _mean_test_error(columns, epsilon, calibration)
+            for columns in by_task[s * len(rows) : (s + 1) * len(rows)]
         ]
         about = {**point, "epsilon": epsilon, "calibration": calibration}
         for alpha in ALPHAS:
-            needed = crossing(rows, errors, alpha)
+            needed = rows_for_error(rows, errors, alpha)
             lines.append({**about, "alpha": alpha, "sample": s, "rows": needed})
     return lines
 
 
-def _task(
+def _sized_task(
     seed: Sequence[int], count: int, capacity: int, tau: float, dimension: int
 ) -> sweeps.Task:
     """A task that trains on the first rows of a sample; those of a point have one shape."""
-    table, _ = sample(seed, capacity, tau, 0.0, SIZES_TESTS, dimension)
+    table, _ = draw_sample(seed, capacity, tau, 0.0, SIZES_TESTS, dimension)
     place = np.arange(capacity + SIZES_TESTS)[None]
     public = {"rows": count, "relation": RELATION}
     return sweeps.Task(f"{seed[1]}-{count}", table, place < count, place >= capacity, public)
 
 
-def _mean(columns: Mapping[str, np.ndarray], epsilon: float, calibration: str) -> float:
+def _mean_test_error(columns: Mapping[str, np.ndarray], epsilon: float, calibration: str) -> float:
     """The mean test error over keys."""
     chosen = (columns["epsilon"] == epsilon) & (columns["calibration"] == calibration)
     return float(columns["test_error"][chosen].astype(float).mean())
 
 
-def crossing(rows: Sequence[int], errors: Sequence[float], alpha: float) -> float | None:
+def rows_for_error(rows: Sequence[int], errors: Sequence[float], alpha: float) -> float | None:
     """The number of rows from which on errors are at most alpha; None if the last one is above.
 
     It is interpolated between the last number above and the next, where log rows is linear in the

@@ -3,12 +3,11 @@
 PROGRAMS = (
     "run",
     "readings",
-    "steps",
     "criterion",
     "forests",
     "auto",
-    "table",
+    "tables",
     "aggregate",
-    "words",
+    "claims",
     "times",
 )

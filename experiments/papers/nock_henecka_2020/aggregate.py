@@ -12,23 +12,23 @@ import numpy as np
 
 from dpbt.owners.cli.shared import InputError, of_input
 from experiments.common import aggregated, data
-from experiments.papers.nock_henecka_2020 import derived, saved
+from experiments.papers.nock_henecka_2020 import grid_tables, saved
 from experiments.papers.nock_henecka_2020.criterion import ALPHA
 from experiments.papers.nock_henecka_2020.criterion import FOLDER as CRITERION_FOLDER
 from experiments.papers.nock_henecka_2020.forests import FOLDER as FORESTS_FOLDER
 from experiments.papers.nock_henecka_2020.settings import NAME
 
-BESIDE = {
+OTHER_COMMITS = {
     "table_4": ("forests_commit",),
     "overall": ("forests_commit",),
     "criterion": ("criterion_commit",),
 }
-"""Result -> what else made it, beside the grid."""
+"""Result -> the commits of what else made it, beside the grid."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    aggregated.arguments(parser, NAME)
+    aggregated.add_options(parser, NAME)
     words = "more folders of saved fits, with other M or v_q"
     parser.add_argument("--more", nargs="+", metavar="FOLDER", default=[], help=words)
     words = "the folder of the results of `auto` (that of the fits)"
@@ -42,68 +42,72 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the grids that were found, and what is computed from them.
+    """Write the grids that there are, and what is computed from them.
 
     Raises:
         InputError: if no folder holds fits.
     """
     grids: dict[tuple[int, float], saved.Grid] = {}
     for folder in map(Path, (options.results, *options.more)):
-        if not saved.files(folder):
+        if not saved.fit_files(folder):
             raise InputError(f"no results in {folder}; run: python -m experiments {NAME} run")
         with of_input(folder):
-            for key, found in saved.grids(folder).items():
-                grids[key] = saved.joined(grids[key], found) if key in grids else found
+            for key, grid in saved.read_grids(folder).items():
+                grids[key] = saved.join_grids(grids[key], grid) if key in grids else grid
     for (bins, clip), grid in sorted(grids.items()):
         name = f"grid_{bins}_{clip:g}"
-        grid.about.update(clip=clip, **_unfinished(grid))
-        aggregated.write(options, NAME, name, saved.lines(grid), grid.about, aggregated.WHOLE)
-    beside = argparse.Namespace(**{**vars(options), "results": options.auto or options.results})
+        grid.about.update(clip=clip, **_missing_note(grid))
+        aggregated.write_result(
+            options, NAME, name, saved.grid_lines(grid), grid.about, aggregated.WHOLE
+        )
+    auto_options = argparse.Namespace(
+        **{**vars(options), "results": options.auto or options.results}
+    )
     keep = ("domain", "epsilon", "error_mean", "error_sd")
-    aggregated.take(beside, NAME, "auto", f"{NAME} auto", keep)
+    aggregated.take_saved_file(auto_options, NAME, "auto", f"{NAME} auto", keep)
     main = grids.get((10, 10.0))
     if main is None:
         return
-    _derived(options, main, grids.get((50, 10.0)))
+    _write_tables(options, main, grids.get((50, 10.0)))
 
 
-def _unfinished(grid: saved.Grid) -> dict[str, str]:
+def _missing_note(grid: saved.Grid) -> dict[str, str]:
     """How many domains each calibration has, if some are missing."""
-    count = {name: len(grid.complete(name)) for name in (saved.NONE, *grid.calibrations)}
+    count = {name: len(grid.complete_domains(name)) for name in (saved.NONE, *grid.calibrations)}
     if min(count.values()) == len(data.NOCK_HENECKA):
         return {}
     words = ", ".join(f"{name} {number}" for name, number in count.items())
     return {"reduced": f"complete domains of {len(data.NOCK_HENECKA)}: {words}"}
 
 
-def _derived(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | None) -> None:
+def _write_tables(options: argparse.Namespace, main: saved.Grid, fine: saved.Grid | None) -> None:
     """Write the tables and the claims in words."""
-    about, theirs, forests = dict(main.about), {}, None
-    if saved.files(Path(options.forests)):
-        forests = saved.forests(Path(options.forests))
-        theirs["forests_commit"] = saved.commit(Path(options.forests))
-    found = {
-        "domains": _domains(),
-        "table_1": derived.table_1(main),
-        "table_3": derived.table_3(main),
-        "measures": derived.measures(main, fine),
+    about, commits, forests = dict(main.about), {}, None
+    if saved.fit_files(Path(options.forests)):
+        forests = saved.read_forests(Path(options.forests))
+        commits["forests_commit"] = saved.fit_commit(Path(options.forests))
+    tables = {
+        "domains": _domain_lines(),
+        "table_1": grid_tables.table_1_lines(main),
+        "table_3": grid_tables.table_3_lines(main),
+        "measures": grid_tables.claim_lines(main, fine),
     }
     if forests is not None:
-        found["table_4"] = derived.table_4(main, forests)
-        found["overall"] = derived.overall(found["table_4"])
+        tables["table_4"] = grid_tables.table_4_lines(main, forests)
+        tables["overall"] = grid_tables.table_4_totals(tables["table_4"])
     if fine is not None:
-        found["bins"] = derived.by_bins(main, fine)
-    if saved.files(Path(options.criterion)):
-        alone = saved.criterion(Path(options.criterion))
-        found["criterion"] = derived.criterion(main, alone, str(ALPHA))
-        theirs["criterion_commit"] = saved.commit(Path(options.criterion))
-    for name, lines in found.items():
+        tables["bins"] = grid_tables.bin_lines(main, fine)
+    if saved.fit_files(Path(options.criterion)):
+        alone = saved.read_criterion(Path(options.criterion))
+        tables["criterion"] = grid_tables.criterion_lines(main, alone, str(ALPHA))
+        commits["criterion_commit"] = saved.fit_commit(Path(options.criterion))
+    for name, lines in tables.items():
         if lines:
-            more = {key: theirs[key] for key in BESIDE.get(name, ()) if key in theirs}
-            aggregated.write(options, NAME, name, lines, about | more)
+            more = {key: commits[key] for key in OTHER_COMMITS.get(name, ()) if key in commits}
+            aggregated.write_result(options, NAME, name, lines, about | more)
 
 
-def _domains() -> list[aggregated.Line]:
+def _domain_lines() -> list[aggregated.Line]:
     """The size of each domain and the error of its larger class; data sets that are there."""
     lines = []
     for name in data.NOCK_HENECKA:

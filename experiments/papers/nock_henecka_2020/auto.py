@@ -15,7 +15,7 @@ from dpbt import recipes
 from dpbt.types import Array, Table
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
-from experiments.papers.nock_henecka_2020.run import add_domains
+from experiments.papers.nock_henecka_2020.run import add_dataset_option
 from experiments.papers.nock_henecka_2020.settings import EPSILONS, FOLDS, NAME, SEED
 
 BINS = 64
@@ -24,11 +24,11 @@ BINS = 64
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_domains(parser)
+    add_dataset_option(parser)
     commands.add_shared(
         parser,
         data=True,
-        out=results.folder(NAME),
+        out=results.results_folder(NAME),
         smoke=True,
         json="print the lines as a JSON list",
     )
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     with progress(total, "domain and epsilon", quiet=options.json) as shown:
         for name in options.datasets:
             for epsilon in epsilons:
-                lines.append(line(name, epsilon, options.data))
+                lines.append(error_line(name, epsilon, options.data))
                 shown.update(1)
             results.write_csv(path, lines, {"seed": SEED, "bins": BINS, "folds": FOLDS})
     if options.json:
@@ -52,11 +52,11 @@ def run(options: argparse.Namespace) -> None:
 
 
 @jax.jit
-def _scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
+def _boosted_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
     return dpbt.boost(key, table, recipe).scores
 
 
-def line(name: str, epsilon: float, folder: str | None) -> results.Line:
+def error_line(name: str, epsilon: float, folder: str | None) -> results.Line:
     """The mean test error over folds, and its deviation."""
     dataset = data.load(name, BINS, folder)
     label = np.asarray(dataset.label)
@@ -65,7 +65,7 @@ def line(name: str, epsilon: float, folder: str | None) -> results.Line:
     errors = []
     for fold, (train, test) in enumerate(zip(split.train, split.test, strict=True)):
         table = dataset.table._replace(present=jnp.asarray(train))
-        score = np.asarray(_scores(jax.random.key(SEED + fold), table, recipe))
+        score = np.asarray(_boosted_scores(jax.random.key(SEED + fold), table, recipe))
         errors.append(float(np.mean((score > 0)[test] != label[test])))
     spread = {"error_mean": float(np.mean(errors)), "error_sd": float(np.std(errors, ddof=1))}
     return {"domain": name, "epsilon": epsilon, **spread}

@@ -11,11 +11,16 @@ import optax
 from dpbt import recipes, sweeps
 from dpbt.owners.cli.shared import of_input
 from dpbt.types import Recipe
-from experiments.papers.nock_henecka_2020.run import add_fits, fit_and_say
+from experiments.papers.nock_henecka_2020.run import (
+    BINS,
+    CLIP,
+    add_fit_options,
+    fit_and_report,
+)
 from experiments.papers.nock_henecka_2020.settings import GRID, NAME, PRIVATE, SEED, SMOKE
 
 FOLDER = f"{NAME}_criterion"
-ALPHA, BINS, CLIP = 0.1, 10, 10.0
+ALPHA = 0.1
 
 
 def boosted(**settings) -> Recipe:
@@ -36,10 +41,10 @@ def sweep(smoke: bool = False) -> sweeps.Sweep:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_fits(parser, FOLDER, "show no progress")
+    add_fit_options(parser, FOLDER, "show no progress")
 
 
 def run(options: argparse.Namespace) -> None:
     """Fit what is missing."""
     with of_input():
-        fit_and_say(sweep(options.smoke), BINS, options)
+        fit_and_report(sweep(options.smoke), BINS, options)

@@ -8,7 +8,11 @@ import argparse
 from dpbt import recipes, sweeps
 from dpbt.owners.cli.shared import of_input
 from dpbt.types import Recipe
-from experiments.papers.nock_henecka_2020.run import add_bins, add_fits, fit_and_say
+from experiments.papers.nock_henecka_2020.run import (
+    add_bins_option,
+    add_fit_options,
+    fit_and_report,
+)
 from experiments.papers.nock_henecka_2020.settings import (
     CALIBRATIONS,
     EPSILONS,
@@ -23,7 +27,7 @@ FOLDER = f"{NAME}_forests"
 
 
 def forest(*, kind: str, **settings) -> Recipe:
-    """One of FORESTS, so that the kind can be an axis of a sweep.
+    """One of the kinds of FORESTS, so that the kind can be an axis of a sweep.
 
     Args:
         kind: "rf_l" or "rf_e".
@@ -36,14 +40,14 @@ def forest(*, kind: str, **settings) -> Recipe:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_bins(parser)
-    add_fits(parser, FOLDER, "show no progress")
+    add_bins_option(parser)
+    add_fit_options(parser, FOLDER, "show no progress")
 
 
 def sweep(smoke: bool = False) -> sweeps.Sweep:
     """The forests of Table 4 in both calibrations."""
     axes = {
-        "kind": FORESTS,
+        "kind": tuple(FORESTS.values()),
         "epsilon": EPSILONS[2:3] if smoke else EPSILONS,
         "rounds": (3,) if smoke else (FOREST_TREES,),
         "depth": FOREST_DEPTHS[:1] if smoke else FOREST_DEPTHS,
@@ -55,4 +59,4 @@ def sweep(smoke: bool = False) -> sweeps.Sweep:
 def run(options: argparse.Namespace) -> None:
     """Fit the forests that are missing."""
     with of_input():
-        fit_and_say(sweep(options.smoke), options.bins, options)
+        fit_and_report(sweep(options.smoke), options.bins, options)

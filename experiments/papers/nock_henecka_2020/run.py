@@ -8,12 +8,18 @@ columns are cut into v_q intervals. A run that was stopped resumes where it stop
 import argparse
 import json
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 from dpbt import sweeps
 from dpbt.owners.cli.shared import of_input
 from experiments.common import commands, data, protocols, results
 from experiments.common.progress import progress
-from experiments.papers.nock_henecka_2020 import settings, table
+from experiments.papers.nock_henecka_2020 import settings, tables
+from experiments.papers.nock_henecka_2020.options import Cuts, cut_dataset
+
+BINS, CLIP = 10, 10.0
+"""The v_q and the M of what stands beside the paper's tables."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,66 +27,83 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "calibrations of the noise (%(default)s)"
     choices = (*settings.CALIBRATIONS, "both")
     parser.add_argument("--calibration", choices=choices, default="both", help=words)
-    add_bins(parser)
+    add_bins_option(parser)
     words = "values of M (10)"
-    parser.add_argument("--clip", type=commands.finite, nargs="+", default=[10.0], help=words)
-    add_fits(parser, settings.NAME, "print the times and Table 1's counts as JSON")
+    parser.add_argument("--clip", type=commands.finite, nargs="+", default=[CLIP], help=words)
+    add_fit_options(parser, settings.NAME, "print the times and Table 1's counts as JSON")
 
 
-def add_fits(parser: argparse.ArgumentParser, folder: str, json: str) -> None:
-    """Declare what programs that fit domains share.
+def add_fit_options(parser: argparse.ArgumentParser, folder: str, json: str) -> None:
+    """Declare the options that programs which fit domains share.
 
     Args:
         parser: of the program.
-        folder: the name of the results.
+        folder: of the results, below `results`.
         json: the help of --json.
     """
-    add_domains(parser)
-    out, words = results.folder(folder), "; a run resumes there"
+    add_dataset_option(parser)
+    out, words = results.results_folder(folder), "; a run resumes there"
     commands.add_shared(parser, data=True, out=out, about=words, memory=True, smoke=True, json=json)
 
 
-def add_domains(parser: argparse.ArgumentParser) -> None:
+def add_dataset_option(parser: argparse.ArgumentParser) -> None:
     """Declare --datasets."""
     words = "domains (all 19); `python -m experiments data check` lists them"
     names = {"nargs": "+", "choices": data.NOCK_HENECKA, "metavar": "NAME"}
     parser.add_argument("--datasets", **names, default=list(data.NOCK_HENECKA), help=words)
 
 
-def add_bins(parser: argparse.ArgumentParser) -> None:
+def add_bins_option(parser: argparse.ArgumentParser) -> None:
     """Declare --bins."""
     words = "v_q, the number of intervals of a numeric column (%(default)s)"
     kind = commands.whole(2, settings.MAX_BINS)
-    parser.add_argument("--bins", type=kind, default=10, metavar="COUNT", help=words)
+    parser.add_argument("--bins", type=kind, default=BINS, metavar="COUNT", help=words)
 
 
-def tasks(names: list[str], bins: int, folder: str | None = None) -> list[sweeps.Task]:
-    """One task for each domain; its number of rows is the public bound."""
-    found = []
+def cross_validation_tasks(
+    names: Sequence[str], bins: int, folder: str | None = None, cuts: Cuts = "declared"
+) -> list[sweeps.Task]:
+    """One task for each domain; its number of rows is the public bound.
+
+    Args:
+        names: of the domains.
+        bins: v_q.
+        folder: searched first for the data sets.
+        cuts: how numeric columns are cut, as `options.Reading` has it.
+    """
+    tasks = []
     for name in dict.fromkeys(names):
-        dataset = data.load(name, bins, folder)
+        dataset = cut_dataset(data.load(name, bins, folder), cuts, bins)
         split = protocols.cross_validation(dataset.label, settings.FOLDS, [settings.SEED])
         public = {"rows": len(dataset.label)}
-        found.append(sweeps.Task(name, dataset.table, split.train, split.test, public))
-    return found
+        tasks.append(sweeps.Task(name, dataset.table, split.train, split.test, public))
+    return tasks
 
 
-def fit_all(
-    sweep: sweeps.Sweep, work: list[sweeps.Task], options: argparse.Namespace
+def fit_missing(
+    sweep: sweeps.Sweep, tasks: list[sweeps.Task], folder: Path, options: argparse.Namespace
 ) -> sweeps.Report:
-    """Fit the settings that are missing in the folder of the results."""
-    total = len(sweep.settings) * settings.FOLDS * len(work)
+    """Fit the settings of a sweep that a folder of results lacks.
+
+    Args:
+        sweep: what is fitted.
+        tasks: on which domains.
+        folder: where the results are.
+        options: `json` and `memory_mb` are read.
+    """
+    total = len(sweep.settings) * settings.FOLDS * len(tasks)
+    label = tasks[0].name if len(tasks) == 1 else ""
+    bar = progress(total, "fit", label, quiet=options.json, smoothing=0.1)
+    with bar as shown, of_input(folder):
+        return sweeps.run(sweep, tasks, folder, memory_mb=options.memory_mb, progress=shown.update)
+
+
+def fit_and_report(sweep: sweeps.Sweep, bins: int, options: argparse.Namespace) -> None:
+    """Fit what is missing of a sweep on the chosen domains, and print how much it was."""
     out = commands.out_folder(options)
-    with progress(total, "fit", quiet=options.json, smoothing=0.1) as shown, of_input(out):
-        return sweeps.run(sweep, work, out, memory_mb=options.memory_mb, progress=shown.update)
-
-
-def fit_and_say(sweep: sweeps.Sweep, bins: int, options: argparse.Namespace) -> None:
-    """Fit what is missing of a sweep on the chosen domains, and say how much it was."""
-    work = tasks(options.datasets, bins, options.data)
-    report = fit_all(sweep, work, options)
-    words = f"{report.fits} fits, {report.reused} more were saved"
-    print(f"{words}. Wrote {commands.out_folder(options)}")
+    tasks = cross_validation_tasks(options.datasets, bins, options.data)
+    report = fit_missing(sweep, tasks, out, options)
+    print(f"{report.fits} fits, {report.reused} more were saved. Wrote {out}")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -90,18 +113,18 @@ def run(options: argparse.Namespace) -> None:
     out, start = commands.out_folder(options), time.perf_counter()
     with of_input():
         sweep = settings.grid(calibrations, options.bins, tuple(options.clip), options.smoke)
-    work = tasks(options.datasets, options.bins, options.data)
-    report = fit_all(sweep, work, options)
+    tasks = cross_validation_tasks(options.datasets, options.bins, options.data)
+    report = fit_missing(sweep, tasks, out, options)
     seconds = time.perf_counter() - start
 
-    lines = table.lines(out, calibrations)
+    lines = tables.table_1_lines(out, calibrations)
     config = {
         "v_q": options.bins,
         "clip": " ".join(map(str, options.clip)),
         "folds": settings.FOLDS,
         "seed": settings.SEED,
     }
-    results.write_csv(out / "table_1.csv", [table.flat(line) for line in lines], config)
+    results.write_csv(out / "table_1.csv", [tables.flatten_line(line) for line in lines], config)
 
     if options.json:
         measured = {"seconds": seconds, "processor_seconds": time.process_time()}
@@ -111,4 +134,4 @@ def run(options: argparse.Namespace) -> None:
         f"{report.fits} fits in {seconds:.0f} s ({report.reused} more were saved already), "
         f"{report.programs} programs\n"
     )
-    print(f"{table.as_text(lines)} Wrote {out}")
+    print(f"{tables.format_lines(lines)} Wrote {out}")

@@ -4,6 +4,7 @@ from dpbt import recipes, sweeps
 
 NAME = "nock_henecka_2020"
 ALPHAS = ("objective", 0.1, 1.0)
+ALPHA_NAMES = tuple(str(alpha) for alpha in ALPHAS)
 EPSILONS = (0.01, 0.1, 1.0, 10.0, 25.0)
 CALIBRATIONS = ("published", "tight")
 GRID = {"rounds": (2, 5, 10, 20), "depth": (1, 2, 3, 4, 5, 6), "alpha": ALPHAS}
@@ -13,9 +14,12 @@ PAPER_BINS, PAPER_CLIPS = (10, 50), (1.0, 10.0, 100.0)
 """All v_q and M of section 17.1."""
 
 FOLDS, SEED = 10, 0
-FORESTS = ("rf_l", "rf_e")
+FORESTS = {"RF-L": "rf_l", "RF-E": "rf_e"}
+"""The forests of Table 4 -> their kinds, which are the names of their recipes."""
+
 FOREST_TREES, FOREST_DEPTHS = 21, (2, 4, 6)
-"""The forests of Table 4."""
+"""The number of trees of a forest, and their depths."""
+
 MAX_BINS = 255
 """A column has at most 256 cells, and one is for missing numbers."""
 

@@ -29,9 +29,9 @@ BAYES_RISKS = {
 DRAWS, ROUNDS = 200, 100
 
 
-def lines() -> list[Line]:
+def claim_lines() -> list[Line]:
     """All claims, in the order of the paper."""
-    found: list[Line] = []
+    lines: list[Line] = []
     for name, (loss, star) in BAYES_RISKS.items():
 
         def theorem_3(m: int, loss: ProperLoss = loss) -> float:
@@ -41,32 +41,39 @@ def lines() -> list[Line]:
             return max(3.0, 1 + star(m))
 
         for claim, bound in (("Theorem 3", theorem_3), ("Lemma 5", lemma_5)):
-            found.append(_line(f"{claim}, {name}", _of_bound(loss, bound), 1))
+            lines.append(_claim_line(f"{claim}, {name}", _largest_share_of_bound(loss, bound), 1))
     for alpha in ALPHAS:
-        share = _of_bound(
+        share = _largest_share_of_bound(
             losses.m_alpha(alpha), lambda m, alpha=alpha: 3 + 2 * alpha * (math.sqrt(m) - 1)
         )
-        found.append(_line(f"Corollary 7, alpha = {alpha:g}", share, 1))
-    found += [_line(f"Lemma 4, {name}", *of) for name, of in _lemma_4(10).items()]
+        lines.append(_claim_line(f"Corollary 7, alpha = {alpha:g}", share, 1))
+    lines += [
+        _claim_line(f"Lemma 4, {name}", *values) for name, values in _lemma_4_values(10).items()
+    ]
     rng = np.random.default_rng(0)
-    found.append(_line("Theorem 10, all leaves are split", _all_leaves(rng), 1))
-    found.append(_line("Theorem 10, a leaf is left", _a_leaf_is_left(), 1))
-    found.append(_line("Theorem 12, weights of (13)", _rounds_of_13(), 0))
-    found.append(_line("Theorem 12, weights of the sum", _rounds_of_sums(rng), 0))
-    found += [_line(f"Theorem 13, {name}", of, 1 - XI) for name, of in _selected().items()]
-    return found
+    lines.append(
+        _claim_line("Theorem 10, all leaves are split", _ratio_where_all_leaves_split(rng), 1)
+    )
+    lines.append(_claim_line("Theorem 10, a leaf is left", _ratio_where_a_leaf_is_left(), 1))
+    lines.append(_claim_line("Theorem 12, weights of (13)", _excess_by_equation_13(), 0))
+    lines.append(_claim_line("Theorem 12, weights of the sum", _excess_by_sums(rng), 0))
+    lines += [
+        _claim_line(f"Theorem 13, {name}", values, 1 - XI)
+        for name, values in _selection_probabilities().items()
+    ]
+    return lines
 
 
-def _line(name: str, value: float, formula: float) -> Line:
+def _claim_line(name: str, value: float, formula: float) -> Line:
     return {"name": name, "value": float(value), "formula": float(formula)}
 
 
-def _of_bound(loss: ProperLoss, bound: Callable[[int], float]) -> float:
+def _largest_share_of_bound(loss: ProperLoss, bound: Callable[[int], float]) -> float:
     """The largest change of a leaf's score over its bound; m is in ROWS."""
-    return max(_change(loss, m) / bound(m) for m in ROWS)
+    return max(_largest_score_change(loss, m) / bound(m) for m in ROWS)
 
 
-def _change(loss: ProperLoss, m: int) -> float:
+def _largest_score_change(loss: ProperLoss, m: int) -> float:
     """By how much a leaf's score moves if one of m rows is replaced, at most.
 
     The weights of the other rows of each class, and of both rows, are multiples of 1/2. A row of
@@ -80,7 +87,7 @@ def _change(loss: ProperLoss, m: int) -> float:
     return float(np.max(score.max(0) - score.min(0)))
 
 
-def _lemma_4(m: int) -> dict[str, tuple[float, float]]:
+def _lemma_4_values(m: int) -> dict[str, tuple[float, float]]:
     """Bayes risk -> (the perspective's derivative times (m + 1)^2, the least -L'').
 
     The least is over shares up to 1 / (m + 1), where the lemma has the former.
@@ -93,7 +100,7 @@ def _lemma_4(m: int) -> dict[str, tuple[float, float]]:
     return {name: (v**2 * slope, curvature) for name, slope, curvature in both}
 
 
-def _all_leaves(rng: np.random.Generator) -> float:
+def _ratio_where_all_leaves_split(rng: np.random.Generator) -> float:
     """Theorem 10's error over its bound, at most, where leaves are split level by level.
 
     Splits have random shares of the rows, and edges of gamma to 0.9. Alpha is 0.1, 1, or (16).
@@ -120,7 +127,7 @@ def _error(leaves: list[tuple[float, float]]) -> float:
     return sum(weight * min(q, 1 - q) for weight, q in leaves)
 
 
-def _a_leaf_is_left() -> float:
+def _ratio_where_a_leaf_is_left() -> float:
     """The same where one leaf cannot be split, and all splits of the tree have an edge of 0.9.
 
     Half of the weight is in a leaf of equal rows of both classes. The other half has a negative row
@@ -138,7 +145,7 @@ def _a_leaf_is_left() -> float:
     return most
 
 
-def _rounds_of_13() -> float:
+def _excess_by_equation_13() -> float:
     """The error less what Theorem 12 promises, for weights by equation (13) at alpha = 0.1.
 
     A rule of size 1 is right on three of five rows.
@@ -154,7 +161,7 @@ def _rounds_of_13() -> float:
     return float(np.mean(scores <= 0)) - promised
 
 
-def _rounds_of_sums(rng: np.random.Generator) -> float:
+def _excess_by_sums(rng: np.random.Generator) -> float:
     """The same with weights by the sum of all steps, at most over random tables and rounds.
 
     Each round takes the best of twelve rules on eight rows; gamma is the least edge so far.
@@ -182,7 +189,7 @@ XI = 0.1
 """The failure probability of Theorem 13 that is tried."""
 
 
-def _selected() -> dict[str, float]:
+def _selection_probabilities() -> dict[str, float]:
     """The probability that one selection takes a split that satisfies the assumption.
 
     There are as many splits that gain nothing. m is the smallest power of 2 at which (189) holds,
@@ -193,7 +200,7 @@ def _selected() -> dict[str, float]:
     """
     beta, gamma, delta, mean_weight = 0.5, 0.5, 0.5, 0.5
     constant = beta * mean_weight * (1 - delta**2) * gamma**2 / 256
-    found = {}
+    probabilities = {}
     for name, depth, efficiency in (("root", 0, 8 * 0.3**2), ("nearly pure leaf", 1, 1 / 8)):
         m = next(
             m
@@ -208,8 +215,8 @@ def _selected() -> dict[str, float]:
             score = _matsushita(0.3 * weight, 0.7 * weight)
             after = _matsushita(0.15 * weight, 0.7 * weight)
         exponent = beta / ((depth + 1) * 2**depth) / (2 * (1 + 2 * math.sqrt(m))) * (score - after)
-        found[name] = 1 / (1 + math.exp(-exponent))
-    return found
+        probabilities[name] = 1 / (1 + math.exp(-exponent))
+    return probabilities
 
 
 def _matsushita(positive: float, negative: float) -> float:

@@ -13,8 +13,8 @@ import numpy as np
 
 from dpbt import recipes, sweeps
 from experiments.common import aggregated, commands
-from experiments.papers.nock_henecka_2020.derived import of_mean
-from experiments.papers.nock_henecka_2020.run import tasks
+from experiments.papers.nock_henecka_2020.grid_tables import mean_and_error
+from experiments.papers.nock_henecka_2020.run import cross_validation_tasks
 from experiments.papers.nock_henecka_2020.settings import FOLDS, NAME, PAPER_BINS
 
 DOMAINS = ("banknote", "qsar")
@@ -33,25 +33,26 @@ def run(options: argparse.Namespace) -> None:
     """Write the seconds more for 1,000 fits by domain, and their standard error."""
     lines = []
     for name in DOMAINS:
-        work = {bins: tasks([name], bins, options.data) for bins in PAPER_BINS}
+        work = {bins: cross_validation_tasks([name], bins, options.data) for bins in PAPER_BINS}
         for bins in PAPER_BINS:
             for budgets in (1, BUDGETS):
-                _seconds(work[bins], budgets)
+                _processor_seconds(work[bins], budgets)
         more = []
         for _ in range(REPEATS):
             few, many = (
-                _seconds(work[bins], BUDGETS) - _seconds(work[bins], 1) for bins in PAPER_BINS
+                _processor_seconds(work[bins], BUDGETS) - _processor_seconds(work[bins], 1)
+                for bins in PAPER_BINS
             )
             more.append(1000 * (many - few) / ((BUDGETS - 1) * FOLDS))
             print(f"{name}: {few:.2f} s, {many:.2f} s", flush=True)
-        seconds, error = of_mean(more)
+        seconds, error = mean_and_error(more)
         lines.append({"domain": name, "seconds": seconds, "error": error})
     about = {**sweeps.provenance(), "command": f"python -m experiments {NAME} times"}
     about["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
-    aggregated.write(options, NAME, "times", lines, about)
+    aggregated.write_result(options, NAME, "times", lines, about)
 
 
-def _seconds(work: list[sweeps.Task], budgets: int) -> float:
+def _processor_seconds(work: list[sweeps.Task], budgets: int) -> float:
     """Processor time of the ten folds of so many budgets."""
     axes = {
         "epsilon": tuple(np.geomspace(1.0, 25.0, budgets).tolist()),

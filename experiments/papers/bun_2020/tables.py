@@ -23,15 +23,17 @@ CONSTANT = (*BOOSTING, "dimension", "test_rows", "seed")
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    commands.add_shared(parser, saved=results.folder(NAME), json="print errors and rounds as JSON")
+    commands.add_shared(
+        parser, saved=results.results_folder(NAME), json="print errors and rounds as JSON"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Print what was saved."""
-    show(Path(options.results), options.json)
+    print_tables(Path(options.results), options.json)
 
 
-def show(folder: Path, as_json: bool) -> None:
+def print_tables(folder: Path, as_json: bool) -> None:
     """Print errors and rounds, of a run or aggregated.
 
     Raises:
@@ -40,16 +42,19 @@ def show(folder: Path, as_json: bool) -> None:
     errors = results.read_with_constants(folder / "errors.csv", f"{NAME} run")
     rounds = results.read_with_constants(folder / "rounds.csv", f"{NAME} run")
     if as_json:
-        both = {"errors": _only(errors, ERRORS), "rounds": _only(rounds, ROUNDS)}
+        both = {
+            "errors": _select_columns(errors, ERRORS),
+            "rounds": _select_columns(rounds, ROUNDS),
+        }
         print(json.dumps(both, indent=1))
         return
 
     constants = {name: errors[0][name] for name in CONSTANT}
     print(f"base: {BASE}, epsilon {EPSILON:g}; {constants}\n")
-    print(tables.of_lines(errors, ERRORS))
+    print(tables.align_lines(errors, ERRORS))
     print(f"\nHS-StL, {rounds[0]['rows']} rows, alpha {rounds[0]['alpha']}")
-    print(tables.of_lines(rounds, ROUNDS))
+    print(tables.align_lines(rounds, ROUNDS))
 
 
-def _only(lines: list[results.Line], names: tuple[str, ...]) -> list[results.Line]:
+def _select_columns(lines: list[results.Line], names: tuple[str, ...]) -> list[results.Line]:
     return [{name: line[name] for name in names} for line in lines]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.common import commands, results, tables
-from experiments.papers.asadi_2022.settings import NAME, SERIES, searched
+from experiments.papers.asadi_2022.settings import NAME, SERIES, searched_axes
 
 SAVED_BY = {
     "accuracy": "run",
@@ -53,15 +53,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     words = "the results to print (%(default)s)"
     parser.add_argument("saved", nargs="?", choices=SAVED_BY, default="accuracy", help=words)
-    commands.add_shared(parser, saved=results.folder(NAME), json="print a JSON list")
+    commands.add_shared(parser, saved=results.results_folder(NAME), json="print a JSON list")
 
 
 def run(options: argparse.Namespace) -> None:
     """Print what was saved."""
-    show(Path(options.results), options.saved, options.json)
+    print_table(Path(options.results), options.saved, options.json)
 
 
-def show(folder: Path, saved: str, as_json: bool) -> None:
+def print_table(folder: Path, saved: str, as_json: bool) -> None:
     """Print the lines of one file; columns that aggregated results lack are left out.
 
     Args:
@@ -80,13 +80,13 @@ def show(folder: Path, saved: str, as_json: bool) -> None:
         fields = [name for name in fields if name in lines[0]]
         print(json.dumps([{name: line[name] for name in fields} for line in lines], indent=1))
         return
-    chosen = COUNTS.get(saved) or _columns(lines, saved)
-    print(tables.of_lines(lines, [name for name in chosen if name in lines[0]], ".4f"))
+    chosen = COUNTS.get(saved) or _accuracy_columns(lines, saved)
+    print(tables.align_lines(lines, [name for name in chosen if name in lines[0]], ".4f"))
 
 
-def _columns(lines: Sequence[results.Line], saved: str) -> list[str]:
+def _accuracy_columns(lines: Sequence[results.Line], saved: str) -> list[str]:
     """The columns of a table of accuracies, with the settings, and with delta if it is not 0."""
-    names = [*SHOWN, *searched(lines[0]["learner"], "tight")]
+    names = [*SHOWN, *searched_axes(lines[0]["learner"], "tight")]
     if saved == "selected":
         names += ["selected_by", "of"]
     elif max(line["delta"] for line in lines) > 0:

@@ -12,7 +12,7 @@ from dpbt import sweeps
 from dpbt.owners.cli.shared import InputError, of_input
 from experiments.common import aggregated, commands, results, tables
 from experiments.papers.nock_henecka_2020.settings import (
-    ALPHAS,
+    ALPHA_NAMES,
     CALIBRATIONS,
     EPSILONS,
     NAME,
@@ -27,20 +27,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = f"{' or '.join(CALIBRATIONS)} (those that have been run)"
     names = {"nargs": "+", "choices": CALIBRATIONS, "metavar": "NAME"}
     parser.add_argument("--calibration", **names, help=words)
-    commands.add_shared(parser, saved=results.folder(NAME), json="print the counts as a JSON list")
+    commands.add_shared(
+        parser, saved=results.results_folder(NAME), json="print the counts as a JSON list"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the counts over all domains that have been fitted."""
     folder = Path(options.results)
     if (folder / "table_1.csv").exists() and not any(folder.glob("*.jsonl")):
-        found = _aggregated(folder, options.calibration)
+        lines = _aggregated_lines(folder, options.calibration)
     else:
-        found = lines(folder, options.calibration or calibrations(folder))
-    print(json.dumps(found, indent=1) if options.json else as_text(found))
+        lines = table_1_lines(folder, options.calibration or fitted_calibrations(folder))
+    print(json.dumps(lines, indent=1) if options.json else format_lines(lines))
 
 
-def saved(folder: Path) -> dict[str, dict[str, np.ndarray]]:
+def read_fits(folder: Path) -> dict[str, dict[str, np.ndarray]]:
     """Domain -> the columns of its fits.
 
     Raises:
@@ -53,15 +55,15 @@ def saved(folder: Path) -> dict[str, dict[str, np.ndarray]]:
         return {path.stem: sweeps.load_columns(path)[0] for path in paths}
 
 
-def calibrations(folder: Path) -> list[str]:
+def fitted_calibrations(folder: Path) -> list[str]:
     """The calibrations that the folder has private fits of."""
     names: set[str] = set()
-    for columns in saved(folder).values():
+    for columns in read_fits(folder).values():
         names |= set(columns["calibration"][np.isfinite(columns["epsilon"])].tolist())
     return [name for name in CALIBRATIONS if name in names]
 
 
-def best_errors(folder: Path, calibration: str, epsilon: float) -> dict[str, dict[str, float]]:
+def best_errors(folder: Path, *, calibration: str, epsilon: float) -> dict[str, dict[str, float]]:
     """Domain -> alpha -> the smallest mean test error over all other parameters.
 
     The mean is over folds.
@@ -69,86 +71,90 @@ def best_errors(folder: Path, calibration: str, epsilon: float) -> dict[str, dic
     Raises:
         InputError: if the folder holds no results of that kind.
     """
-    found = {}
-    for name, columns in saved(folder).items():
+    by_domain = {}
+    for name, columns in read_fits(folder).items():
         chosen = (columns["calibration"] == calibration) & (columns["epsilon"] == epsilon)
-        setting, place = np.unique(columns["setting"][chosen], return_inverse=True)
-        if not len(setting):
-            asked = f"{calibration}, epsilon = {epsilon:g}"
-            raise InputError(f"{folder}: no results of {name} for {asked}")
+        settings, place = np.unique(columns["setting"][chosen], return_inverse=True)
+        if not len(settings):
+            setting = f"{calibration}, epsilon = {epsilon:g}"
+            raise InputError(f"{folder}: no results of {name} for {setting}")
 
         errors = columns["test_error"][chosen].astype(np.float64)
         mean = np.bincount(place, errors) / np.bincount(place)
-        alpha = np.empty(len(setting), columns["alpha"].dtype)
+        alpha = np.empty(len(settings), columns["alpha"].dtype)
         alpha[place] = columns["alpha"][chosen]
-        found[name] = {str(a): float(mean[alpha == str(a)].min()) for a in ALPHAS}
-    return found
+        by_domain[name] = {a: float(mean[alpha == a].min()) for a in ALPHA_NAMES}
+    return by_domain
 
 
-def lines(folder: Path, names: Sequence[str]) -> list[results.Line]:
-    """A line for each calibration and epsilon; `line` describes one."""
-    return [line(folder, name, epsilon) for name in names for epsilon in EPSILONS]
+def table_1_lines(folder: Path, calibrations: Sequence[str]) -> list[results.Line]:
+    """A line for each calibration and epsilon."""
+    return [
+        _table_1_line(folder, calibration=calibration, epsilon=epsilon)
+        for calibration in calibrations
+        for epsilon in EPSILONS
+    ]
 
 
-def line(folder: Path, calibration: str, epsilon: float) -> results.Line:
+def _table_1_line(folder: Path, *, calibration: str, epsilon: float) -> results.Line:
     """The number of domains on which each alpha has the smallest error; ties count for each."""
-    errors = best_errors(folder, calibration, epsilon)
+    errors = best_errors(folder, calibration=calibration, epsilon=epsilon)
     least = {name: min(by_alpha.values()) + 1e-9 for name, by_alpha in errors.items()}
-    alphas = [str(a) for a in ALPHAS]
     return {
         "calibration": calibration,
         "epsilon": epsilon,
         "domains": len(errors),
-        "counts": {a: sum(errors[name][a] <= least[name] for name in errors) for a in alphas},
-        "best_error_mean": {a: float(np.mean([e[a] for e in errors.values()])) for a in alphas},
-        "paper": _printed(epsilon),
+        "counts": {a: sum(errors[name][a] <= least[name] for name in errors) for a in ALPHA_NAMES},
+        "best_error_mean": {
+            a: float(np.mean([e[a] for e in errors.values()])) for a in ALPHA_NAMES
+        },
+        "paper": _printed_counts(epsilon),
     }
 
 
-def _printed(epsilon: float) -> dict[str, int]:
+def _printed_counts(epsilon: float) -> dict[str, int]:
     """The paper's counts, by alpha."""
-    cells = aggregated.printed(NAME, "table-1")
+    cells = aggregated.printed_numbers(NAME, "table-1")
     return {str(at["alpha"]): int(number) for at, number in cells if at["epsilon"] == epsilon}
 
 
-def _aggregated(folder: Path, names: Sequence[str] | None) -> list[results.Line]:
+def _aggregated_lines(folder: Path, names: Sequence[str] | None) -> list[results.Line]:
     """The same lines, from what was aggregated of the fits.
 
     Raises:
         InputError: if there is none of these calibrations.
     """
     rows = results.read_csv(folder / "table_1.csv", f"{NAME} aggregate")
-    found: dict[tuple, results.Line] = {}
+    lines: dict[tuple, results.Line] = {}
     for row in rows:
         at = row["calibration"], row["epsilon"]
         if names is not None and at[0] not in names:
             continue
         one = {"calibration": at[0], "epsilon": float(at[1]), "domains": row["domains"]}
-        one = found.setdefault(at, {**one, "counts": {}, "best_error_mean": {}})
+        one = lines.setdefault(at, {**one, "counts": {}, "best_error_mean": {}})
         one["counts"][str(row["alpha"])] = row["count"]
         one["best_error_mean"][str(row["alpha"])] = row["best_error_mean"]
-        one["paper"] = _printed(one["epsilon"])
-    if not found:
+        one["paper"] = _printed_counts(one["epsilon"])
+    if not lines:
         raise InputError(f"{folder}: no results of {names}")
-    return list(found.values())
+    return list(lines.values())
 
 
-def flat(line: results.Line) -> results.Line:
+def flatten_line(line: results.Line) -> results.Line:
     """The same line with one number in each column."""
     single = {name: value for name, value in line.items() if name not in BY_ALPHA}
     by_alpha = {f"{kind} {a}": line[kind][a] for kind in BY_ALPHA for a in line[kind]}
     return {**single, **by_alpha}
 
 
-def as_text(lines: list[results.Line]) -> str:
+def format_lines(lines: list[results.Line]) -> str:
     """The counts as text, beside the paper's."""
-    said = [{name: _joined(value) for name, value in line.items()} for line in lines]
-    return (
-        f"{tables.formatted(said, COLUMNS)}\n\n{lines[0]['domains']} domains; ties count for each."
-    )
+    texts = [{name: _format_value(value) for name, value in line.items()} for line in lines]
+    table = tables.format_table(texts, COLUMNS)
+    return f"{table}\n\n{lines[0]['domains']} domains; ties count for each."
 
 
-def _joined(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A number, or those of the alphas."""
     if isinstance(value, dict):
         return ", ".join(

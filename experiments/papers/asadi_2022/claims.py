@@ -8,14 +8,14 @@ import numpy as np
 from dpbt.data.splits import splits_of
 from experiments.common import data, smooth_bounds
 from experiments.common.results import Line, distinct, where
-from experiments.papers.asadi_2022.features import load
+from experiments.papers.asadi_2022.features import load_features
 from experiments.papers.asadi_2022.settings import (
     CALIBRATIONS,
     DATASETS,
     EPSILONS,
     FIGURE_1,
     SERIES_DELTA,
-    of_tables,
+    printed_settings,
 )
 
 HIGH_PRIVACY = 0.5
@@ -28,34 +28,34 @@ Measures = dict[tuple[str, str], tuple[float, float | None]]
 """The same by (name, calibration)."""
 
 
-def sizes() -> list[Line]:
+def data_set_lines() -> list[Line]:
     """Rows and features of the data sets that are there."""
     lines = []
     for name in DATASETS:
         if data.is_there(name):
-            table, test, words = load(name)
+            table, test, words = load_features(name)
             tests = 0 if test is None else int(test.sum())
             rows = len(np.asarray(table.target)) - tests
             lines.append({"dataset": name, "rows": rows, "tests": tests, "features": len(words)})
     return lines
 
 
-def measures(found: Mapping[str, Sequence[Line]]) -> list[Line]:
+def claim_lines(results: Mapping[str, Sequence[Line]]) -> list[Line]:
     """Lines of name, calibration, value and its standard error (or None).
 
     A claim is left out without the results that it needs.
 
     Args:
-        found: name of a saved result -> its lines.
+        results: name of a saved result -> its lines.
     """
     bound = smooth_bounds.rounds_needed(FIGURE_1["gamma"], FIGURE_1["density"])
     values: Measures = {("rounds of Theorem 3.1", "none"): (float(bound), None)}
-    failures = [_failure(name) for name in DATASETS if data.is_there(name)]
+    failures = [_max_failure_probability(name) for name in DATASETS if data.is_there(name)]
     if failures:
         values["largest failure probability of Theorem 4.3", "none"] = max(failures), None
     for calibration in CALIBRATIONS:
         for part in PARTS:
-            for name, value in part(found, calibration).items():
+            for name, value in part(results, calibration).items():
                 values[name, calibration] = value
     return [
         {"name": name, "calibration": calibration, "value": value, "error": error}
@@ -63,12 +63,12 @@ def measures(found: Mapping[str, Sequence[Line]]) -> list[Line]:
     ]
 
 
-def percents(counts: Sequence[Line], features: Sequence[Line]) -> list[Line]:
+def percent_lines(counts: Sequence[Line], features: Sequence[Line]) -> list[Line]:
     """The numbers of features that models use, in percent of all features.
 
     Args:
         counts: the lines of `sparsity`.
-        features: those of `sizes`.
+        features: those of `data_set_lines`.
     """
     whole = {line["dataset"]: line["features"] for line in features}
     columns = [name for each in CALIBRATIONS for name in (each, f"{each}_sd")]
@@ -80,12 +80,12 @@ def percents(counts: Sequence[Line], features: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _of_advantages(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _advantage_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """When the advantage fails, if it was measured."""
-    if "advantages" not in found:
+    if "advantages" not in results:
         return {}
-    own = where(found["advantages"], calibration=calibration)
-    below = [line["round"] for line in own if line["mean"] < FIGURE_1["gamma"]]
+    advantages = where(results["advantages"], calibration=calibration)
+    below = [line["round"] for line in advantages if line["mean"] < FIGURE_1["gamma"]]
     return {"first round without the advantage": (min(below, default=np.inf), None)}
 
 
@@ -93,12 +93,12 @@ BETA = 0.05
 """The probability with which Theorem 4.3 may fail."""
 
 
-def _failure(name: str) -> float:
+def _max_failure_probability(name: str) -> float:
     """The largest probability that a literal is further from the best than Theorem 4.3 says.
 
     Literals are those of the first round, at the settings of Tables 8 to 10 and each epsilon.
     """
-    table, test, _ = load(name)
+    table, test, _ = load_features(name)
     here = np.ones(len(np.asarray(table.target)), bool) if test is None else ~test
     features = np.asarray(splits_of(table))[here]
     sign = np.where(np.asarray(table.target)[here], 1.0, -1.0)
@@ -106,7 +106,7 @@ def _failure(name: str) -> float:
     advantage = np.concatenate([edge, -edge, [sign.mean(), -sign.mean()]]) / 2
     worst = 0.0
     for epsilon in EPSILONS:
-        chosen = of_tables(name, epsilon)
+        chosen = printed_settings(name, epsilon)
         eta = epsilon * chosen["density"] * len(sign) / (4 * chosen["rounds"])
         mass = np.exp(eta * (advantage - advantage.max()))
         far = advantage < advantage.max() - np.log(len(advantage) / BETA) / eta
@@ -114,13 +114,15 @@ def _failure(name: str) -> float:
     return worst
 
 
-def _of_rounds(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _round_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How much more a delta gains with more rounds."""
-    own = where(found.get("rounds", []), calibration=calibration)
+    own_lines = where(results.get("rounds", []), calibration=calibration)
     gains = {}
-    for rounds in distinct(own, "rounds"):
-        pairs = _gains(where(own, rounds=rounds))
-        gains[rounds] = _points([_difference(delta, pure) for delta, pure in pairs])
+    for rounds in distinct(own_lines, "rounds"):
+        pairs = _pairs_by_delta(where(own_lines, rounds=rounds))
+        gains[rounds] = _mean_in_points(
+            [_accuracy_difference(delta, pure) for delta, pure in pairs]
+        )
     if len(gains) < 2:
         return {}
     (many, spread), (few, other) = gains[max(gains)], gains[min(gains)]
@@ -128,132 +130,134 @@ def _of_rounds(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     return {name: (many - few, float(np.hypot(spread, other)))}
 
 
-def _of_deltas(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _delta_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """What a delta gains in Figures 2 and 3."""
     values: Values = {}
     for name in ("fig2", "fig3"):
-        pairs = _gains(where(found.get(name, []), calibration=calibration))
+        pairs = _pairs_by_delta(where(results.get(name, []), calibration=calibration))
         if not pairs:
             continue
-        gains = [_difference(delta, pure) for delta, pure in pairs]
+        gains = [_accuracy_difference(delta, pure) for delta, pure in pairs]
         spreads = [pure["accuracy_sd"] for _, pure in pairs]
         within = sum(gain <= sd for (gain, _), sd in zip(gains, spreads, strict=True))
-        values[f"{name} mean gain by delta, points"] = _points(gains)
+        values[f"{name} mean gain by delta, points"] = _mean_in_points(gains)
         values[f"{name} epsilons of a gain within one sd"] = within, None
         values[f"{name} epsilons of a gain above one sd"] = len(gains) - within, None
     return values
 
 
-def _of_logistic(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _logistic_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How LazyBB compares with DP-LR at high privacy."""
     values: Values = {}
-    if "table2" not in found or "baselines" not in found:
+    if "table2" not in results or "baselines" not in results:
         return values
     ahead = 0
     for dataset in DATASETS:
-        gaps = _over_logistic(found, dataset, calibration)
+        gaps = _differences_to_logistic(results, dataset, calibration)
         if gaps:
-            values[f"{dataset} above DP-LR, points"] = _points(gaps)
-            ahead += _better_or_sparser(found, dataset, calibration, _points(gaps)[0])
-    if len(values) == len(DATASETS) and "sparsity" in found:
+            values[f"{dataset} above DP-LR, points"] = _mean_in_points(gaps)
+            ahead += _is_better_or_sparser(results, dataset, calibration, _mean_in_points(gaps)[0])
+    if len(values) == len(DATASETS) and "sparsity" in results:
         values["data sets of better accuracy or sparsity than DP-LR"] = ahead, None
     return values
 
 
-def _better_or_sparser(
-    found: Mapping[str, Sequence[Line]], dataset: str, calibration: str, gain: float
+def _is_better_or_sparser(
+    results: Mapping[str, Sequence[Line]], dataset: str, calibration: str, gain: float
 ) -> bool:
     """Whether LazyBB is more accurate than DP-LR at high privacy, or leaves features out."""
     counts = [
         line[calibration]
-        for line in found.get("sparsity", [])
+        for line in results.get("sparsity", [])
         if line["dataset"] == dataset and line["epsilon"] <= HIGH_PRIVACY
     ]
-    whole = {line["dataset"]: line["features"] for line in found.get("datasets", [])}
+    whole = {line["dataset"]: line["features"] for line in results.get("datasets", [])}
     fewer = bool(counts) and dataset in whole and max(counts) < whole[dataset]
     return gain > 0 or fewer
 
 
-def _of_trees(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _tree_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How 1-rules and DP-LR compare with top-down trees on Adult."""
-    if "table2" not in found or "trees" not in found:
+    if "table2" not in results or "trees" not in results:
         return {}
-    trees = {line["epsilon"]: line for line in where(found["trees"], calibration=calibration)}
+    trees = {line["epsilon"]: line for line in where(results["trees"], calibration=calibration)}
     rules = [
         line
-        for line in where(found["table2"], calibration=calibration)
+        for line in where(results["table2"], calibration=calibration)
         if line["dataset"] == "adult" and line["epsilon"] in trees
     ]
     if not rules:
         return {}
-    gaps = [_difference(line, trees[line["epsilon"]]) for line in rules]
-    values: Values = {"adult 1-rules above top-down trees, points": _points(gaps)}
-    if "baselines" in found:
-        theirs = _logistic(found, "adult")
+    gaps = [_accuracy_difference(line, trees[line["epsilon"]]) for line in rules]
+    values: Values = {"adult 1-rules above top-down trees, points": _mean_in_points(gaps)}
+    if "baselines" in results:
+        logistic = _logistic_lines(results, "adult")
         better = [
-            max(line["accuracy_mean"], theirs[line["epsilon"]]["accuracy_mean"])
+            max(line["accuracy_mean"], logistic[line["epsilon"]]["accuracy_mean"])
             > trees[line["epsilon"]]["accuracy_mean"]
             for line in rules
-            if line["epsilon"] in theirs
+            if line["epsilon"] in logistic
         ]
         values["adult epsilons at which 1-rules or DP-LR beat trees"] = sum(better), None
     return values
 
 
-def _of_bounds(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _bound_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """On how many data sets the proved accuracy is below the measured one, at epsilon 1."""
-    if "bounds" not in found or "table2" not in found:
+    if "bounds" not in results or "table2" not in results:
         return {}
     proved = {
         line["dataset"]: line["bound_mean"]
-        for line in where(found["bounds"], calibration=calibration)
+        for line in where(results["bounds"], calibration=calibration)
     }
     below = [
         proved[line["dataset"]] < line["accuracy_mean"]
-        for line in where(found["table2"], calibration=calibration)
+        for line in where(results["table2"], calibration=calibration)
         if line["epsilon"] == 1 and line["dataset"] in proved
     ]
     return {"data sets whose bound is below the accuracy": (sum(below), None)}
 
 
-def _of_rivals(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _rival_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How 1-rules compare with tuned DP-LR, DP-Boost and DP-Bag, and how often they are best."""
     values: Values = {}
-    if "table2" not in found or "rivals" not in found:
+    if "table2" not in results or "rivals" not in results:
         return values
     ours = {
         (line["dataset"], line["epsilon"]): line
-        for line in where(found["table2"], calibration=calibration)
+        for line in where(results["table2"], calibration=calibration)
     }
-    theirs = {(line["method"], line["dataset"], line["epsilon"]): line for line in found["rivals"]}
-    for method in distinct(found["rivals"], "method"):
+    rivals = {
+        (line["method"], line["dataset"], line["epsilon"]): line for line in results["rivals"]
+    }
+    for method in distinct(results["rivals"], "method"):
         for dataset in DATASETS:
             gaps = [
-                _difference(line, theirs[method, dataset, epsilon])
+                _accuracy_difference(line, rivals[method, dataset, epsilon])
                 for (name, epsilon), line in ours.items()
                 if name == dataset
-                and (method, dataset, epsilon) in theirs
+                and (method, dataset, epsilon) in rivals
                 and (method != "dp-lr" or epsilon <= HIGH_PRIVACY)
             ]
             if gaps:
                 words = "tuned DP-LR" if method == "dp-lr" else METHODS[method]
-                values[f"{dataset} above {words}, points"] = _points(gaps)
+                values[f"{dataset} above {words}, points"] = _mean_in_points(gaps)
 
     # At how many of the epsilons that all methods have 1-rules or DP-LR are the best of all.
-    trees = where(found.get("trees", []), calibration=calibration)
+    trees = where(results.get("trees", []), calibration=calibration)
     best = compared = 0
     for (name, epsilon), line in ours.items():
         others = [
-            theirs[method, name, epsilon]["accuracy_mean"]
+            rivals[method, name, epsilon]["accuracy_mean"]
             for method in METHODS
-            if (method, name, epsilon) in theirs
+            if (method, name, epsilon) in rivals
         ]
-        if not others or ("dp-lr", name, epsilon) not in theirs:
+        if not others or ("dp-lr", name, epsilon) not in rivals:
             continue
         if name == "adult":
             others += [tree["accuracy_mean"] for tree in trees if tree["epsilon"] == epsilon]
-        own = line["accuracy_mean"], theirs["dp-lr", name, epsilon]["accuracy_mean"]
-        best += max(own) > max(others)
+        candidates = line["accuracy_mean"], rivals["dp-lr", name, epsilon]["accuracy_mean"]
+        best += max(candidates) > max(others)
         compared += 1
     if compared:
         values["percent of the settings at which 1-rules or DP-LR are best of all"] = (
@@ -263,15 +267,15 @@ def _of_rivals(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     return values
 
 
-def _of_printed_trees(found: Mapping[str, Sequence[Line]], calibration: str) -> Values:
+def _printed_tree_claims(results: Mapping[str, Sequence[Line]], calibration: str) -> Values:
     """How 1-rules compare with the best trees of Table 1's grid, and how many rounds these have."""
     values: Values = {}
-    trees = where(found.get("selected", []), calibration=calibration, dataset="adult")
-    for tree in trees if "table2" in found else []:
+    trees = where(results.get("selected", []), calibration=calibration, dataset="adult")
+    for tree in trees if "table2" in results else []:
         at = {"calibration": calibration, "dataset": "adult", "epsilon": tree["epsilon"]}
-        (line,) = where(found["table2"], **at)
-        values["adult 1-rules above the best trees of Table 1, points"] = _points(
-            [_difference(line, tree)]
+        (line,) = where(results["table2"], **at)
+        values["adult 1-rules above the best trees of Table 1, points"] = _mean_in_points(
+            [_accuracy_difference(line, tree)]
         )
         values["rounds of the best trees of Table 1"] = float(tree["rounds"]), None
     return values
@@ -281,56 +285,56 @@ METHODS = {"dp-boost": "DP-Boost", "dp-bag": "DP-Bag"}
 """The rivals beside DP-LR, in words."""
 
 PARTS = (
-    _of_advantages,
-    _of_deltas,
-    _of_rounds,
-    _of_logistic,
-    _of_trees,
-    _of_bounds,
-    _of_rivals,
-    _of_printed_trees,
+    _advantage_claims,
+    _delta_claims,
+    _round_claims,
+    _logistic_claims,
+    _tree_claims,
+    _bound_claims,
+    _rival_claims,
+    _printed_tree_claims,
 )
 """What the claims in words are made of."""
 
 
-def _difference(one: Line, other: Line) -> tuple[float, float]:
+def _accuracy_difference(one: Line, other: Line) -> tuple[float, float]:
     """One mean accuracy less another, and the standard error over keys."""
     errors = [line["accuracy_sd"] / np.sqrt(line["keys"]) for line in (one, other)]
     return one["accuracy_mean"] - other["accuracy_mean"], float(np.hypot(*errors))
 
 
-def _points(gains: Sequence[tuple[float, float]]) -> tuple[float, float]:
+def _mean_in_points(gains: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The mean of differences in points, and its standard error."""
     mean = statistics.fmean(gain for gain, _ in gains)
     error = float(np.linalg.norm([error for _, error in gains])) / len(gains)
     return 100 * mean, 100 * error
 
 
-def _gains(lines: Sequence[Line]) -> list[tuple[Line, Line]]:
+def _pairs_by_delta(lines: Sequence[Line]) -> list[tuple[Line, Line]]:
     """(the line with a delta, that without one) by epsilon."""
     pure = {line["epsilon"]: line for line in lines if line["delta"] == 0}
     return [(line, pure[line["epsilon"]]) for line in lines if line["delta"] == SERIES_DELTA]
 
 
-def _logistic(found: Mapping[str, Sequence[Line]], dataset: str) -> dict[float, Line]:
+def _logistic_lines(results: Mapping[str, Sequence[Line]], dataset: str) -> dict[float, Line]:
     """Epsilon -> the line of DP-LR, by the paper's protocol for the data set."""
     protocol = "test" if dataset == "adult" else "folds"
     return {
         line["epsilon"]: line
-        for line in found["baselines"]
+        for line in results["baselines"]
         if (line["dataset"], line["protocol"], line["method"]) == (dataset, protocol, "dp-lr")
     }
 
 
-def _over_logistic(
-    found: Mapping[str, Sequence[Line]], dataset: str, calibration: str
+def _differences_to_logistic(
+    results: Mapping[str, Sequence[Line]], dataset: str, calibration: str
 ) -> list[tuple[float, float]]:
     """Accuracies of LazyBB less those of DP-LR, at the epsilons of high privacy."""
-    theirs = _logistic(found, dataset)
+    logistic = _logistic_lines(results, dataset)
     return [
-        _difference(line, theirs[line["epsilon"]])
-        for line in where(found["table2"], calibration=calibration)
+        _accuracy_difference(line, logistic[line["epsilon"]])
+        for line in where(results["table2"], calibration=calibration)
         if line["dataset"] == dataset
-        and line["epsilon"] in theirs
+        and line["epsilon"] in logistic
         and line["epsilon"] <= HIGH_PRIVACY
     ]

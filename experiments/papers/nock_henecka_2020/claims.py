@@ -1,7 +1,7 @@
 """Claims of the paper that need no run: its theorems, and what the saved grids and readings say.
 
-The grids are those of `aggregate`, and the readings of the step those of `steps`. These have depth
-2, beta_tree = 1/2, and T of 2 and 20.
+The grids are those of `aggregate`, and the readings of the step those of `readings steps`. These
+have depth 2, beta_tree = 1/2, and T of 2 and 20.
 """
 
 import argparse
@@ -15,23 +15,25 @@ import numpy as np
 from dpbt import sweeps
 from experiments.common import aggregated, results
 from experiments.common.results import Line, distinct, where
-from experiments.papers.nock_henecka_2020 import step_tables, theorems
-from experiments.papers.nock_henecka_2020.derived import WAYS, of_mean
-from experiments.papers.nock_henecka_2020.reading_settings import FORESTS
+from experiments.papers.nock_henecka_2020 import reading_tables, theorems
+from experiments.papers.nock_henecka_2020.grid_tables import mean_and_error
+from experiments.papers.nock_henecka_2020.options import READINGS
 from experiments.papers.nock_henecka_2020.reading_tables import CLAIMED_ERROR
 from experiments.papers.nock_henecka_2020.saved import DEPTHS, NONE
 from experiments.papers.nock_henecka_2020.settings import (
+    ALPHA_NAMES,
     CALIBRATIONS,
     EPSILONS,
+    FORESTS,
     NAME,
     PAPER_BINS,
     PAPER_CLIPS,
 )
 
-SHOWN = ("second, tree", "first, public")
-"""The reading of the step that fits Table 4 best, and that of the text."""
+SHOWN_READINGS = ("second, tree", "first, public")
+"""The reading of the step that is nearest to Table 4, and that of the text."""
 
-DEEP = 3
+MAX_SHALLOW = 3
 """The depths above are those of rather deep trees; the paper does not say."""
 
 
@@ -46,76 +48,78 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the claims beside the other aggregated results."""
     out = Path(options.out)
-    steps = results.read_csv(Path(options.steps), f"{NAME} steps --doc docs/nock_henecka.md")
-    found = {
-        "theorems": theorems.lines(),
-        "words": [*_compromise(out), *_banknote(out)],
-        "steps": list(_steps(steps)),
-        "steps_table_1": list(_table_1(steps)),
-        "steps_table_4": list(_table_4(steps)),
+    steps = results.read_csv(
+        Path(options.steps), f"{NAME} readings steps --doc docs/nock_henecka.md"
+    )
+    claims = {
+        "theorems": theorems.claim_lines(),
+        "words": [*_compromise_lines(out), *_banknote_lines(out)],
+        "steps": list(_step_claim_lines(steps)),
+        "steps_table_1": list(_table_1_lines(steps)),
+        "steps_table_4": list(_table_4_lines(steps)),
     }
-    about = {**sweeps.provenance(), "command": f"python -m experiments {NAME} words"}
+    about = {**sweeps.provenance(), "command": f"python -m experiments {NAME} claims"}
     about["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
-    for name, lines in found.items():
-        aggregated.write(options, NAME, name, lines, about)
+    for name, lines in claims.items():
+        aggregated.write_result(options, NAME, name, lines, about)
 
 
-def _measure(name: str, values: Sequence[float] | np.ndarray, **head: str) -> Line:
+def _mean_line(name: str, values: Sequence[float] | np.ndarray, **head: str) -> Line:
     """The mean of values over domains or settings, and its standard error."""
-    value, error = of_mean(values)
+    value, error = mean_and_error(values)
     return {"name": name, **head, "value": value, "error": error}
 
 
-def _errors(line: Line) -> list[float]:
+def _depth_errors(line: Line) -> list[float]:
     """The mean errors of a line of a grid, by depth."""
     return [line[f"d{depth}"] for depth in DEPTHS]
 
 
-def _compromise(out: Path) -> Iterator[Line]:
+def _compromise_lines(out: Path) -> Iterator[Line]:
     """What v_q = 10 and M = 10 lose to the best of all six, in points."""
     best = {}
     for bins, clip in itertools.product(PAPER_BINS, PAPER_CLIPS):
         grid = where(
-            aggregated.read(NAME, f"grid_{bins}_{clip:g}", out), calibration=CALIBRATIONS[0]
+            aggregated.read_result(NAME, f"grid_{bins}_{clip:g}", out), calibration=CALIBRATIONS[0]
         )
         least: dict[tuple, float] = {}
         for line in grid:
             at = line["domain"], line["epsilon"]
-            least[at] = min(least.get(at, 1.0), *_errors(line))
+            least[at] = min(least.get(at, 1.0), *_depth_errors(line))
         best[bins, clip] = np.array([least[at] for at in sorted(least)]).reshape(-1, len(EPSILONS))
     winner = min(best.values(), key=np.mean)
     lost = 100 * (best[10, 10.0] - winner).mean(1)
     name = "best error at v_q = 10 and M = 10 above that of the best of six, points"
-    yield _measure(name, lost, calibration=CALIBRATIONS[0])
+    yield _mean_line(name, lost, calibration=CALIBRATIONS[0])
 
 
-def _banknote(out: Path) -> Iterator[Line]:
+def _banknote_lines(out: Path) -> Iterator[Line]:
     """The private panes of Figure 2: the ways to set alpha, and the depths of the best runs."""
-    grid = where(aggregated.read(NAME, "grid_10_10", out), domain="banknote")
+    grid = where(aggregated.read_result(NAME, "grid_10_10", out), domain="banknote")
     for calibration in distinct(grid, "calibration"):
         if calibration == NONE:
             continue
-        own = where(grid, calibration=calibration)
+        own_lines = where(grid, calibration=calibration)
         sizes = ("epsilon", "beta_tree", "rounds")
         by_way = [
             np.array(
                 [
-                    _errors(line)
-                    for line in sorted(own, key=lambda line: [line[name] for name in sizes])
+                    _depth_errors(line)
+                    for line in sorted(own_lines, key=lambda line: [line[name] for name in sizes])
                     if str(line["alpha"]) == way
                 ]
             )
-            for way in WAYS
+            for way in ALPHA_NAMES
         ]
         objective, small, one = by_way
         better = min((small, one), key=np.mean)
         head = {"calibration": calibration}
         name = "banknote, private runs: alpha 1 less 0.1, points"
-        yield _measure(name, 100 * (one - small).ravel(), **head)
+        yield _mean_line(name, 100 * (one - small).ravel(), **head)
         name = "banknote, private runs: O.C. less the better constant, points"
-        yield _measure(name, 100 * (objective - better).ravel(), **head)
+        yield _mean_line(name, 100 * (objective - better).ravel(), **head)
         every = np.stack(by_way)
-        deep = np.broadcast_to(np.array(DEPTHS) > DEEP, every.shape)
+        deep = np.broadcast_to(np.array(DEPTHS) > MAX_SHALLOW, every.shape)
         tenth = np.argsort(every, axis=None, kind="stable")[: every.size // 10]
         name = "banknote, best tenth of private runs: deep trees, percent"
         yield {
@@ -126,51 +130,51 @@ def _banknote(out: Path) -> Iterator[Line]:
         }
 
 
-def _steps(steps: Sequence[Line]) -> Iterator[Line]:
+def _step_claim_lines(steps: Sequence[Line]) -> Iterator[Line]:
     """The claims in words under each reading of the step."""
     for reading in distinct(steps, "reading"):
-        own, head = where(steps, reading=reading), {"reading": reading}
-        errors = step_tables.errors_of(own)
+        own_lines, head = where(steps, reading=reading), {"reading": reading}
+        errors = reading_tables.mean_errors(own_lines)
         objective, small, one = np.moveaxis(errors, 3, 0)
         least = [each.min((1, 2, 3)) for each in (objective, small, one)]
         above = 100 * (least[0] - np.minimum(least[1], least[2]))
-        yield _measure("best O.C. above the better constant, points", above, **head)
-        pairs = ((a[a != b], b[a != b]) for a, b in zip(one, small, strict=True))
-        share = [100 * float(np.mean(a < b)) for a, b in pairs if len(a)]
-        yield _measure("alpha 1 beats 0.1, percent of settings", share, **head)
-        banknote = errors[distinct(own, "domain").index("banknote")]
-        for k, way in enumerate(WAYS):
+        yield _mean_line("best O.C. above the better constant, points", above, **head)
+        share = reading_tables.win_shares(one, small)
+        yield _mean_line("alpha 1 beats 0.1, percent of settings", share, **head)
+        banknote = errors[distinct(own_lines, "domain").index("banknote")]
+        for k, way in enumerate(ALPHA_NAMES):
             within = 100 * float(np.mean(banknote[..., k, :] <= CLAIMED_ERROR))
             name = f"banknote runs of at most 20 %, {way}, percent"
             yield {"name": name, **head, "value": within, "error": None}
-        if reading.startswith(step_tables.NOISELESS):
+        if not READINGS[reading].has_noise:
             continue
-        signs = step_tables.signs_of(own)
-        wins, losses = (np.sum(signs == sign, axis=(0, 1, 2)) for sign in (-1, 1))
-        percent = 100 * wins / np.maximum(wins + losses, 1)  # [forest, alpha, T]
-        few, many = percent[..., 0], percent[:, [0, 2], 1]
+        signs = reading_tables.win_signs(own_lines)
+        percent = np.nan_to_num(reading_tables.win_percentages(signs, (0, 1, 2)))
+        few, many = percent[..., 0], percent[:, [0, 2], 1]  # of [forest, alpha, T]
         for name, part in (("T = 2", few), ("T = 20, O.C. and 1", many)):
             words = f"wins against forests, {name}, percent at least"
             yield {"name": words, **head, "value": float(part.min()), "error": None}
 
 
-def _table_1(steps: Sequence[Line]) -> Iterator[Line]:
-    """Table 1 under the readings that are SHOWN."""
-    for reading in SHOWN:
-        errors = step_tables.errors_of(where(steps, reading=reading)).min((2, 4))
-        counts = step_tables.counts(errors)
-        for (e, epsilon), (k, way) in itertools.product(enumerate(EPSILONS), enumerate(WAYS)):
+def _table_1_lines(steps: Sequence[Line]) -> Iterator[Line]:
+    """Table 1 under the readings of SHOWN_READINGS."""
+    for reading in SHOWN_READINGS:
+        errors = reading_tables.mean_errors(where(steps, reading=reading)).min((2, 4))
+        counts = reading_tables.count_best_alphas(errors)
+        for (e, epsilon), (k, way) in itertools.product(
+            enumerate(EPSILONS), enumerate(ALPHA_NAMES)
+        ):
             line: Line = {"reading": reading, "epsilon": epsilon, "alpha": way}
             yield line | {"count": int(counts[e, k]), "domains": len(errors)}
 
 
-def _table_4(steps: Sequence[Line]) -> Iterator[Line]:
-    """Table 4 at depth 2 under the readings that are SHOWN."""
-    for reading in SHOWN:
-        own = where(steps, reading=reading)
-        signs = step_tables.signs_of(own)[:, :, distinct(own, "depth").index(2)]
+def _table_4_lines(steps: Sequence[Line]) -> Iterator[Line]:
+    """Table 4 at depth 2 under the readings of SHOWN_READINGS."""
+    for reading in SHOWN_READINGS:
+        own_lines = where(steps, reading=reading)
+        signs = reading_tables.win_signs(own_lines)[:, :, distinct(own_lines, "depth").index(2)]
         wins, losses = (np.sum(signs == sign, axis=1) for sign in (-1, 1))
-        axes = distinct(own, "domain"), FORESTS.values(), WAYS, step_tables.ROUNDS
+        axes = distinct(own_lines, "domain"), FORESTS.values(), ALPHA_NAMES, reading_tables.ROUNDS
         for place, (domain, forest, way, rounds) in zip(
             np.ndindex(wins.shape), itertools.product(*axes), strict=True
         ):

@@ -11,8 +11,14 @@ import numpy as np
 from dpbt.types import Table
 from experiments.common import commands, results, tables
 from experiments.common.progress import progress
-from experiments.papers.bojarski_2014.grid import READINGS, Errors, Run, grid_scales, measure
-from experiments.papers.bojarski_2014.lines import interval
+from experiments.papers.bojarski_2014.grid import (
+    READINGS,
+    Errors,
+    Run,
+    measure_errors,
+    noise_scales,
+)
+from experiments.papers.bojarski_2014.lines import half_interval
 from experiments.papers.bojarski_2014.rows import add_options, configuration, study_of
 from experiments.papers.bojarski_2014.settings import (
     BUDGET,
@@ -41,28 +47,28 @@ RULES = ("majority", "threshold")
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_options(parser)
-    commands.add_shared(parser, out=results.folder(NAME))
+    commands.add_shared(parser, out=results.results_folder(NAME))
 
 
 def run(options: argparse.Namespace) -> None:
     """Measure, save and print every reading."""
     names = [options.dataset] if options.dataset else DATASETS
-    print(as_text([line for name in names for line in _save(name, options)]))
+    print(format_lines([line for name in names for line in _save_data_set(name, options)]))
     print("private errors in percent; * marks errors inside the paper's interval; ", end="")
     print("negative: the reading of negative noisy counts")
 
 
-def _save(name: str, options: argparse.Namespace) -> list[results.Line]:
+def _save_data_set(name: str, options: argparse.Namespace) -> list[results.Line]:
     """Measure one data set under all readings, and write the lines."""
     study, grid = study_of(name, options), SMOKE if options.smoke else SETTINGS
-    lines = ablate(name, study.table, study.runs, study.trained, grid, options.seed)
+    lines = reading_lines(name, study.table, study.runs, study.trained, grid, options.seed)
     suffix = "_quintiles" if options.quintiles else ""
     path = commands.out_folder(options) / f"{name}{suffix}_ablation.csv"
     results.write_csv(path, lines, configuration(study, options))
     return lines
 
 
-def ablate(
+def reading_lines(
     name: str, table: Table, runs: list[Run], trained: int, grid: dict, seed: int
 ) -> list[results.Line]:
     """Private errors in percent under each noise and reading of leaves.
@@ -73,7 +79,7 @@ def ablate(
     Args:
         name: the data set's name in `settings.PAPER`.
         table: all rows.
-        runs: from `grid.split`.
+        runs: from `grid.split_runs`.
         trained: n_train of eta = 1000 / n_train.
         grid: holds "heights" and "trees".
         seed: the seed of the keys.
@@ -91,19 +97,19 @@ def ablate(
         for noise, factor, some, own in variants:
             scales = _scales(factor, eta, sizes, rows)
             axes = (scales, heights, sizes)
-            found = measure(table, some, *axes, seed, shown, READINGS, own)
+            errors = measure_errors(table, some, *axes, seed, shown, READINGS, own)
             for n, reading in enumerate(READINGS):
                 for v, voting in enumerate(RULES):
                     line = {"dataset": name, "noise": noise, "negative": reading, "voting": voting}
-                    line |= _errors(found, n, v, heights, sizes, PAPER_FORESTS[name][2 + v])
+                    line |= _errors(errors, n, v, heights, sizes, PAPER_FORESTS[name][2 + v])
                     paper = PAPER[name][3 + v]
-                    width = 100 * interval(paper / 100, PAPER_ROWS.get(name, rows))
+                    width = 100 * half_interval(paper / 100, PAPER_ROWS.get(name, rows))
                     lines.append({**line, "paper_error": paper, "paper_interval": width})
     return lines
 
 
 def _scales(factor: float | None, eta: float, sizes: tuple[int, ...], rows: int) -> np.ndarray:
-    scales = grid_scales(eta, sizes, rows)
+    scales = noise_scales(eta, sizes, rows)
     if factor is None:
         return (scales / np.asarray(sizes, np.float32)).astype(np.float32)
     return (scales * np.float32(factor)).astype(np.float32)
@@ -117,16 +123,18 @@ def _with_validation(run: Run) -> Run:
 
 
 def _errors(
-    found: Errors,
+    errors: Errors,
     n: int,
     v: int,
     heights: tuple[int, ...],
     sizes: tuple[int, ...],
     forest: tuple[int, int],
 ) -> results.Line:
-    test, validation = (100 * part[:, n, v].mean(axis=0) for part in (found.test, found.validation))
+    test, validation = (
+        100 * part[:, n, v].mean(axis=0) for part in (errors.test, errors.validation)
+    )
     k, h = np.unravel_index(np.argmin(validation), validation.shape)
-    runs = 100 * found.test[:, n, v, k, h]
+    runs = 100 * errors.test[:, n, v, k, h]
     spread = float(runs.std(ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else ""
 
     papers_forest = ""
@@ -156,7 +164,7 @@ COLUMNS = {
 }
 
 
-def as_text(lines: list[results.Line]) -> str:
+def format_lines(lines: list[results.Line]) -> str:
     """One row for each line, in percent; a star marks an error inside the paper's interval."""
     marked = []
     for line in lines:
@@ -166,4 +174,4 @@ def as_text(lines: list[results.Line]) -> str:
             inside = value and abs(value - line["paper_error"]) <= line["paper_interval"]
             errors[f"{name}_mark"] = "*" if inside else " "
         marked.append({**line, **errors})
-    return tables.formatted(marked, COLUMNS)
+    return tables.format_table(marked, COLUMNS)

@@ -10,6 +10,7 @@ from experiments.common import data, protocols
 from experiments.common.results import Line
 from experiments.papers.nock_henecka_2020.saved import NONE, Fits, Grid, Setting
 from experiments.papers.nock_henecka_2020.settings import (
+    ALPHA_NAMES,
     ALPHAS,
     EPSILONS,
     FOLDS,
@@ -21,7 +22,6 @@ from experiments.papers.nock_henecka_2020.settings import (
     PRIVATE,
 )
 
-WAYS = tuple(str(alpha) for alpha in ALPHAS)
 BEST = "best"
 TIE = 1e-9
 SIZES = {"depth": 3, "rounds": 5}
@@ -31,9 +31,9 @@ TABLE_4_ROUNDS = (2, 20)
 QUARTILE = 75
 
 
-def best(fits: Fits, **chosen) -> tuple[float, Setting | None]:
+def find_best(fits: Fits, **chosen) -> tuple[float, Setting | None]:
     """(the smallest mean error of the chosen settings, the first such setting)."""
-    places = fits.chosen(**chosen)
+    places = fits.find_settings(**chosen)
     if not len(places):
         return float("inf"), None
     errors = fits.mean[places]
@@ -41,39 +41,40 @@ def best(fits: Fits, **chosen) -> tuple[float, Setting | None]:
     return float(fits.mean[first]), fits.settings[first]
 
 
-def best_folds(fits: Fits, **chosen) -> np.ndarray:
+def best_fold_errors(fits: Fits, **chosen) -> np.ndarray:
     """f64[fold], the test errors of the best of the chosen settings.
 
     Raises:
         ValueError: if there is no such setting.
     """
-    _, at = best(fits, **chosen)
+    _, at = find_best(fits, **chosen)
     if at is None:
         raise ValueError(f"no setting has {chosen}")
     return fits.folds[fits.settings.index(at)]
 
 
-def of_mean(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+def mean_and_error(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """The mean and its standard error, which is NaN for one value."""
     error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
     return float(np.mean(values)), float(error)
 
 
-def table_1(grid: Grid) -> list[Line]:
+def table_1_lines(grid: Grid) -> list[Line]:
     """The number of domains on which each way to set alpha is best; ties count for all."""
     lines = []
     for calibration, epsilon in itertools.product(grid.calibrations, EPSILONS):
-        names = grid.complete(calibration)
+        names = grid.complete_domains(calibration)
         if not names:
             continue
         errors = {
             name: [
-                best(grid.fits[name][calibration], epsilon=epsilon, alpha=way)[0] for way in WAYS
+                find_best(grid.fits[name][calibration], epsilon=epsilon, alpha=way)[0]
+                for way in ALPHA_NAMES
             ]
             for name in names
         }
-        for k, way in enumerate(WAYS):
-            wins = sum(own[k] <= min(own) + TIE for own in errors.values())
+        for k, way in enumerate(ALPHA_NAMES):
+            wins = sum(best_errors[k] <= min(best_errors) + TIE for best_errors in errors.values())
             lines.append(
                 {
                     "calibration": calibration,
@@ -81,18 +82,20 @@ def table_1(grid: Grid) -> list[Line]:
                     "alpha": way,
                     "count": wins,
                     "domains": len(names),
-                    "best_error_mean": float(np.mean([own[k] for own in errors.values()])),
+                    "best_error_mean": float(
+                        np.mean([best_errors[k] for best_errors in errors.values()])
+                    ),
                 }
             )
     return lines
 
 
-def table_3(grid: Grid) -> list[Line]:
+def table_3_lines(grid: Grid) -> list[Line]:
     """The depth and the number of trees of the best private setting of each domain."""
     lines = []
     for calibration in grid.calibrations:
-        for name in grid.complete(calibration):
-            error, at = best(grid.fits[name][calibration])
+        for name in grid.complete_domains(calibration):
+            error, at = find_best(grid.fits[name][calibration])
             if at is None:
                 continue
             sizes = {
@@ -113,38 +116,42 @@ def table_3(grid: Grid) -> list[Line]:
     return lines
 
 
-def table_4(grid: Grid, forests: Mapping[str, Mapping[tuple, np.ndarray]]) -> list[Line]:
+def table_4_lines(grid: Grid, forests: Mapping[str, Mapping[tuple, np.ndarray]]) -> list[Line]:
     """How often boosted trees win against a forest, among significant differences.
 
     A run is an epsilon and a beta_tree; the test is Student's paired t-test over folds at 0.01.
     """
     lines = []
     for calibration in grid.calibrations:
-        for name in grid.complete(calibration):
-            fits, theirs = grid.fits[name][calibration], forests.get(name, {})
-            cells = itertools.product(FOREST_DEPTHS, TABLE_4_ROUNDS, WAYS, FORESTS)
+        for name in grid.complete_domains(calibration):
+            fits, forest_errors = grid.fits[name][calibration], forests.get(name, {})
+            cells = itertools.product(FOREST_DEPTHS, TABLE_4_ROUNDS, ALPHA_NAMES, FORESTS.values())
             for depth, rounds, way, kind in cells:
                 pairs = [
-                    (at.epsilon, folds, theirs[kind, at.epsilon, depth, calibration])
-                    for at, folds in _at(fits, depth=depth, rounds=rounds, alpha=way)
-                    if (kind, at.epsilon, depth, calibration) in theirs
+                    (at.epsilon, folds, forest_errors[kind, at.epsilon, depth, calibration])
+                    for at, folds in _settings_and_folds(
+                        fits, depth=depth, rounds=rounds, alpha=way
+                    )
+                    if (kind, at.epsilon, depth, calibration) in forest_errors
                 ]
                 if pairs:
                     head = {"calibration": calibration, "domain": name, "depth": depth}
                     head |= {"rounds": rounds, "alpha": way, "forest": kind}
-                    lines.append(head | _tally(pairs))
+                    lines.append(head | _count_wins(pairs))
     return lines
 
 
-def _at(fits: Fits, **chosen) -> list[tuple[Setting, np.ndarray]]:
+def _settings_and_folds(fits: Fits, **chosen) -> list[tuple[Setting, np.ndarray]]:
     """(setting, its errors by fold), of the chosen settings."""
-    return [(fits.settings[k], fits.folds[k]) for k in fits.chosen(**chosen)]
+    return [(fits.settings[k], fits.folds[k]) for k in fits.find_settings(**chosen)]
 
 
-def _tally(pairs: Sequence[tuple[float, np.ndarray, np.ndarray]]) -> Line:
+def _count_wins(pairs: Sequence[tuple[float, np.ndarray, np.ndarray]]) -> Line:
     """Wins, losses and the percentage of wins; those at the smallest and largest epsilon, too."""
-    ours, theirs = (jnp.asarray(np.stack([pair[k] for pair in pairs]), jnp.float32) for k in (1, 2))
-    sign = np.asarray(protocols.compare(ours, theirs))
+    ours, rival_errors = (
+        jnp.asarray(np.stack([pair[k] for pair in pairs]), jnp.float32) for k in (1, 2)
+    )
+    sign = np.asarray(protocols.compare(ours, rival_errors))
     epsilon = np.asarray([pair[0] for pair in pairs])
     wins, losses = int((sign < 0).sum()), int((sign > 0).sum())
     ends = {}
@@ -160,35 +167,35 @@ def _tally(pairs: Sequence[tuple[float, np.ndarray, np.ndarray]]) -> Line:
     }
 
 
-def overall(lines: Sequence[Line]) -> list[Line]:
+def table_4_totals(lines: Sequence[Line]) -> list[Line]:
     """The last line of Table 4: all domains and depths together."""
-    found = []
+    totals = []
     axes = ("calibration", "rounds", "alpha", "forest")
     for key in dict.fromkeys(tuple(line[axis] for axis in axes) for line in lines):
-        own = [line for line in lines if tuple(line[axis] for axis in axes) == key]
-        total = {name: sum(line[name] for line in own) for name in ("runs", "wins", "losses")}
+        own_lines = [line for line in lines if tuple(line[axis] for axis in axes) == key]
+        total = {name: sum(line[name] for line in own_lines) for name in ("runs", "wins", "losses")}
         decided = total["wins"] + total["losses"]
         ends, errors = {}, []
         for words in ("low", "high"):
             wins, losses = (
-                sum(line[f"{kind}_{words}"] for line in own) for kind in ("wins", "losses")
+                sum(line[f"{kind}_{words}"] for line in own_lines) for kind in ("wins", "losses")
             )
             ends[f"percent_{words}"] = 100 * wins / (wins + losses) if wins + losses else None
             errors.append(_percent_error(wins, losses))
         if None not in ends.values():
             ends["low_minus_high"] = ends["percent_low"] - ends["percent_high"]
             ends["low_minus_high_error"] = float(np.hypot(*errors))
-        found.append(
+        totals.append(
             {
                 **dict(zip(axes, key, strict=True)),
-                "domains": len({line["domain"] for line in own}),
+                "domains": len({line["domain"] for line in own_lines}),
                 **total,
                 "percent": 100 * total["wins"] / decided if decided else None,
                 "undecided": 100 * (total["runs"] - decided) / total["runs"],
                 **ends,
             }
         )
-    return found
+    return totals
 
 
 def _percent_error(wins: int, losses: int) -> float:
@@ -197,7 +204,7 @@ def _percent_error(wins: int, losses: int) -> float:
     return 100 * float(np.sqrt(share * (1 - share) / (wins + losses + 4)))
 
 
-def by_bins(main: Grid, fine: Grid) -> list[Line]:
+def bin_lines(main: Grid, fine: Grid) -> list[Line]:
     """What v_q = 50 changes in the best error of each domain, in points.
 
     There is a line for each way to set alpha, and one for the best of all ways (BEST). Numbers in
@@ -212,34 +219,36 @@ def by_bins(main: Grid, fine: Grid) -> list[Line]:
     """
     lines = []
     for calibration in fine.calibrations:
-        for name in fine.complete(calibration):
-            if name in main.complete(calibration):
+        for name in fine.complete_domains(calibration):
+            if name in main.complete_domains(calibration):
                 few, many = (grid.fits[name][calibration] for grid in (main, fine))
                 head: Line = {"calibration": calibration, "domain": name}
-                lines += [head | line for line in _bins_of_domain(few, many)]
+                lines += [head | line for line in _bin_lines_of_domain(few, many)]
     return lines
 
 
-def _bins_of_domain(few: Fits, many: Fits) -> list[Line]:
+def _bin_lines_of_domain(few: Fits, many: Fits) -> list[Line]:
     """The lines of one domain."""
     lines = []
-    for way in (*WAYS, BEST):
+    for way in (*ALPHA_NAMES, BEST):
         chosen = {} if way == BEST else {"alpha": way}
-        errors = [best_folds(fits, **chosen) for fits in (few, many)]
+        errors = [best_fold_errors(fits, **chosen) for fits in (few, many)]
         line: Line = {"alpha": way, "error_10": errors[0].mean(), "error_50": errors[1].mean()}
-        line |= _points("gain", errors[0] - errors[1])
+        line |= _mean_in_points("gain", errors[0] - errors[1])
         line |= dict.fromkeys(("favour", "favour_error", "above", "above_error"))
         if way != BEST:
             others = [
-                [best_folds(fits, alpha=other) for fits in (few, many)]
-                for other in WAYS
+                [best_fold_errors(fits, alpha=other) for fits in (few, many)]
+                for other in ALPHA_NAMES
                 if other != way
             ]
             gains = [one - other for one, other in others]
             most = max(gains, key=np.mean)
-            line |= _points("favour", errors[0] - errors[1] - most)
-            line |= _points("above", errors[1] - min((own[1] for own in others), key=np.mean))
-        runs = [fits.folds[fits.chosen(**chosen)] for fits in (few, many)]
+            line |= _mean_in_points("favour", errors[0] - errors[1] - most)
+            line |= _mean_in_points(
+                "above", errors[1] - min((many_errors for _, many_errors in others), key=np.mean)
+            )
+        runs = [fits.folds[fits.find_settings(**chosen)] for fits in (few, many)]
         lines.append(line | _quartile_gain(*runs))
     return lines
 
@@ -263,13 +272,13 @@ def _quartile_gain(few: np.ndarray, many: np.ndarray) -> Line:
     return {"quartile_gain": gain(every), "quartile_gain_error": error}
 
 
-def _points(name: str, folds: np.ndarray) -> Line:
+def _mean_in_points(name: str, folds: np.ndarray) -> Line:
     """A mean over folds in points, and its standard error."""
-    mean, error = of_mean(100 * folds)
+    mean, error = mean_and_error(100 * folds)
     return {name: mean, f"{name}_error": error}
 
 
-def criterion(grid: Grid, alone: Mapping[str, Fits], way: str) -> list[Line]:
+def criterion_lines(grid: Grid, alone: Mapping[str, Fits], way: str) -> list[Line]:
     """Mean best errors with alpha in the criterion alone, and in the criterion and the link.
 
     Args:
@@ -277,12 +286,14 @@ def criterion(grid: Grid, alone: Mapping[str, Fits], way: str) -> list[Line]:
         alone: domain -> its fits with alpha in the criterion alone.
         way: alpha.
     """
-    names, lines = [name for name in grid.complete("tight") if name in alone], []
+    names, lines = [name for name in grid.complete_domains("tight") if name in alone], []
     for epsilon in EPSILONS if names else ():
-        both = [best(grid.fits[name]["tight"], epsilon=epsilon, alpha=way)[0] for name in names]
-        own = [best(alone[name], epsilon=epsilon)[0] for name in names]
+        both = [
+            find_best(grid.fits[name]["tight"], epsilon=epsilon, alpha=way)[0] for name in names
+        ]
+        criterion_alone = [find_best(alone[name], epsilon=epsilon)[0] for name in names]
         line: Line = {"calibration": "tight", "epsilon": epsilon, "alpha": way}
-        line |= {"domains": len(names), "criterion_alone": float(np.mean(own))}
+        line |= {"domains": len(names), "criterion_alone": float(np.mean(criterion_alone))}
         lines.append(line | {"criterion_and_link": float(np.mean(both))})
     return lines
 
@@ -292,7 +303,7 @@ Measures = dict[str, tuple[float, float | None]]
 """Name -> (the number, its standard error or None)."""
 
 
-def measures(grid: Grid, fine: Grid | None = None) -> list[Line]:
+def claim_lines(grid: Grid, fine: Grid | None = None) -> list[Line]:
     """The claims, each as one number for each calibration.
 
     A standard error is over domains, as if they were drawn from many.
@@ -303,130 +314,142 @@ def measures(grid: Grid, fine: Grid | None = None) -> list[Line]:
     """
     lines = []
     for calibration in (NONE, *grid.calibrations):
-        names = grid.complete(calibration)
+        names = grid.complete_domains(calibration)
         if not names:
             continue
-        own = {name: grid.fits[name][calibration] for name in names}
-        by_name = _without(own) if calibration == NONE else _private(own)
-        lines += _lines(calibration, len(names), by_name)
-        both = [] if fine is None else [name for name in fine.complete(calibration) if name in own]
+        fits = {name: grid.fits[name][calibration] for name in names}
+        by_name = _noise_free_measures(fits) if calibration == NONE else _private_measures(fits)
+        lines += _claim_lines_of(calibration, len(names), by_name)
+        both = (
+            []
+            if fine is None
+            else [name for name in fine.complete_domains(calibration) if name in fits]
+        )
         if fine is not None and both and calibration != NONE:
             more = {name: fine.fits[name][calibration] for name in both}
-            gains = [100 * (best(own[name])[0] - best(more[name])[0]) for name in both]
-            found: Measures = {"gain of the best error by v_q = 50, points": of_mean(gains)}
-            lines += _lines(calibration, len(both), found)
+            gains = [100 * (find_best(fits[name])[0] - find_best(more[name])[0]) for name in both]
+            measures: Measures = {
+                "gain of the best error by v_q = 50, points": mean_and_error(gains)
+            }
+            lines += _claim_lines_of(calibration, len(both), measures)
     return lines
 
 
-def _lines(calibration: str, domains: int, found: Measures) -> list[Line]:
+def _claim_lines_of(calibration: str, domains: int, measures: Measures) -> list[Line]:
     head: Line = {"calibration": calibration, "domains": domains}
     return [
         {"name": name, **head, "value": value}
         | {"error": None if error is None or np.isnan(error) else error}
-        for name, (value, error) in found.items()
+        for name, (value, error) in measures.items()
     ]
 
 
-def models(noise_free: int) -> int:
+def count_models(noise_free: int) -> int:
     """The models of the paper's grid, if runs without noise count this often for each v_q."""
     sizes = len(GRID["rounds"]) * len(GRID["depth"]) * len(ALPHAS)
     private = len(EPSILONS) * len(PRIVATE["beta_tree"]) * len(PAPER_CLIPS)
     return len(PAPER_BINS) * sizes * (private + noise_free) * len(data.NOCK_HENECKA) * FOLDS
 
 
-def _without(fits: Mapping[str, Fits]) -> Measures:
+def _noise_free_measures(fits: Mapping[str, Fits]) -> Measures:
     """Claims about boosting without privacy, and the size of the grid."""
     wins, differing, gaps = [], [], []
-    for own in fits.values():
+    for domain_fits in fits.values():
         better = []
         for rounds, depth in itertools.product(GRID["rounds"], GRID["depth"]):
             here = {"rounds": rounds, "depth": depth}
-            one, tenth = (best(own, alpha=way, **here)[0] for way in ("1.0", "0.1"))
+            one, tenth = (find_best(domain_fits, alpha=way, **here)[0] for way in ("1.0", "0.1"))
             better += [one < tenth - TIE] if abs(one - tenth) > TIE else []
         wins.append(100 * sum(better))
         differing.append(len(better))
-        gaps.append(_above(own))
-    found: Measures = {
-        "alpha 1 beats 0.1, percent of settings": _ratio(wins, differing),
-        "best O.C. above the better constant, points": of_mean(gaps),
-        "models of the grid, runs without noise for each M": (models(len(PAPER_CLIPS)), None),
-        "models of the grid, runs without noise once": (models(1), None),
+        gaps.append(_objective_above_constants(domain_fits))
+    measures: Measures = {
+        "alpha 1 beats 0.1, percent of settings": _ratio_and_error(wins, differing),
+        "best O.C. above the better constant, points": mean_and_error(gaps),
+        "models of the grid, runs without noise for each M": (count_models(len(PAPER_CLIPS)), None),
+        "models of the grid, runs without noise once": (count_models(1), None),
     }
-    for way in WAYS if "banknote" in fits else ():
+    for way in ALPHA_NAMES if "banknote" in fits else ():
         name = f"banknote noise-free runs of at most 20 %, {way}, percent"
-        found[name] = _accurate(fits["banknote"], way), None
-    return found
+        measures[name] = _percent_accurate(fits["banknote"], way), None
+    return measures
 
 
-def _above(fits: Fits) -> float:
+def _objective_above_constants(fits: Fits) -> float:
     """The best error of objective calibration less that of the better constant, in points."""
-    own = [best(fits, alpha=way)[0] for way in WAYS]
-    return 100 * (own[0] - min(own[1:]))
+    errors = [find_best(fits, alpha=way)[0] for way in ALPHA_NAMES]
+    return 100 * (errors[0] - min(errors[1:]))
 
 
-def _accurate(fits: Fits, way: str) -> float:
+def _percent_accurate(fits: Fits, way: str) -> float:
     """The percentage of the runs of an alpha that have an error of at most BANKNOTE_ERROR."""
-    return 100 * float(np.mean(fits.mean[fits.chosen(alpha=way)] <= BANKNOTE_ERROR))
+    return 100 * float(np.mean(fits.mean[fits.find_settings(alpha=way)] <= BANKNOTE_ERROR))
 
 
-def _ratio(tops: Sequence[float], bottoms: Sequence[float]) -> tuple[float, float]:
+def _ratio_and_error(tops: Sequence[float], bottoms: Sequence[float]) -> tuple[float, float]:
     """The ratio of two sums over domains, and its standard error; NaN over 0."""
     top, bottom = np.asarray(tops, float), np.asarray(bottoms, float)
     if not bottom.sum():
         return float("nan"), float("nan")
     ratio = top.sum() / bottom.sum()
-    _, error = of_mean((top - ratio * bottom) / bottom.mean())
+    _, error = mean_and_error((top - ratio * bottom) / bottom.mean())
     return float(ratio), error
 
 
-def _ahead(wins: np.ndarray) -> tuple[float, float]:
+def _objective_wins_ahead(wins: np.ndarray) -> tuple[float, float]:
     """Wins of objective calibration less those of the better constant, and the standard error.
 
     Args:
         wins: f64[domain, way].
     """
     other = 1 + int(np.argmax(wins[:, 1:].sum(axis=0)))
-    mean, error = of_mean(wins[:, 0] - wins[:, other])
+    mean, error = mean_and_error(wins[:, 0] - wins[:, other])
     return round(mean * len(wins)), error * len(wins)
 
 
-def _private(fits: Mapping[str, Fits]) -> Measures:
+def _private_measures(fits: Mapping[str, Fits]) -> Measures:
     """Claims about boosting with privacy."""
-    found: Measures = {}
+    measures: Measures = {}
     if "banknote" in fits:
-        share = _accurate(fits["banknote"], WAYS[0])
-        found["banknote O.C. runs of at most 20 %, percent"] = share, None
+        share = _percent_accurate(fits["banknote"], ALPHA_NAMES[0])
+        measures["banknote O.C. runs of at most 20 %, percent"] = share, None
     wins = np.asarray(
-        [[_wins(own, epsilon) for own in fits.values()] for epsilon in EPSILONS], float
+        [
+            [_is_alpha_best(domain_fits, epsilon) for domain_fits in fits.values()]
+            for epsilon in EPSILONS
+        ],
+        float,
     )
-    for epsilon, own in zip(EPSILONS[:2], wins, strict=False):
+    for epsilon, domain_wins in zip(EPSILONS[:2], wins, strict=False):
         name = f"domains of O.C. less those of the better constant, epsilon {epsilon:g}"
-        found[name] = _ahead(own)
+        measures[name] = _objective_wins_ahead(domain_wins)
     name = "domains of O.C. less those of the better constant, all epsilons"
-    found[name] = _ahead(wins.sum(axis=0))
-    gaps = [_above(own) for own in fits.values()]
-    found["best private O.C. above the better constant, points"] = of_mean(gaps)
+    measures[name] = _objective_wins_ahead(wins.sum(axis=0))
+    gaps = [_objective_above_constants(domain_fits) for domain_fits in fits.values()]
+    measures["best private O.C. above the better constant, points"] = mean_and_error(gaps)
     spreads = {"beta_tree": [], "size": []}
-    for own in fits.values():
-        betas = [{"beta_tree": beta} for beta in np.unique(own.axes["beta_tree"])]
+    for domain_fits in fits.values():
+        betas = [{"beta_tree": beta} for beta in np.unique(domain_fits.axes["beta_tree"])]
         sizes = itertools.product(GRID["rounds"], GRID["depth"])
-        spreads["beta_tree"].append(_spread(own, betas))
-        spreads["size"].append(_spread(own, [{"rounds": t, "depth": d} for t, d in sizes]))
+        spreads["beta_tree"].append(_spread_of_best(domain_fits, betas))
+        spreads["size"].append(
+            _spread_of_best(domain_fits, [{"rounds": t, "depth": d} for t, d in sizes])
+        )
     for axis, values in spreads.items():
-        found[f"spread of the best error over {axis}, points"] = of_mean(values)
+        measures[f"spread of the best error over {axis}, points"] = mean_and_error(values)
     name = "spread over beta_tree as part of that over size"
-    found[name] = _ratio(spreads["beta_tree"], spreads["size"])
-    return found
+    measures[name] = _ratio_and_error(spreads["beta_tree"], spreads["size"])
+    return measures
 
 
-def _wins(fits: Fits, epsilon: float) -> list[bool]:
+def _is_alpha_best(fits: Fits, epsilon: float) -> list[bool]:
     """Which ways to set alpha are best at an epsilon; ties count for all."""
-    errors = [best(fits, epsilon=epsilon, alpha=way)[0] for way in WAYS]
+    errors = [find_best(fits, epsilon=epsilon, alpha=way)[0] for way in ALPHA_NAMES]
     return [error <= min(errors) + TIE for error in errors]
 
 
-def _spread(fits: Fits, groups: Sequence[Mapping]) -> float:
+def _spread_of_best(fits: Fits, groups: Sequence[Mapping]) -> float:
     """The largest less the smallest best error of groups of settings, in points."""
-    errors = [best(fits, **group)[0] for group in groups]
+    errors = [find_best(fits, **group)[0] for group in groups]
     errors = [error for error in errors if np.isfinite(error)]
     return 100 * (max(errors) - min(errors))

@@ -20,17 +20,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     words = "data sets (all that have been run)"
     names = {"nargs": "+", "choices": EVERY_DATASET, "metavar": "NAME"}
     parser.add_argument("--dataset", **names, help=words)
-    commands.add_shared(parser, saved=results.folder(NAME), json="print a JSON list, without CART")
+    commands.add_shared(
+        parser, saved=results.results_folder(NAME), json="print a JSON list, without CART"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Print what was saved."""
     folder = Path(options.results)
     there = [name for name in EVERY_DATASET if _lines(folder, name)]
-    show(folder, options.dataset or there or DATASETS[:1], options.json)
+    print_table_1(folder, options.dataset or there or DATASETS[:1], options.json)
 
 
-def show(folder: Path, names: Sequence[str], as_json: bool) -> None:
+def print_table_1(folder: Path, names: Sequence[str], as_json: bool) -> None:
     """Print Table 1 of some data sets.
 
     Raises:
@@ -41,10 +43,10 @@ def show(folder: Path, names: Sequence[str], as_json: bool) -> None:
         path, command = folder / f"{name}_table.csv", f"{NAME} run --dataset {name}"
         lines += _lines(folder, name) or results.read_csv(path, command)
     if as_json:
-        own = [line for line in lines if line["voting"] in VOTINGS]
-        print(json.dumps([{field: line[field] for field in FIELDS} for line in own], indent=1))
+        forests = [line for line in lines if line["voting"] in VOTINGS]
+        print(json.dumps([{field: line[field] for field in FIELDS} for line in forests], indent=1))
         return
-    print(as_text(lines))
+    print(format_table_1(lines))
     words = "errors in percent, +- half the width of the 95 % binomial interval"
     print(f"{words}; as printed: theta is uniform where a count is negative")
 
@@ -73,7 +75,7 @@ COLUMNS = {
 }
 
 
-def as_text(lines: list[results.Line]) -> str:
+def format_table_1(lines: list[results.Line]) -> str:
     """Table 1 beside the paper's numbers, in percent."""
     named = ({**line, "kind": "private" if line["private"] else ""} for line in lines)
-    return tables.formatted(named, COLUMNS)
+    return tables.format_table(named, COLUMNS)

@@ -10,11 +10,11 @@ from experiments.common.results import Line, where
 RULES = ("majority", "threshold", "probabilistic")
 
 
-FEW = 5
+FEW_TREES = 5
 """Far fewer trees than the 21 that the paper explores, in our reading."""
 
 
-def measures(
+def claim_lines(
     series: Mapping[str, Sequence[Line]],
     by_eta: Mapping[str, Sequence[Line]],
     rows: Mapping[str, int],
@@ -26,79 +26,85 @@ def measures(
         by_eta: data set -> the lines of its series by eta.
         rows: data set -> its rows. All of them are test rows once, over ten runs.
     """
-    lines = _of_rules(series, rows) + _of_few_trees(series, rows)
-    wins = [_threshold_wins(found) for found in by_eta.values()]
+    lines = _rule_claims(series, rows) + _few_trees_claims(series, rows)
+    wins = [_is_threshold_best(found) for found in by_eta.values()]
     if wins:
         name = "settings of Figure 2a where threshold averaging alone is best, percent"
         shares = 100 * np.asarray([np.mean(own) for own in wins])
         error = float(np.std(shares, ddof=1) / math.sqrt(len(wins))) if len(wins) > 1 else None
-        lines.append(_line(name, float(np.mean(shares)), sum(map(len, wins)), error))
+        lines.append(_claim_line(name, float(np.mean(shares)), sum(map(len, wins)), error))
     bound = [line for found in (*series.values(), *by_eta.values()) for line in found]
-    told = [line for line in bound if line["bound"] is not None]
+    informative = [line for line in bound if line["bound"] is not None]
     name = "settings where a theorem at the paper's constants says something, percent"
-    return [*lines, _line(name, 100 * len(told) / len(bound), len(bound))]
+    return [*lines, _claim_line(name, 100 * len(informative) / len(bound), len(bound))]
 
 
-def _line(name: str, value: float, count: int, error: float | None = None) -> Line:
+def _claim_line(name: str, value: float, count: int, error: float | None = None) -> Line:
     return {"name": name, "value": value, "error": error, "count": count}
 
 
-def _of_rules(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) -> list[Line]:
+def _rule_claims(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) -> list[Line]:
     """How the rules of voting compare over the private grid."""
     count = len(series)
-    found = []
+    claims = []
     for words, measure in (("varies least over k and h", np.std), ("has the least mean", np.mean)):
-        values = [_over(lines, measure) for lines in series.values()]
-        first = sum(min(own, key=own.__getitem__) == RULES[0] for own in values)
-        found.append(
-            _line(f"data sets where majority {words}, percent", 100 * first / count, count)
+        values = [_measure_by_rule(lines, measure) for lines in series.values()]
+        first = sum(min(by_rule, key=by_rule.__getitem__) == RULES[0] for by_rule in values)
+        claims.append(
+            _claim_line(f"data sets where majority {words}, percent", 100 * first / count, count)
         )
-    least = {name: _chosen(lines) for name, lines in series.items()}
-    pairs = [(own[RULES[0]], own[RULES[1]], rows[name]) for name, own in least.items()]
-    found.append(_gap("majority above threshold averaging, points", pairs))
-    worst = [own[RULES[2]] >= max(own[RULES[0]], own[RULES[1]]) for own in least.values()]
+    least = {name: _validated_errors(lines) for name, lines in series.items()}
+    pairs = [(by_rule[RULES[0]], by_rule[RULES[1]], rows[name]) for name, by_rule in least.items()]
+    claims.append(_gap_line("majority above threshold averaging, points", pairs))
+    worst = [
+        by_rule[RULES[2]] >= max(by_rule[RULES[0]], by_rule[RULES[1]]) for by_rule in least.values()
+    ]
     name = "data sets where probabilistic averaging is last, percent"
-    found.append(_line(name, 100 * float(np.mean(worst)), count))
+    claims.append(_claim_line(name, 100 * float(np.mean(worst)), count))
     clear = [
-        _clearly(own[RULES[2]], max(own[RULES[0]], own[RULES[1]]), rows[name])
-        for name, own in least.items()
+        _is_significantly_more(
+            by_rule[RULES[2]], max(by_rule[RULES[0]], by_rule[RULES[1]]), rows[name]
+        )
+        for name, by_rule in least.items()
     ]
     name = "data sets where probabilistic averaging is significantly last, percent"
-    return [*found, _line(name, 100 * float(np.mean(clear)), count)]
+    return [*claims, _claim_line(name, 100 * float(np.mean(clear)), count)]
 
 
-def _clearly(more: float, less: float, rows: int) -> bool:
+def _is_significantly_more(more: float, less: float, rows: int) -> bool:
     """Whether one error is above another by more than twice the standard error."""
     error = math.sqrt((more * (1 - more) + less * (1 - less)) / rows)
     return more - less > 2 * error
 
 
-def _of_few_trees(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) -> list[Line]:
+def _few_trees_claims(series: Mapping[str, Sequence[Line]], rows: Mapping[str, int]) -> list[Line]:
     """What forests of few trees lose against all forests of the grid."""
-    found = []
+    claims = []
     for words, most in (
         ("log2 n trees", {name: math.log2(count) for name, count in rows.items()}),
-        (f"{FEW} trees", dict.fromkeys(rows, FEW)),
+        (f"{FEW_TREES} trees", dict.fromkeys(rows, FEW_TREES)),
     ):
         for private in (False, True):
             pairs = []
             for name, lines in series.items():
-                few, all_ = (_chosen(lines, private, most) for most in (most[name], math.inf))
+                few, all_ = (
+                    _validated_errors(lines, private, most) for most in (most[name], math.inf)
+                )
                 pairs += [(few[rule], all_[rule], rows[name]) for rule in RULES[:2]]
             noise = "with" if private else "without"
-            found.append(_gap(f"at most {words} above all, {noise} privacy, points", pairs))
-    return found
+            claims.append(_gap_line(f"at most {words} above all, {noise} privacy, points", pairs))
+    return claims
 
 
-def _gap(name: str, pairs: Sequence[tuple[float, float, int]]) -> Line:
+def _gap_line(name: str, pairs: Sequence[tuple[float, float, int]]) -> Line:
     """The mean of differences of test errors in points; its error is as of independent rows."""
     gaps = [one - other for one, other, _ in pairs]
     squares = [(a * (1 - a) + b * (1 - b)) / count for a, b, count in pairs]
     error = math.sqrt(sum(squares)) / len(pairs)
-    return _line(name, 100 * float(np.mean(gaps)), len(pairs), 100 * error)
+    return _claim_line(name, 100 * float(np.mean(gaps)), len(pairs), 100 * error)
 
 
-def _over(lines: Sequence[Line], measure) -> dict[str, float]:
+def _measure_by_rule(lines: Sequence[Line], measure) -> dict[str, float]:
     """A measure of the test errors over all k and h, by rule."""
     return {
         rule: float(
@@ -108,22 +114,24 @@ def _over(lines: Sequence[Line], measure) -> dict[str, float]:
     }
 
 
-def _chosen(
+def _validated_errors(
     lines: Sequence[Line], private: bool = True, most: float = math.inf
 ) -> dict[str, float]:
     """The test error of the forest that validation chooses, by rule, of at most so many trees."""
-    found = {}
+    errors = {}
     for rule in RULES:
-        own = [line for line in where(lines, voting=rule, private=private) if line["trees"] <= most]
-        found[rule] = min(own, key=lambda line: line["validation_error"])["test_error"]
-    return found
+        candidates = [
+            line for line in where(lines, voting=rule, private=private) if line["trees"] <= most
+        ]
+        errors[rule] = min(candidates, key=lambda line: line["validation_error"])["test_error"]
+    return errors
 
 
-def _threshold_wins(lines: Sequence[Line]) -> list[bool]:
+def _is_threshold_best(lines: Sequence[Line]) -> list[bool]:
     """For each eta and height, whether threshold averaging alone has the least chosen error."""
     cells = dict.fromkeys((line["eta"], line["height"]) for line in lines if line["private"])
     wins = []
     for eta, height in cells:
-        errors = _chosen(where(lines, eta=eta, height=height))
+        errors = _validated_errors(where(lines, eta=eta, height=height))
         wins.append(errors.pop(RULES[1]) < min(errors.values()))
     return wins

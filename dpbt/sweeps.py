@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 from jax.stages import Compiled, Wrapped
 
@@ -315,6 +316,32 @@ def _intact(line: bytes) -> bool:
     return line == b"%08x %s" % (zlib.crc32(line[9:-1]), line[9:])
 
 
+def _domain_as_json(table: Table) -> dict[str, Any] | None:
+    """The domain of a table as a head has it, with the ends of ranges as floats; None without."""
+
+    def as_json(kind: domains.Column) -> dict[str, Any]:
+        ends = {end: float(getattr(kind, end)) for end in ("low", "high") if hasattr(kind, end)}
+        return msgspec.to_builtins(kind) | ends
+
+    if table.domain is None:
+        return None
+    return {str(name): as_json(kind) for name, kind in table.domain.items()}
+
+
+def _check_domain(begun: bytes, table: Table, path: Path) -> None:
+    """Refuse a table of another domain than the one that a head names.
+
+    Raises:
+        ValueError: naming the first difference.
+    """
+    if not _intact(begun):
+        return
+    known = json.loads(begun[9:]).get("domain")
+    if known is not None:
+        domain = msgspec.convert(known, dict[str, domains.Column])
+        domains.check_same(table.domain, domain, "the task", str(path))
+
+
 def load_columns(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:
     """(columns, about) of a task's results; a part of them while they are not complete.
 
@@ -357,13 +384,15 @@ class Results:
         done: bool[settings, evaluations, repeats], the fits that the folder holds.
 
     Raises:
-        ValueError: if the file was begun with another content. No number of rows is shown.
+        ValueError: if the file was begun with another content, such as a table of another domain,
+            whose first difference is named. No number of rows is shown.
     """
 
     def __init__(self, folder: Path, sweep: Sweep, task: Task, about: Mapping[str, Any]):
         self._part, self._whole = folder / f"{task.name}.part", folder / f"{task.name}.jsonl"
         lengths = {"shape": shape_of(task.table), "masks": np.shape(task.train)}
         own = {"task": task.name, "arguments": dict(task.arguments), **lengths}
+        own["domain"] = _domain_as_json(task.table)
         self._first = _line({**sweep.definition(), **about, **own})
         self.done = np.zeros((len(sweep.settings), len(task.train), sweep.repeats), bool)
         remove_all_left(folder, "*")
@@ -371,6 +400,7 @@ class Results:
         found = path.read_bytes() if path.exists() else b""
         begun, *lines = found.splitlines(keepends=True) or [b""]
         if begun not in (b"", self._first):
+            _check_domain(begun, task.table, path)
             raise ValueError(f"{path} was begun otherwise; finish it so, or use another folder")
         self._lines = [line for line in lines if _intact(line)]
         for columns in (json.loads(line[9:]) for line in self._lines):
@@ -504,7 +534,6 @@ def run(
     within("memory_mb", memory_mb, "(0, inf]")
     about = provenance() if about is None else about
     groups_of = [groups(sweep, task) for task in tasks]
-    tasks = [task._replace(table=step.without_domain(task.table)) for task in tasks]
     content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
 
     with held(folder):
@@ -512,7 +541,8 @@ def run(
         reused = sum(int(result.done.sum()) for result in results.values())
         progress(reused)
 
-        # Tables of one shape share programs.
+        # Tables of one shape share programs, whatever their domains.
+        tasks = [task._replace(table=step.without_domain(task.table)) for task in tasks]
         programs: dict[Any, _Program] = {}
         for task, own in zip(tasks, groups_of, strict=True):
             for group in own:

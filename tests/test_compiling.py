@@ -15,6 +15,7 @@ from dpbt.common import programs
 from dpbt.data import tables
 from dpbt.data.splits import of_splits
 from dpbt.models import scoring as prediction
+from dpbt.privacy import pricing
 from dpbt.training import fit as training_fit
 from dpbt.types import MAX_ROWS
 
@@ -143,3 +144,24 @@ def test_a_process_that_fits_300_domains_keeps_few_memory_maps():
     assert len(maps) == 15
     assert max(maps) < 20_000
     assert max(maps[5:]) < 1.1 * maps[4]  # no more of them after the first 100 domains
+
+
+def test_a_recipe_that_was_read_is_not_traced_again():
+    """What is read off a program is looked up by shapes: looking them up traces nothing."""
+    traced = []
+
+    def note(event, _, **__):
+        if event == "/jax/core/compile/jaxpr_trace_duration":
+            traced.append(event)
+
+    recipe = recipes.bdpe(epsilon=1.0, rows=100, rounds=2, depth=1)
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        first = pricing.sites(recipe, "rounds")
+        jax.jit(lambda number: number + 1)(1)
+        assert traced  # the event has this name
+        traced.clear()
+        assert pricing.sites(recipe, "rounds") == first
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert not traced

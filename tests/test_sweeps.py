@@ -150,6 +150,22 @@ def test_folders_are_not_mixed_up(tmp_path, idle):
     refuse()
 
 
+def test_a_folder_of_another_domain_is_refused(tmp_path, idle):
+    """The rows of a task may not be told apart, but what their bins mean is public."""
+    x = np.random.default_rng(0).uniform(0, 1, 60)
+    mask = np.arange(60) % 2 == np.arange(2)[:, None]
+
+    def run(high):
+        table = dpbt.table({"x": dpbt.domains.Numeric(0, high, bins=8)}, {"x": x}, x > 0.5)
+        task = sweeps.Task("t", table, ~mask, mask, {"rows": 60})
+        return sweeps.run(DEPTHS, task, tmp_path, about={})
+
+    fits = run(high=1).fits
+    assert run(high=1.0).reused == fits
+    with pytest.raises(ValueError, match=r"domain.*column 'x' has high 2 in .* and 1\.0 in "):
+        run(high=2)
+
+
 def digests(folder):
     return {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()

@@ -471,9 +471,11 @@ def _read(recipe: Recipe, part: str) -> list[Follows]:
     Raises:
         ValueError: as `check_prices`.
     """
-    shapes = jax.eval_shape(lambda *numbers: numbers, recipe.params, recipe.public())
-    leaves, structure = jax.tree.flatten(shapes)
-    kinds = tuple((leaf.shape, str(leaf.dtype), leaf.weak_type) for leaf in leaves)
+    leaves, structure = jax.tree.flatten((recipe.params, recipe.public()))
+    known = (
+        leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jax.typeof(leaf) for leaf in leaves
+    )
+    kinds = tuple((leaf.shape, str(leaf.dtype), leaf.weak_type) for leaf in known)
     return _read_of(recipe.learner, part, recipe.weight_update, structure, kinds)
 
 

@@ -22,10 +22,12 @@ from tests.redteam.test_boundary import (
     NOISE,
     ONE,
     SCALED,
+    closing,
     count,
     counting,
     fresh,
     leaf,
+    opened_by,
     recipe_of,
     traced,
 )
@@ -108,6 +110,23 @@ def test_fractions_of_other_names_make_another_key():
         for own in ("leaf_0", "leaf_1")
     ]
     assert own_key(made[0]) != own_key(made[1])
+
+
+def test_a_part_with_the_tag_of_another_makes_another_key():
+    base = recipe_of()
+    learner, update = base.learner, base.weight_update
+
+    def tagged(first, second):
+        named = learner._replace(traits=learner.traits._replace(tag=first))
+        changed = {"learner": named, "weight_update": update._replace(tag=second)}
+        return own_key(dataclasses.replace(base, **changed))
+
+    def with_part(**parts):
+        return own_key(dataclasses.replace(base, learner=learner._replace(**parts)))
+
+    first, last = opened_by()._replace(tag="same"), closing()._replace(tag="same")
+    assert with_part(prologue=first) != with_part(epilogue=last)
+    assert tagged("a | b", "c") != tagged("a", "b | c")
 
 
 # Default tags.

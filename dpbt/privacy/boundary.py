@@ -329,7 +329,7 @@ def check_as_priced(asked: Mapping[str, DrawSpec], priced: Sequence[PricedDraw])
                 raise _unlike(draw.spec.site, name)
         for name, words in (("most", "sensitivity"), ("scale", "scale")):
             now, then = getattr(ask, name), getattr(draw.spec, name)
-            if stated(now) and stated(then) and now != then:
+            if stated(now) and stated(then) and not np.array_equal(now, then, equal_nan=True):
                 raise _unlike(draw.spec.site, words)
 
 

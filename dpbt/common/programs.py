@@ -48,7 +48,8 @@ class Programs(Generic[R]):
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         """Run the program of these arguments; compile it if it is not kept."""
         given = dict(zip(self._positions, args, strict=False)) | kwargs
-        return self._program(given)(*args, **kwargs)
+        with jax.disable_jit(False):  # op by op, an author's classes would be handed rows' values
+            return self._program(given)(*args, **kwargs)
 
     def __len__(self) -> int:
         """How many programs are kept now."""

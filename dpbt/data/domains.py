@@ -73,6 +73,8 @@ def check(domain: object) -> None:
         if not isinstance(kind, Column):  # it may be private, if domain and columns were exchanged
             given = type(kind).__name__
             raise ValueError(f"column {name!r} must be Numeric, Nominal or Boolean, got {given}")
+    if len({str(name) for name in domain}) < len(domain):
+        raise ValueError("two columns of a domain have names of one text, such as 0 and '0'")
 
 
 def declare(domain: Domain) -> DeclaredDomain:

@@ -63,7 +63,7 @@ def traced(what: str, function: Callable[..., Any], *arguments: Any) -> tuple[An
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     check_references(what, closed)
-    if reading := sorted(dataflow.operations(closed.jaxpr) & _READING):
+    if reading := sorted(dataflow.operations(closed.jaxpr) & dataflow.READING):
         raise ValueError(f"{what} reads what Python holds by {reading}, which may follow from rows")
     if is_traced(*closed.consts):
         raise ValueError(
@@ -71,10 +71,6 @@ def traced(what: str, function: Callable[..., Any], *arguments: Any) -> tuple[An
             "rows; it may read its arguments alone"
         )
     return closed, shapes
-
-
-_READING = {"pure_callback", "io_callback"}
-"""Operations whose results are worked out by Python when a program runs."""
 
 
 def check_references(what: str, closed: Any) -> None:

@@ -323,9 +323,14 @@ def check_as_priced(asked: Mapping[str, DrawSpec], priced: Sequence[PricedDraw])
     if set(asked) != set(sites):
         raise ValueError(f"the program draws {sorted(asked)}, and {sorted(sites)} are priced")
     for draw in priced:
+        ask = asked[draw.spec.site]
         for name in _COMPARED:
-            if getattr(asked[draw.spec.site], name) != getattr(draw.spec, name):
+            if getattr(ask, name) != getattr(draw.spec, name):
                 raise _unlike(draw.spec.site, name)
+        for name, words in (("most", "sensitivity"), ("scale", "scale")):
+            now, then = getattr(ask, name), getattr(draw.spec, name)
+            if stated(now) and stated(then) and not np.array_equal(now, then, equal_nan=True):
+                raise _unlike(draw.spec.site, words)
 
 
 def _unlike(site: str, name: str) -> ValueError:
@@ -700,6 +705,18 @@ _FUNCTION = types.FunctionType | types.BuiltinFunctionType
 _LIBRARIES = {"jax", "jaxlib", "numpy", "optax", "scipy", *sys.stdlib_module_names}
 
 
+def _is_plain(kind: type) -> bool:
+    """Whether a container is one of Python, of a library, or a tuple with names and no methods."""
+    if kind.__module__.split(".")[0] in {"builtins", "dpbt", *_LIBRARIES}:
+        return True
+    own = {n for n, held in vars(kind).items() if callable(held) or isinstance(held, property)}
+    return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and own <= _OF_NAMED
+
+
+_OF_NAMED = {n for n, held in vars(NamedTuple("_Bare", [])).items() if callable(held)}
+"""The methods that every tuple with names has."""
+
+
 def _content(value: Any, within: tuple[object, ...] = ()) -> object:
     """The content of a value, which stands within these functions."""
     name = type(value).__name__
@@ -708,8 +725,12 @@ def _content(value: Any, within: tuple[object, ...] = ()) -> object:
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, np.generic | np.ndarray | jax.Array):
+        if value.dtype == object:
+            raise TypeError(f"{name} of objects")
         return {name: [str(value.dtype), np.shape(value), np.asarray(value).tobytes()]}
     if isinstance(value, tuple | list | frozenset | dict):
+        if not _is_plain(type(value)):
+            raise TypeError(name)  # it has methods of its own
         parts = list(value.items() if isinstance(value, dict) else value)
         parts = sorted(parts, key=repr) if isinstance(value, frozenset) else parts
         return {name: [_content(part, within) for part in parts]}
@@ -720,7 +741,8 @@ def _content(value: Any, within: tuple[object, ...] = ()) -> object:
 
     module = isinstance(value, types.ModuleType)
     where = str(value.__name__ if module else getattr(value, "__module__", ""))
-    home, closed_over = where.split(".")[0], getattr(value, "__closure__", None)
+    written = getattr(value, "__globals__", {}).get("__name__", where)  # whatever it wraps
+    home, closed_over = str(written).split(".")[0], getattr(value, "__closure__", None)
     inside = isinstance(value, _FUNCTION) and home != "dpbt" and not closed_over
     by_name = inside or module or isinstance(value, type)
     if (by_name and home in {"dpbt", *_LIBRARIES}) or any(value is each for each in within):
@@ -731,11 +753,21 @@ def _content(value: Any, within: tuple[object, ...] = ()) -> object:
     around = {} if home in {"dpbt", *_LIBRARIES} else value.__globals__
     read = {each: around[each] for each in _globals(value.__code__) if each in around}
     parts = value.__module__, value.__qualname__, value.__code__, value.__defaults__
-    return {name: _content((*parts, value.__kwdefaults__, closed, read), (*within, value))}
+    own = {each: held for each, held in vars(value).items() if each != "__wrapped__"}
+    more = (own,) if own and home not in {"dpbt", *_LIBRARIES} else ()
+    return {name: _content((*parts, value.__kwdefaults__, closed, read, *more), (*within, value))}
+
+
+_READS_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+"""What reads a global, the latter two in the body of a class."""
 
 
 def _globals(code: types.CodeType) -> list[str]:
     """The globals that a code reads, those of the functions within it, too."""
-    own = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+    steps = [*dis.get_instructions(code)]
+    for step in steps:
+        if step.opname == "IMPORT_NAME" and step.argval.split(".")[0] not in {"dpbt", *_LIBRARIES}:
+            raise TypeError(f"module {step.argval}, which a function imports")
+    own = {step.argval for step in steps if step.opname in _READS_GLOBALS}
     inner = (_globals(part) for part in code.co_consts if isinstance(part, types.CodeType))
     return sorted(own.union(*inner))

@@ -17,6 +17,9 @@ from dpbt.common.validate import is_traced
 _INLINED = ("jit", "pjit", "closed_call")
 """Operations that only call another traced program."""
 
+READING = {"pure_callback", "io_callback"}
+"""Operations whose results are worked out by Python when a program runs."""
+
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
@@ -63,8 +66,12 @@ def formulas(
 def operations(jaxpr: Any) -> set[str]:
     """The names of all operations of a jaxpr, those of the programs within it, too."""
     found = {step.primitive.name for step in jaxpr.eqns}
-    inner = (each for step in jaxpr.eqns for each in jaxprs_in_params(step.params))
-    return found.union(*map(operations, inner))
+    return found.union(*map(_names_within, jaxpr.eqns))
+
+
+def _names_within(step: Any) -> set[str]:
+    """The names of the operations of the programs within an operation."""
+    return set().union(*map(operations, jaxprs_in_params(step.params)))
 
 
 def _inlined(step: Any) -> Any:
@@ -103,6 +110,11 @@ def _formula(entry: Any, makers: dict[int, tuple[Any, int]], known: dict[int, st
         if names is None:
             waiting.extend(each for each in read if id(each) not in known)
             continue
+        if (_names_within(step) | {step.primitive.name}) & READING:
+            raise ValueError(
+                "a sensitivity or a scale reads what Python holds by a callback, which may change "
+                "after it was priced; it may follow from the numbers of the recipe alone"
+            )
         params = sorted((name, _ADDRESS.sub("", str(each))) for name, each in step.params.items())
         known[id(now)] = _digest("step", step.primitive.name, str(place), str(params), *names)
     return known[id(entry)]

@@ -76,6 +76,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
         times, static = int(rounds) if part == "rounds" else 1, (part, recipe.weight_update)
         order = [ask.site for ask in sites(recipe, part)]
         specs = drawn(recipe.learner, *static, recipe.params, recipe.public(), np.float32(0))
+        boundary.check_as_priced(specs, priced_draws(recipe, part))
         lines[part] = [line(specs[site], *numbers, times=times) for site in order]
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
     return Ledger(

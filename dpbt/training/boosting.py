@@ -245,8 +245,34 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
         ValueError: for what is no transcript of this recipe, for one that was recorded on a table
             of another domain or form (`step.check_transcript`), and as `step.prepared_table`.
     """
+    tables = _checked(transcript, [table], recipe)
+    return _replayed(transcript._replace(recorded_on=None), *tables, step.without_domain(recipe))
+
+
+def _checked(transcript: Transcript, tables: Sequence[Table], recipe: Recipe) -> list[Table]:
+    """The tables without their domains, after the checks of a replay.
+
+    Raises:
+        ValueError: as `replay`.
+    """
+    for table in tables:
+        step.check_run(table, recipe)
+        step.check_transcript(transcript, table, recipe)
+    return [step.without_domain(table) for table in tables]
+
+
+# Always compiled: op by op, the classes of an author would be handed the values of rows.
+@programs.kept()
+def _replayed(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
     ran = _judged(transcript, [table], recipe, boundary.log_prob)
     return Replayed(_by_site(ran.kept), ran.hypotheses)
+
+
+@programs.kept()
+def _compared(
+    transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
+) -> dict[str, tuple[Array, StepLoss]]:
+    return _by_site(_judged(transcript, [table, neighbour], recipe, boundary.compared).kept)
 
 
 def _judged(
@@ -336,4 +362,5 @@ def compared(
     Raises:
         ValueError: as `replay`.
     """
-    return _by_site(_judged(transcript, [table, neighbour], recipe, boundary.compared).kept)
+    tables = _checked(transcript, [table, neighbour], recipe)
+    return _compared(transcript._replace(recorded_on=None), *tables, step.without_domain(recipe))

@@ -83,7 +83,7 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     other. The same rows under another domain, with other weights or with exchanged classes are
     another table.
 
-    Outside of `jax.jit` and kin it runs as one compiled program, of which the last used are kept.
+    It runs as one compiled program, of which the last used are kept.
     Like any function of JAX it then returns before the work is done; `jax.block_until_ready` waits.
 
     Args:
@@ -98,13 +98,10 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
         ValueError: for public structure without a public key, and as `step.prepared_table` and
             `step.check_keys`. All that is static is checked under jit and vmap, too.
     """
-    if is_traced(*jax.tree.leaves((key, table, recipe, public_key))):
-        boosted = _boost(key, table, recipe, public_key)
-    else:
-        step.check_run(table, recipe)
-        step.check_keys(key, recipe, public_key)
-        bare_table, bare_recipe = step.without_domain(table), step.without_domain(recipe)
-        boosted = _compiled_boost(key, bare_table, bare_recipe, public_key)
+    step.check_run(table, recipe)
+    step.check_keys(key, recipe, public_key)
+    bare_table, bare_recipe = step.without_domain(table), step.without_domain(recipe)
+    boosted = _compiled_boost(key, bare_table, bare_recipe, public_key)
     transcript = boosted.transcript._replace(recorded_on=step.TableForm.of(table))
     return boosted._replace(transcript=transcript)
 

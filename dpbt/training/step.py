@@ -349,6 +349,7 @@ def own_key(key: Array, recipe: Recipe) -> Array:
         recipe: one setting; its budget may be traced.
     """
     target = [] if recipe.target is None else [repr(recipe.target)]
+    target += _layout(recipe)
     numbers = jax.tree.leaves((recipe.params, recipe.weighting, recipe.rows))
     leaves = [jnp.asarray(leaf).reshape(-1) for leaf in numbers]
     for leaf in leaves:
@@ -359,6 +360,37 @@ def own_key(key: Array, recipe: Recipe) -> Array:
         for _, of_one_type in itertools.groupby(leaves, lambda leaf: leaf.dtype)
     ]
     return keys.fold_words(key, jnp.concatenate(bits), " | ".join([*recipe.tags, *target]))
+
+
+def _is_of_library(part: Any) -> bool:
+    return getattr(part, "__module__", "").split(".")[0] in ("dpbt", "builtins")
+
+
+def _layout(recipe: Recipe) -> list[str]:
+    """What numbers and tags in a row do not tell apart, in words; nothing where the tags say it.
+
+    It is the names of noise that are not those that the learner declares, as `fractions` may have
+    them. Of an author's own classes it is the fields that are None, of any length, or no float32.
+    """
+    found, names = [], sorted(getattr(recipe.params, "noise", ()))
+    declared = sorted(dict(recipe.learner.fractions))
+    if names != declared and recipe.calibration != "published":  # a paper has its own numbers
+        found.append(f"noise of {names}")
+    if any(" | " in tag for tag in recipe.tags):
+        found.append(f"tags of lengths {[*map(len, recipe.tags)]}")
+    once, last = recipe.learner.prologue, recipe.learner.epilogue
+    if once is None and last is not None and not _is_of_library(last.program):
+        found.append("an epilogue alone")  # a prologue might have its tag
+    for numbers in (recipe.params, recipe.weighting):
+        if _is_of_library(type(numbers)):
+            continue
+        leaves, _ = jax.tree_util.tree_flatten_with_path(numbers, is_leaf=lambda each: each is None)
+        for path, leaf in leaves:
+            array = None if leaf is None else jnp.asarray(leaf)
+            if array is None or array.shape or array.dtype != jnp.float32:
+                kind = None if array is None else f"{array.dtype}{list(array.shape)}"
+                found.append(f"{jax.tree_util.keystr(path)} is {kind}")
+    return found
 
 
 class Parts(NamedTuple):

@@ -1,0 +1,381 @@
+"""Attacks by an independent attacker: keys of own numbers, tags, classes of rows, callbacks."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dpbt
+from dpbt import audit, boosting, recipes, weighting
+from dpbt.data import domains
+from dpbt.data.domains import Numeric
+from dpbt.privacy import boundary, pricing
+from dpbt.training import step
+from dpbt.types import ADD_REMOVE, Noise
+from tests.redteam.attacks import one_split
+from tests.redteam.test_boundary import (
+    KEYS,
+    NOISE,
+    ONE,
+    SCALED,
+    closing,
+    count,
+    counting,
+    fresh,
+    leaf,
+    opened_by,
+    recipe_of,
+    traced,
+)
+
+# Recipes that differ have independent noise under one key.
+
+
+class Optional(NamedTuple):
+    """Numbers of which an author gives some."""
+
+    noise: Any
+    step: Any = None
+    rate: Any = None
+
+
+def own_key(recipe):
+    return tuple(jax.random.key_data(step.own_key(KEYS[0], recipe)).tolist())
+
+
+def by_rate(draw, table, weights, params, public):
+    """One key for both kinds gave the exact number of rows, by a difference of two releases."""
+    value = count(table)
+    if params.rate is not None:
+        value = value + jnp.sum(table.present).astype(jnp.int32)
+    draw("n", NOISE, value, sensitivity=2.0, moves=1, theorem="")
+
+
+def test_numbers_that_are_left_out_make_another_key():
+    """The numbers in a row are the same: (1, 2) in each of them."""
+    noise, one, two = {"n": np.float32(1)}, np.float32(1), np.float32(2)
+
+    class Rate(NamedTuple):
+        rate: Any = None
+        clip: Any = None
+
+    update = weighting.WeightUpdate("own", False, weighting.uniform.weigh, Rate)
+    made = [
+        recipe_of(by_rate, params=params)
+        for params in (
+            Optional(noise, step=two),
+            Optional(noise, rate=two),
+            Optional(noise, step=np.float32(2).view(np.int32)),
+        )
+    ]
+    learner = made[0].learner
+    made += [
+        recipes.custom(
+            learner,
+            params=params,
+            rows=400,
+            rounds=2,
+            weight_update=update,
+            weighting=numbers,
+        )
+        for params, numbers in (
+            (Optional(noise), Rate(two)),
+            (Optional(noise), Rate(clip=two)),
+            (Optional(noise, rate=one), Rate(two)),
+            (Optional(noise, step=one), Rate(two)),
+        )
+    ]
+    made = [dataclasses.replace(recipe, learner=learner) for recipe in made]
+    assert len({own_key(recipe) for recipe in made}) == len(made)
+    releases = [dpbt.boost(KEYS[0], one_split(), one).transcript.rounds["n"] for one in made[:2]]
+    assert not np.all(releases[1] - releases[0] == 300)  # the exact number of rows
+
+
+def test_fractions_of_other_names_make_another_key():
+    """One key would draw one noise at two scales on one count."""
+
+    def program(draw, table, weights, params, public):
+        for site in ("leaf_0", "leaf_1"):
+            draw(site, NOISE, count(table), **ONE)
+
+    learner = boundary.weak_learner(
+        program, leaf, {"leaf": 1.0}, SCALED, ADD_REMOVE, tag="two leaves"
+    )
+    made = [
+        recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, own: 0.2})
+        for own in ("leaf_0", "leaf_1")
+    ]
+    assert own_key(made[0]) != own_key(made[1])
+
+
+def test_a_part_with_the_tag_of_another_makes_another_key():
+    base = recipe_of()
+    learner, update = base.learner, base.weight_update
+
+    def tagged(first, second):
+        named = learner._replace(traits=learner.traits._replace(tag=first))
+        changed = {"learner": named, "weight_update": update._replace(tag=second)}
+        return own_key(dataclasses.replace(base, **changed))
+
+    def with_part(**parts):
+        return own_key(dataclasses.replace(base, learner=learner._replace(**parts)))
+
+    first, last = opened_by()._replace(tag="same"), closing()._replace(tag="same")
+    assert with_part(prologue=first) != with_part(epilogue=last)
+    assert tagged("a | b", "c") != tagged("a", "b | c")
+
+
+# Default tags.
+
+
+def reading(function):
+    return boundary.code_tag(lambda draw: function(draw))
+
+
+def wrapping(factor):
+    """A wrapper that has the name of what it wraps."""
+    source = "@functools.wraps(jnp.sum)\ndef total(x):\n    return FACTOR * jnp.sum(x)"
+    around = {"functools": functools, "jnp": jnp, "FACTOR": factor, "__name__": "authors"}
+    exec(source, around)
+    return around["total"]
+
+
+RATE = 1
+
+
+def in_a_class(draw):
+    class Held:
+        rate = RATE
+
+    return Held.rate
+
+
+def by_attribute(draw):
+    return by_attribute.rate
+
+
+def test_a_function_with_the_name_of_a_library_s_is_read():
+    assert reading(wrapping(2)) != reading(wrapping(3))
+
+
+def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_tag(monkeypatch):
+    monkeypatch.setattr(by_attribute, "rate", 1, raising=False)
+    before = reading(in_a_class), reading(by_attribute)
+    monkeypatch.setitem(globals(), "RATE", 2)
+    monkeypatch.setattr(by_attribute, "rate", 2)
+    after = reading(in_a_class), reading(by_attribute)
+    assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+def importing(draw):
+    from tests.redteam import attacks
+
+    return attacks.GRID
+
+
+class WithMethod(NamedTuple):
+    rate: int
+
+    def of(self, number):
+        return self.rate * number
+
+
+class Bare(NamedTuple):
+    rate: int
+
+
+@pytest.mark.parametrize("held", [WithMethod(1), np.array([{}], dtype=object)])
+def test_what_cannot_be_read_needs_a_tag(held):
+    bare = Bare(1)
+    reading(lambda draw: (bare, draw))
+    for function in (importing, lambda draw: (held, draw)):
+        with pytest.raises(ValueError, match="declare tag="):
+            reading(function)
+
+
+# Rows have no values for the classes that an author lays them out in.
+
+
+SEEN: list[Any] = []
+
+
+def noticed(array):
+    if isinstance(array, np.ndarray | jax.Array) and not isinstance(array, jax.core.Tracer):
+        SEEN.extend([np.asarray(array)] if np.size(array) > 1 else [])
+
+
+class Bundle(NamedTuple):
+    present: Any
+    target: Any
+    weight: Any = None
+
+
+class Tuple(Bundle):
+    """JAX makes a tuple with names anew by its class."""
+
+    def __new__(cls, *fields, **named):
+        made = Bundle.__new__(cls, *fields, **named)
+        noticed(made.target)
+        return made
+
+
+@jax.tree_util.register_pytree_node_class
+class Node:
+    """JAX makes an object anew by a function of its class."""
+
+    def __init__(self, present, target, weight=None):
+        self.present, self.target, self.weight = present, target, weight
+
+    def _replace(self, **fields):
+        return Node(**{**vars(self), **fields})
+
+    def tree_flatten(self):
+        return tuple(vars(self).values()), None
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        made = cls(*children)
+        noticed(made.target)
+        return made
+
+
+def showing(release, params, public):
+    tree = leaf(release, params, public)
+    return tree._replace(leaf=tree.leaf * 0 + np.float32(SEEN[0].sum())) if SEEN else tree
+
+
+def without_jit(table, recipe):
+    with jax.disable_jit():
+        return dpbt.boost(KEYS[0], table, recipe).hypotheses
+
+
+RUNS = {
+    "vmap": lambda table, recipe: jax.vmap(lambda key: dpbt.boost(key, table, recipe))(KEYS),
+    "without jit": without_jit,
+    "replay": lambda table, recipe: dpbt.replay(
+        dpbt.boost(KEYS[0], table, recipe).transcript, table, recipe
+    ),
+    "compared": lambda table, recipe: boosting.compared(
+        dpbt.boost(KEYS[0], table, recipe).transcript, table, table, recipe
+    ),
+}
+
+
+@pytest.mark.parametrize("way", RUNS)
+@pytest.mark.parametrize("kind", [Tuple, Node])
+def test_a_class_of_rows_is_never_given_their_values(kind, way):
+    """Op by op it was, and a hypothesis put the exact number of positive rows into the model."""
+    SEEN.clear()
+    laid_out = SCALED._replace(
+        prepare=lambda table: kind(table.present, table.target, table.weight),
+        predict=lambda found, rows: jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0],
+    )
+    RUNS[way](one_split(60), recipe_of(counting, fresh(showing), hypotheses=laid_out))
+    assert not SEEN
+
+
+# Prices, domains and the grey box.
+
+
+@pytest.mark.parametrize("where", ["sensitivity", "scale"])
+def test_a_price_may_not_be_read_from_python_when_the_program_runs(where):
+    """It was 1 when it was priced, and next to nothing when it ran: a count without noise."""
+
+    def held():
+        return jax.pure_callback(lambda: np.float32(1), jax.ShapeDtypeStruct((), jnp.float32))
+
+    def program(draw, table, weights, params, public):
+        draw("n", NOISE, count(table), **{**ONE, where: jax.jit(held)()})
+
+    with pytest.raises(ValueError, match="reads what Python holds by a callback"):
+        traced(recipe_of(program, params=Noise({"n": np.float32(1000)})))
+
+
+class Held:
+    """What an author's module holds, and changes between two looks at the ledger."""
+
+    scale = 1.0
+
+
+def held_scale(draw, table, weights, params, public):
+    draw("n", NOISE, count(table), **ONE, scale=Held.scale)
+
+
+def held_sensitivity(draw, table, weights, params, public):
+    most = jnp.float32(1 / Held.scale)
+    draw("n", NOISE, count(table), sensitivity=most, moves=1, theorem="", scale=1.0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        held_scale,
+        pytest.param(
+            held_sensitivity,
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="a sensitivity that is a constant of the trace is evaluated anew for the "
+                "ledger, and not compared with the one that runs, which is kept",
+            ),
+        ),
+    ],
+)
+def test_a_ledger_is_not_of_what_python_has_changed_since(program, monkeypatch):
+    """Other recipes may have taken the place of the program that works out the lines."""
+    recipe = recipe_of(fresh(program), params=Noise({}))
+    dpbt.boost(KEYS[0], one_split(), recipe)
+    monkeypatch.setattr(Held, "scale", 100.0)
+    pricing.drawn.clear()
+    with pytest.raises(ValueError, match="than the ledger prices"):
+        dpbt.ledger(recipe)
+
+
+def test_names_of_one_text_are_refused():
+    """Two domains of exchanged columns would be equal."""
+    kind = Numeric(0, 1)
+    with pytest.raises(ValueError, match="names of one text"):
+        domains.declare({0: kind, "0": kind})
+
+
+ROWS = np.random.default_rng(0).random((50, 3))
+
+
+def by_address(table, hooks):
+    return id(table), hooks.laplace(len(table), 1.0, 1.0)
+
+
+def shuffling(table, hooks):
+    order, threshold = hooks.public.permutation(len(table)), hooks.public.random()
+    return threshold, hooks.laplace(np.sum(table[order][:, 0] > 2), 1.0, 1.0)
+
+
+def sampling(table, hooks):
+    some = table[hooks.public.permutation(len(table))[: len(table) // 2]]
+    return hooks.laplace(np.sum(some[:, 0] > 0.5), 1.0, 1.0)
+
+
+@pytest.mark.parametrize("learn", [by_address, shuffling, sampling])
+def test_an_honest_learner_gets_no_certificate(learn):
+    found = audit.grey(learn, ROWS, ROWS[1:], claim=(1.0, 0.0), runs=40)
+    assert not found.broken
+    assert found.uncompared
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e9, 1e12])
+def test_a_custom_draw_is_not_refuted_by_rounding(scale):
+    def learn(table, hooks):
+        count = float(len(table))
+        return hooks.custom(
+            count,
+            lambda noise: count + noise.laplace(0, scale),
+            lambda out: -abs(out - count) / scale - np.log(2 * scale),
+            1.0,
+        )
+
+    found = audit.grey(learn, ROWS, ROWS[1:], claim=(1 / scale, 0.0), runs=40)
+    assert not found.broken
+    assert found.epsilon > 0.9 / scale

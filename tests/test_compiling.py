@@ -1,5 +1,6 @@
 """Few shapes are compiled for, and nothing that is learned depends on them."""
 
+import collections
 import subprocess
 import sys
 
@@ -109,6 +110,18 @@ def test_a_fit_waits_until_its_work_is_done(monkeypatch):
     chex.assert_trees_all_equal(learned.hypotheses, model.hypotheses)
 
 
+def test_all_functions_together_keep_a_bounded_number_of_programs(monkeypatch):
+    monkeypatch.setattr(programs, "_KEPT", collections.OrderedDict())
+    monkeypatch.setattr(programs, "MAX_PROGRAMS", 3)
+    functions = [programs.kept()(lambda number, k=k: number + k) for k in range(5)]
+    for function in functions:
+        function(jnp.float32(1))
+    assert [len(function) for function in functions] == [0, 0, 1, 1, 1]
+    for size in range(1, 5):
+        functions[-1](jnp.zeros(size))
+    assert [len(function) for function in functions] == [0, 0, 0, 0, 3]
+
+
 OF_MANY_DOMAINS = """
 import warnings
 
@@ -123,10 +136,9 @@ x = np.random.default_rng(0).uniform(0, 1, 60)
 for bins in range(3, 303):
     domain = {"x": Numeric(0, 1, bins=bins % 253 + 3), "y": Numeric(0, 1, bins=4 + bins // 253)}
     table = dpbt.table(domain, {"x": x, "y": x[::-1]}, x > 0.4)
-    recipe = dpbt.recipes.bdpe(epsilon=1.0, rows=60, rounds=2, depth=1)
-    model = dpbt.fit(jax.random.key(0), table, recipe)
+    recipe = dpbt.recipes.auto(epsilon=1.0, rows=60, domain=domain)
+    model = dpbt.fit(jax.random.key(0), table, recipe, jax.random.key(1))
     dpbt.predict(model, table)
-    dpbt.boost(jax.random.key(0), table, recipe)
     if bins % 20 == 2:
         with open("/proc/self/maps") as maps:
             print(len(maps.readlines()), flush=True)

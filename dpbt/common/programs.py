@@ -23,6 +23,15 @@ KEPT = 16
 """How many programs of one function are kept, if its module names no other number."""
 
 
+MAX_PROGRAMS = 96
+"""How many programs of all functions together are kept; at 350 memory maps each, half of those that
+a process may have."""
+
+_LOCK = threading.RLock()
+_KEPT: collections.OrderedDict[tuple[Any, Hashable], Any] = collections.OrderedDict()
+"""(function, what its program depends on) -> the program; the last used is last."""
+
+
 class Programs(Generic[R]):
     """A function that runs compiled, as under `jax.jit`, with the programs used last.
 
@@ -42,8 +51,6 @@ class Programs(Generic[R]):
         self._function, self._options = function, options
         self._static = options.get("static_argnames", ())
         self._positions = tuple(inspect.signature(function).parameters)
-        self._kept: collections.OrderedDict[Hashable, Any] = collections.OrderedDict()
-        self._lock = threading.Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
         """Run the program of these arguments; compile it if it is not kept."""
@@ -53,26 +60,34 @@ class Programs(Generic[R]):
 
     def __len__(self) -> int:
         """How many programs are kept now."""
-        return len(self._kept)
+        return len(self._entries())
 
     def clear(self) -> None:
         """Give all programs back."""
-        with self._lock:
-            while self._kept:
-                self._kept.popitem()[1].clear_cache()
+        with _LOCK:
+            for entry in self._entries():
+                _KEPT.pop(entry).clear_cache()
+
+    def _entries(self) -> list[tuple[Any, Hashable]]:
+        """The entries of this function, the one that was not used for the longest time first."""
+        with _LOCK:
+            return [entry for entry in _KEPT if entry[0] is self]
 
     def _program(self, given: Mapping[str, Any]) -> Callable[..., R]:
         static = tuple((name, given[name]) for name in self._static if name in given)
         leaves, tree = jax.tree.flatten({n: v for n, v in given.items() if n not in self._static})
-        asked = static, tree, tuple(jax.typeof(leaf) for leaf in leaves)
-        with self._lock:
-            if asked in self._kept:
-                self._kept.move_to_end(asked)
-                return self._kept[asked]
-            while len(self._kept) >= self.most:
-                self._kept.popitem(last=False)[1].clear_cache()
+        entry = self, (static, tree, tuple(jax.typeof(leaf) for leaf in leaves))
+        with _LOCK:
+            if entry in _KEPT:
+                _KEPT.move_to_end(entry)
+                return _KEPT[entry]
+            own = self._entries()
+            for oldest in own[: max(0, len(own) - self.most + 1)]:
+                _KEPT.pop(oldest).clear_cache()
+            while len(_KEPT) >= MAX_PROGRAMS:
+                _KEPT.popitem(last=False)[1].clear_cache()
             self.compiled += 1
-            self._kept[asked] = program = self._fresh()
+            _KEPT[entry] = program = self._fresh()
             return program
 
     def _fresh(self) -> Any:

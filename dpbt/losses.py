@@ -24,7 +24,7 @@ from jax.core import Tracer
 from jax.scipy.special import xlogy
 
 from dpbt.common.arithmetic import LN2, log_probability, matsushita_probability, square_probability
-from dpbt.common.validate import shown, within
+from dpbt.common.validate import check_interval, show_value
 from dpbt.types import Array, LossFamily, Numbers, ProperLoss
 
 
@@ -146,7 +146,7 @@ def as_loss_family(loss: ProperLoss | LossFamily | str, name: str = "loss") -> L
         if isinstance(family(np.float32(1)), ProperLoss):
             return family
     expected = f"one of {sorted(NAMED)}, a loss of plain fields or a family of losses by alpha"
-    raise ValueError(f"{name} must be {expected}, got {shown(loss)}")
+    raise ValueError(f"{name} must be {expected}, got {show_value(loss)}")
 
 
 @functools.cache
@@ -232,7 +232,10 @@ def _field_on_grid(
     with jax.enable_x64(dtype == "float64"), contextlib.suppress(TypeError):
         values = function(*(jnp.asarray(grid, dtype) for grid in grids))
     if values is None or np.shape(values) != grids[0].shape:
-        given = f"{name} of {loss.name} must be a function that keeps shapes, got {shown(function)}"
+        given = (
+            f"{name} of {loss.name} must be a function that keeps shapes, got "
+            f"{show_value(function)}"
+        )
         raise ValueError(given)
     return np.asarray(values)
 
@@ -281,7 +284,7 @@ def _link_properties(loss: ProperLoss) -> Properties:
     L is concave and F is convex, so a slope over a step lies between the slopes at its ends; kinks
     are no errors.
     """
-    smoothness = within(f"smoothness of {loss.name}", loss.smoothness, "(0, inf]")
+    smoothness = check_interval(f"smoothness of {loss.name}", loss.smoothness, "(0, inf]")
     if not np.isfinite(smoothness).all():
         return {}
     risk, inside = _field_on_grid(loss, "bayes_risk", _SHARES), _SHARES[1:-1]
@@ -301,7 +304,9 @@ def _link_properties(loss: ProperLoss) -> Properties:
     # A peak as narrow as a step may be higher than the grid shows.
     steepest = float(np.max(np.diff(inverse) / step))
     most = 2 * steepest if steepest * step[0] < 0.1 else np.inf
-    smooth = f"largest slope of inverse_link, about {steepest:.3g}, got {shown(loss.smoothness)}"
+    smooth = (
+        f"largest slope of inverse_link, about {steepest:.3g}, got {show_value(loss.smoothness)}"
+    )
 
     stated = inverse if loss.probability is None else _field_on_grid(loss, "probability", _SCORES)
     highest = np.maximum.accumulate(np.maximum(stated, 0))

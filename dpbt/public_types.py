@@ -46,7 +46,7 @@ MAX_ROWS_IN_BLOCKS = 2**40
 """Most rows of a table that is read in parts (`passes`): 10^12. Their sums are below 2^53."""
 
 
-def without_values(self: Any) -> str:
+def redacted_repr(self: Any) -> str:
     """A bundle of private rows as `repr` shows it: its fields and their dtypes.
 
     No value is shown, and no length but F, as it may be the number of rows. It is the `__repr__` of
@@ -192,13 +192,13 @@ class Splits(NamedTuple):
     allowed: AnyArray | None = None
 
 
-def same_splits(first: Splits, second: Splits) -> bool:
+def have_same_splits(first: Splits, second: Splits) -> bool:
     """Whether splits and positions are equal; which splits are allowed is not compared."""
     pairs: Any = zip(first[:5], second[:5], strict=True)
     return all(np.array_equal(*pair) for pair in pairs)
 
 
-def of_bits(count: int) -> Splits:
+def splits_of_bits(count: int) -> Splits:
     """The splits of `count` features of two bins: split and attribute s are feature s."""
     features = np.arange(count, dtype=np.int32)
     ones = np.ones(count, np.uint8)
@@ -250,7 +250,7 @@ ADD_REMOVE = Relation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = Relation.REPLACE_ONE
 
 
-def relation(name: str | Relation) -> Relation:
+def as_relation(name: str | Relation) -> Relation:
     """The neighbouring relation called `name`: "add_remove" or "replace_one".
 
     Args:

@@ -40,13 +40,13 @@ import numpy as np
 from jax.stages import Compiled, Wrapped
 
 import dpbt
-from dpbt.common.storage import held, naming, remove_all_left, write_whole
-from dpbt.common.validate import as_path, shown, whole, within
+from dpbt.common.storage import lock_folder, name_in_errors, remove_leftovers, write_whole
+from dpbt.common.validate import as_path, check_interval, check_whole_number, show_value
 from dpbt.data import domains
 from dpbt.privacy.keys import pair, research_key
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.training import step
-from dpbt.training.fit import OLDER_EMITTER, boost, may_choose
+from dpbt.training.fit import OLDER_EMITTER, boost, may_choose_compiler_options
 from dpbt.types import BINARY, Array, Hypothesis, Recipe, Table, program_of_numbers
 
 __all__ = ["Report", "Sweep", "Task", "load_columns", "run"]
@@ -61,7 +61,7 @@ RecipeMaker = Callable[..., Recipe]
 """(**axes, **task arguments) -> a recipe."""
 
 
-def shape_of(table: Table) -> tuple[int, ...]:
+def shape_of_table(table: Table) -> tuple[int, ...]:
     """Lengths of a table: N rows, F features, S splits, A attributes; 0 splits of exact numbers."""
     splits = table.splits
     asked = (0, 0) if splits is None else (len(splits.feature), len(splits.attribute))
@@ -78,7 +78,7 @@ class Task(NamedTuple):
         test: bool[F, N], the rows to test on.
         arguments: what the recipe's maker needs to know of the table, such as its public `rows`.
             Where an evaluation has more than `rows` rows to train on, only the first `rows` count
-            (`step.admitted`).
+            (`step.mask_beyond_rows`).
     """
 
     name: str
@@ -87,7 +87,7 @@ class Task(NamedTuple):
     test: np.ndarray
     arguments: Mapping[str, Any]
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
@@ -123,7 +123,7 @@ def _check_file_name(owner: str, name: Any) -> None:
         raise ValueError(f"name of {owner} must be a file name without slashes, got {given}")
 
 
-def _several(values: Any) -> tuple[Any, ...]:
+def _check_values(values: Any) -> tuple[Any, ...]:
     """The entries of a list, an array or an iterator; anything else stands for a tuple of it."""
     if not isinstance(values, Iterable) or isinstance(values, str | Mapping):
         values = (values,)
@@ -137,11 +137,15 @@ def _checked_blocks(blocks: Any) -> tuple[Block, ...]:
         ValueError: for something that is no block, or blocks with different axes. Also naming an
             axis without values, or with one of another kind.
     """
-    listed = _several(blocks)
+    listed = _check_values(blocks)
     axes = [sorted(block) if isinstance(block, Mapping) else None for block in listed]
     if not axes or None in axes or axes.count(axes[0]) < len(axes):
-        raise ValueError(f"blocks must be dicts axis -> values of the same axes, got {shown(axes)}")
-    made = tuple({axis: _several(values) for axis, values in block.items()} for block in listed)
+        raise ValueError(
+            f"blocks must be dicts axis -> values of the same axes, got {show_value(axes)}"
+        )
+    made = tuple(
+        {axis: _check_values(values) for axis, values in block.items()} for block in listed
+    )
     for axis, values in itertools.chain(*(block.items() for block in made)):
         if not values or not all(isinstance(value, Value) for value in values):
             raise ValueError(f"axis {axis!r} must hold at least one number, text or Boolean")
@@ -175,10 +179,12 @@ class Sweep:
     def __post_init__(self) -> None:
         _check_file_name("a sweep", self.name)
         if not hasattr(self.make, "__qualname__"):
-            raise ValueError(f"make must be a function that makes recipes, got {shown(self.make)}")
-        seed = within("seed", self.seed, f"[0, {2**32 - 1}]", whole=True)
+            raise ValueError(
+                f"make must be a function that makes recipes, got {show_value(self.make)}"
+            )
+        seed = check_interval("seed", self.seed, f"[0, {2**32 - 1}]", whole=True)
         object.__setattr__(self, "seed", int(seed))
-        object.__setattr__(self, "repeats", whole("repeats", self.repeats))
+        object.__setattr__(self, "repeats", check_whole_number("repeats", self.repeats))
         object.__setattr__(self, "blocks", _checked_blocks(self.blocks))
 
         if len(set(map(setting_id, self.settings))) < len(self.settings):
@@ -206,7 +212,7 @@ def settings_of(blocks: Sequence[Block]) -> list[dict[str, Value]]:
 
 def setting_id(setting: Setting) -> str:
     """12 hexadecimal digits that name a setting, whatever the order of its axes."""
-    plain = {axis: _several(value)[0] for axis, value in setting.items()}
+    plain = {axis: _check_values(value)[0] for axis, value in setting.items()}
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -225,7 +231,7 @@ class Group(NamedTuple):
     indices: np.ndarray
 
 
-def groups(sweep: Sweep, task: Task) -> list[Group]:
+def group_settings(sweep: Sweep, task: Task) -> list[Group]:
     """The settings in as few groups as their static parts allow; every setting is in one of them.
 
     Raises:
@@ -268,15 +274,18 @@ def lane_bytes(table: Table, recipe: Recipe) -> int:
     """
 
     def hypothesis(table: Table, setting: Recipe) -> Hypothesis:
-        context, asked = step.of_a_round(setting, table)
+        context, asked = step.first_round_draw_specs(setting, table)
         release = {site: jnp.zeros_like(spec.output) for site, spec in asked.items()}
-        return step.learned(setting, release, context.public, None)[0]
+        return step.hypothesis_of_round(setting, release, context.public, None)[0]
 
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
     found = jax.eval_shape(hypothesis, table, setting)
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(found) if leaf.shape)
-    rows, *others = shape_of(table)
-    return rows * (width + 32 + 2 * step.turns(recipe, rows)) + 24 * max(others) * width
+    rows, *others = shape_of_table(table)
+    return (
+        rows * (width + 32 + 2 * step.num_cached_structures(recipe, rows))
+        + 24 * max(others) * width
+    )
 
 
 # Results.
@@ -305,13 +314,13 @@ def provenance() -> dict[str, str]:
     }
 
 
-def _line(content: Mapping[str, Any]) -> bytes:
+def _parse_line(content: Mapping[str, Any]) -> bytes:
     """Content as JSON on one line, after its checksum."""
     text = json.dumps(content, default=str).encode()
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def _intact(line: bytes) -> bool:
+def _is_intact(line: bytes) -> bool:
     """Whether a line is whole."""
     return line == b"%08x %s" % (zlib.crc32(line[9:-1]), line[9:])
 
@@ -334,7 +343,7 @@ def _check_domain(begun: bytes, table: Table, path: Path) -> None:
     Raises:
         ValueError: naming the first difference.
     """
-    if not _intact(begun):
+    if not _is_intact(begun):
         return
     known = json.loads(begun[9:]).get("domain")
     if known is not None:
@@ -354,7 +363,7 @@ def load_columns(path: str | Path) -> tuple[dict[str, np.ndarray], dict]:
     """
     path = as_path("path", path)
     first, *lines = path.read_bytes().splitlines(keepends=True) or [b""]
-    if not _intact(first) or not all(map(_intact, lines)) or not lines:
+    if not _is_intact(first) or not all(map(_is_intact, lines)) or not lines:
         raise ValueError(f"{path}: not the results of dpbt.sweeps.run, without fits, or damaged")
     about, *parts = (json.loads(line[9:]) for line in (first, *lines))
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -390,19 +399,19 @@ class Results:
 
     def __init__(self, folder: Path, sweep: Sweep, task: Task, about: Mapping[str, Any]):
         self._part, self._whole = folder / f"{task.name}.part", folder / f"{task.name}.jsonl"
-        lengths = {"shape": shape_of(task.table), "masks": np.shape(task.train)}
+        lengths = {"shape": shape_of_table(task.table), "masks": np.shape(task.train)}
         own = {"task": task.name, "arguments": dict(task.arguments), **lengths}
         own["domain"] = _domain_as_json(task.table)
-        self._first = _line({**sweep.definition(), **about, **own})
+        self._first = _parse_line({**sweep.definition(), **about, **own})
         self.done = np.zeros((len(sweep.settings), len(task.train), sweep.repeats), bool)
-        remove_all_left(folder, "*")
+        remove_leftovers(folder, "*")
         path = self._whole if self._whole.exists() else self._part
         found = path.read_bytes() if path.exists() else b""
         begun, *lines = found.splitlines(keepends=True) or [b""]
         if begun not in (b"", self._first):
             _check_domain(begun, task.table, path)
             raise ValueError(f"{path} was begun otherwise; finish it so, or use another folder")
-        self._lines = [line for line in lines if _intact(line)]
+        self._lines = [line for line in lines if _is_intact(line)]
         for columns in (json.loads(line[9:]) for line in self._lines):
             self.done[tuple(columns[name] for name in FIT)] = True
         if len(self._lines) < len(lines) or not begun:
@@ -423,8 +432,8 @@ class Results:
         Raises:
             OSError: naming the file, if the disk does not take it.
         """
-        line = _line({name: np.asarray(column).tolist() for name, column in columns.items()})
-        with naming(self._part), open(self._part, "ab") as file:
+        line = _parse_line({name: np.asarray(column).tolist() for name, column in columns.items()})
+        with name_in_errors(self._part), open(self._part, "ab") as file:
             file.write(line)
         self._lines.append(line)
 
@@ -530,13 +539,13 @@ def run(
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"folder must be a folder for the results, and {folder} is a file")
     if not hasattr(measure, "__qualname__"):
-        raise ValueError(f"measure must be a function, got {shown(measure)}")
-    within("memory_mb", memory_mb, "(0, inf]")
+        raise ValueError(f"measure must be a function, got {show_value(measure)}")
+    check_interval("memory_mb", memory_mb, "(0, inf]")
     about = provenance() if about is None else about
-    groups_of = [groups(sweep, task) for task in tasks]
+    groups_of = [group_settings(sweep, task) for task in tasks]
     content = {"measure": f"{measure.__module__}.{measure.__qualname__}", "about": dict(about)}
 
-    with held(folder):
+    with lock_folder(folder):
         results = {task.name: Results(folder, sweep, task, content) for task in tasks}
         reused = sum(int(result.done.sum()) for result in results.values())
         progress(reused)
@@ -546,7 +555,7 @@ def run(
         programs: dict[Any, _Program] = {}
         for task, own in zip(tasks, groups_of, strict=True):
             for group in own:
-                place = shape_of(task.table), jax.tree.structure(task.table), group.structure
+                place = shape_of_table(task.table), jax.tree.structure(task.table), group.structure
                 if place not in programs:
                     programs[place] = _Program(sweep, measure)
                 programs[place].pieces.append((task, group, results[task.name].done))
@@ -684,7 +693,7 @@ class _Program:
     def _compile(self, arguments: Sequence[Any]) -> Compiled:
         rounds = sum(len(task.train) * np.sum(own.recipe.rounds) for task, own, _ in self.pieces)
         passed_bytes = float(self._lane) * float(rounds) * self._sweep.repeats
-        quick = passed_bytes < QUICK_BYTES and may_choose()
+        quick = passed_bytes < QUICK_BYTES and may_choose_compiler_options()
         options = {**OLDER_EMITTER, "xla_backend_optimization_level": 1} if quick else None
         self.compiled += 1
         return self._evaluate.lower(*arguments).compile(options)

@@ -24,8 +24,8 @@ from msgspec import structs
 
 from dpbt import types
 from dpbt.common import programs
-from dpbt.common.validate import within
-from dpbt.common.watching import working
+from dpbt.common.validate import check_interval
+from dpbt.common.watching import show_progress
 from dpbt.data import tables
 from dpbt.models import file
 from dpbt.models.model import Model
@@ -36,7 +36,7 @@ from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, setting, zero_or_share
 from dpbt.training import boosting, step
-from dpbt.training.step import Learned
+from dpbt.training.step import FittedParts
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
 # Scores.
@@ -94,7 +94,7 @@ def loss_of_probabilities(recipe: Recipe) -> types.LossFamily:
     Raises:
         ValueError: if it gives none.
     """
-    about, loss = file.about(recipe), recipe.weight_update.loss
+    about, loss = file.about_recipe(recipe), recipe.weight_update.loss
     if loss is None or about.probability is None:
         raise ValueError(f"a score needs probabilities: {about.reason or 'votes are no scores'}")
     return loss
@@ -151,7 +151,7 @@ def draw_run_count(key: Array, run_count: RunCount) -> int:
         key: one typed key, used for nothing else.
         run_count: the law of K.
     """
-    words = np.asarray(keys.words(key, _COUNT_WORDS, ()), ">u4").tobytes()
+    words = np.asarray(keys.key_words(key, _COUNT_WORDS, ()), ">u4").tobytes()
     return quantile_of_run_count(
         run_count, position=int.from_bytes(words, "big"), num_bits=32 * _COUNT_WORDS
     )
@@ -238,13 +238,13 @@ def selection(
         ValueError: for a value outside these ranges, named with what was given.
     """
     if held_out is not None:
-        held_out = float(within("held_out", held_out, "(0, 1)"))
+        held_out = float(check_interval("held_out", held_out, "(0, 1)"))
     return Selection(
         score=LOG_LOSS.name,
         count=conversions.run_count_law(mean, eta),
         held_out=held_out,
-        score_fraction=float(within("score_fraction", score_fraction, "(0, 1)")),
-        seed=int(within("seed", seed, f"[0, {2**32 - 1}]", whole=True)),
+        score_fraction=float(check_interval("score_fraction", score_fraction, "(0, 1)")),
+        seed=int(check_interval("seed", seed, f"[0, {2**32 - 1}]", whole=True)),
     )
 
 
@@ -323,7 +323,7 @@ def plan_choice(candidates: Sequence[Recipe], selection: Selection) -> ChoicePla
         score_program(score, noise, score.required_loss(candidate)) for candidate in candidates
     )
     spec = boundary.describe(programs[0], _view_of_no_row(params, first))[SITE]
-    line = pricing.line(spec, params.noise, first.max_rows_per_user)
+    line = pricing.ledger_line_of_spec(spec, params.noise, first.max_rows_per_user)
     return ChoicePlan(choice=choice, score=score, params=params, line=line, programs=programs)
 
 
@@ -381,9 +381,9 @@ def candidates(
     Raises:
         ValueError: for a value outside these ranges, and as `build` and `plan_choice`.
     """
-    epsilon = float(within("epsilon", epsilon, "(0, inf]"))
+    epsilon = float(check_interval("epsilon", epsilon, "(0, inf]"))
     delta = float(zero_or_share("delta", delta))
-    relation = types.relation(relation)
+    relation = types.as_relation(relation)
     if not grid or not all(len(values) for values in grid.values()):
         raise ValueError("grid must have an argument, and values for each of its arguments")
     combinations = [
@@ -473,11 +473,11 @@ def tune(
         step.check_run(table, single)
     if table.weight is not None:
         raise ValueError("a choice takes no weights of rows or of classes")
-    table = step.on_device(table)
+    table = step.table_on_device(table)
     step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], singles[0])
 
     # Candidates with equal static parts share a program, with room for the rounds of all.
-    capacity = tables.bucket(max(single.capacity for single in singles))
+    capacity = tables.capacity_bucket(max(single.capacity for single in singles))
     alike = [
         dataclasses.replace(single, capacity=capacity, setting="", name="", domain=None)
         for single in singles
@@ -488,12 +488,12 @@ def tune(
     choice_key = keys.fold_words(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
-    with working(f"choosing among {len(singles)} candidates", verbose, clock=False):
+    with show_progress(f"choosing among {len(singles)} candidates", verbose, clock=False):
         best = _best_run(
             choice_key, _split_rows(step.without_domain(table), selection), alike, plan, public_key
         )
     learned = jax.tree.map(jnp.asarray, best.learned)
-    model = Model.of(learned, singles[best.candidate], table, keys.kind(key))
+    model = Model.of(learned, singles[best.candidate], table, keys.kind_of_key(key))
     keys.warn_of_research(key)
     return Tuned(
         model=dataclasses.replace(model, choice=(plan.choice, plan.line)),
@@ -527,7 +527,7 @@ class ScoredRun(NamedTuple):
 
     score: float
     candidate: int
-    learned: Learned
+    learned: FittedParts
 
 
 def _best_run(
@@ -545,7 +545,7 @@ def _best_run(
     count_key, candidate_key, runs_key = jax.random.split(choice_key, 3)
     num_runs = draw_run_count(count_key, plan.choice.law)
 
-    def start_run(run: int) -> tuple[int, tuple[Learned, Array]]:
+    def start_run(run: int) -> tuple[int, tuple[FittedParts, Array]]:
         candidate = _candidate_of_run(candidate_key, run, len(recipes))
         results = _fit_and_score(
             _fold_in(runs_key, run),
@@ -557,7 +557,7 @@ def _best_run(
         )
         return candidate, results
 
-    def read_run(candidate: int, results: tuple[Learned, Array]) -> ScoredRun:
+    def read_run(candidate: int, results: tuple[FittedParts, Array]) -> ScoredRun:
         learned, draw = jax.device_get(results)
         return ScoredRun(score=plan.score.value(draw), candidate=candidate, learned=learned)
 
@@ -600,7 +600,7 @@ def fit_and_score(
     params: Noise,
     public_key: Array | None,
     program: types.Program,
-) -> tuple[Learned, Array]:
+) -> tuple[FittedParts, Array]:
     """One run: fit a model, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
@@ -610,16 +610,18 @@ def fit_and_score(
         What the fit learned, and the draw of its score.
     """
     fit_key, score_key = jax.random.split(key)
-    fit = boosting.sampled(fit_key, step.prepared_table(rows.learning, recipe), recipe, public_key)
+    fit = boosting.run_with_fresh_draws(
+        fit_key, step.prepare_table(rows.learning, recipe), recipe, public_key
+    )
     assert fit.scores is not None
-    present = step.admitted(rows.scoring.present, recipe)
+    present = step.mask_beyond_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
-    learned = step.learned_of(fit.kept, fit.hypotheses, fit.intercept, recipe)
+    learned = step.fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
     return learned, boundary.sample(program, score_key, None, view)[SITE]
 
 
-_fit_and_score = programs.kept(static_argnames=("program",))(fit_and_score)
+_fit_and_score = programs.keep_compiled(static_argnames=("program",))(fit_and_score)
 
 
 # The rows that are held out: a rule on the row alone, under a public seed.
@@ -632,8 +634,8 @@ def _split_rows(table: Table, selection: Selection) -> SplitRows:
         held_out = jnp.asarray(is_held_out(table, selection.held_out, selection.seed))
         learning, scoring = table.present & ~held_out, table.present & held_out
     return SplitRows(
-        learning=tables.padded(table._replace(present=learning)),
-        scoring=tables.padded(table._replace(present=scoring)),
+        learning=tables.pad_to_bucket(table._replace(present=learning)),
+        scoring=tables.pad_to_bucket(table._replace(present=scoring)),
     )
 
 

@@ -33,12 +33,12 @@ from dpbt.public_types import NUMBER as NUMBER
 from dpbt.public_types import REPLACE_ONE as REPLACE_ONE
 from dpbt.public_types import UNSPLIT as UNSPLIT
 from dpbt.public_types import DeclaredDomain as DeclaredDomain
-from dpbt.public_types import HoldsFunctions, without_values
+from dpbt.public_types import HoldsFunctions, redacted_repr
 from dpbt.public_types import Relation as Relation
 from dpbt.public_types import Response as Response
 from dpbt.public_types import Splits as Splits
 from dpbt.public_types import Tree as Tree
-from dpbt.public_types import relation as relation
+from dpbt.public_types import as_relation as as_relation
 
 Array = jax.Array
 AnyArray = jax.Array | np.ndarray
@@ -122,8 +122,8 @@ class Table(NamedTuple):
         splits: what may be asked of the bins; None with exact numbers.
         weight: f32[N]: the weight of each row, in units of the largest that any row may have. It is
             clipped to [0, 1], and a weight that is no number is 0. None if all rows weigh the same.
-        declared: u32[2]: what the targets were declared as (`kinds.fingerprint`), which is public
-            and compared with the recipe's. None if nobody said.
+        declared: u32[2]: what the targets were declared as (`kinds.target_fingerprint`), which is
+            public and compared with the recipe's. None if nobody said.
         rows_per_user: how many rows of each user are present at most, as ids told users apart; the
             recipe must be for as many. None for rows without ids.
         domain: the public domain that encoded the rows. Entries compare it with that of the recipe
@@ -140,7 +140,7 @@ class Table(NamedTuple):
     declared: Array | None = None
     rows_per_user: RowsPerUser | None = None
     domain: DeclaredDomain | None = None
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 class Weighted(NamedTuple):
@@ -156,7 +156,7 @@ class Weighted(NamedTuple):
 
     weight: Array
     cap: Array
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 class Public(NamedTuple):
@@ -303,7 +303,7 @@ class View(NamedTuple):
     weights: Array
     params: Params
     public: "Public"
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 class Given(NamedTuple):
@@ -319,7 +319,7 @@ class Given(NamedTuple):
     sites: Release
     key: Array
     place: Array
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 class Prologue(NamedTuple):
@@ -558,8 +558,8 @@ class Recipe(HoldsFunctions):
         under = learner.traits.relation
         if under not in (None, self.relation):
             raise ValueError(
-                f"the learner's sensitivities are under {relation(under).value}, "
-                f"the recipe says {relation(self.relation).value}"
+                f"the learner's sensitivities are under {as_relation(under).value}, "
+                f"the recipe says {as_relation(self.relation).value}"
             )
         response = learner.hypotheses.response
         declared = BINARY if self.target is None else self.target.response

@@ -19,7 +19,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.audit import exact_loss as audits
 from dpbt.owners.cli.shared import of_input
-from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe, relation
+from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe, as_relation
 from experiments.common import commands, data, results, tables
 from experiments.common.criteria import CRITERIA
 from experiments.common.progress import progress
@@ -137,7 +137,7 @@ def _recipe(options: argparse.Namespace, rows: int, **changes) -> Recipe:
             rounds=chosen["rounds"],
             depth=chosen["depth"],
             calibration=chosen["calibration"],
-            relation=relation(chosen["relation"]),
+            relation=as_relation(chosen["relation"]),
             **CRITERIA[chosen["criterion"]],
         )
 

@@ -19,7 +19,7 @@ import dpbt
 from dpbt import recipes, sweeps
 from dpbt.data import domains
 from dpbt.data.domains import Nominal
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.privacy import mechanisms
 from dpbt.types import Recipe, Table
 from experiments.common import (
@@ -152,7 +152,7 @@ def measure_sweep(
 ) -> dict:
     """The line of one sweep: models per second, GFLOP/s, seconds and compiled programs."""
     models, rounds, depth = setting
-    (rows, _, splits, _), before = sweeps.shape_of(table), programs(_sweep)
+    (rows, _, splits, _), before = sweeps.shape_of_table(table), programs(_sweep)
     _say(f"{name}: {models} models of T = {rounds}, D = {depth}")
     seconds, first = time_sweep(table, greedy(models, rows, rounds, depth), repeats, memory_mb)
     compiles = programs(_sweep) - before
@@ -186,7 +186,7 @@ def synthetic(rows: int, splits: int) -> Table:
     rng = np.random.default_rng(0)
     satisfied = rng.random((rows, splits), np.float32) < 0.5
     label = (satisfied[:, 0] & satisfied[:, 1]) ^ (rng.random(rows) < 0.2)
-    return of_splits(satisfied, label, np.ones(rows, bool))
+    return table_of_splits(satisfied, label, np.ones(rows, bool))
 
 
 def draws(repeats: int) -> list[dict]:

@@ -28,7 +28,7 @@ def line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap
     """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
     drawn = mechanisms.BY_NAME[mechanism]
     words = site, drawn, "counts", 1.0, 1 / epsilon, "none"
-    own = pricing.line_of(*words, pays=count, moved=1)
+    own = pricing.ledger_line(*words, pays=count, moved=1)
     return structs.replace(own, tail=tail, gap=gap, exact=True)
 
 

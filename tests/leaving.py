@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 
 from dpbt import sweeps
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 
 N = 1237
 """The exact number of private rows; nothing else is of this size."""
@@ -70,5 +70,5 @@ def private_task(last=(True, False, True, True, False, True)):
     bits = rng.random((N, 6)) < 0.5
     bits[-1] = last
     train = rng.random((1, N)) < 0.7
-    table = of_splits(bits[:, :5], bits[:, 5], np.ones(N, bool))
+    table = table_of_splits(bits[:, :5], bits[:, 5], np.ones(N, bool))
     return sweeps.Task("own", table, train, ~train, {"rows": BOUND})

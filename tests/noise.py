@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 
 from dpbt.privacy import pricing
-from dpbt.privacy.boundary import group_of
+from dpbt.privacy.boundary import budget_group_of_site
 
 
 def drawn(recipe, part, bound=0.0):
     """Site -> the draw that a part of a run asks for on one row."""
     static = recipe.learner, part, recipe.weight_update
-    return pricing.drawn(*static, recipe.params, recipe.public(), np.float32(bound))
+    return pricing.describe_draws(*static, recipe.params, recipe.public(), np.float32(bound))
 
 
 def scales(recipe):
@@ -26,7 +26,7 @@ def scales(recipe):
 def multiplier(recipe, site):
     """The noise of a site for a sensitivity of 1."""
     noise = recipe.params.noise
-    return np.asarray(noise[group_of(site, noise)])
+    return np.asarray(noise[budget_group_of_site(site, noise)])
 
 
 def louder(recipe, factor, *sites):

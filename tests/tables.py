@@ -8,7 +8,7 @@ import numpy as np
 
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.privacy import keys
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Relation, Table
 
@@ -18,7 +18,7 @@ Extreme = tuple[Relation, dict, audit.Neighbours]
 
 def seeded(seed: int, table: Table) -> tuple[jax.Array, jax.Array]:
     """(noise, public): the keys of a fit on a table under a seed, by an estimator or a command."""
-    noise, public = keys.noise_and_public(seed)
+    noise, public = keys.noise_and_public_keys(seed)
     return keys.noise_key(noise, [table]), public
 
 
@@ -29,7 +29,7 @@ def random_table(seed: int, rows: int, splits: int, absent: int = 0) -> Table:
     label = (satisfied[:, 0] & satisfied[:, 1 % splits]) ^ (rng.random(rows) < 0.2)
     present = np.ones(rows, bool)
     present[rng.choice(rows, absent, replace=False)] = False
-    return of_splits(satisfied, label, present)
+    return table_of_splits(satisfied, label, present)
 
 
 def allowing(table: Table, allowed: np.ndarray) -> Table:
@@ -72,7 +72,7 @@ def lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
     satisfied[-1, 1:] = not apart
     label = np.zeros(rows, bool)
     label[-1] = True
-    table = of_splits(satisfied, label, np.ones(rows, bool))
+    table = table_of_splits(satisfied, label, np.ones(rows, bool))
     near = audit.neighbours(table, ADD_REMOVE)
     return [(ADD_REMOVE, {"epsilon": 0.5, "rows": rows}, near._replace(present=near.present[-1:]))]
 
@@ -92,7 +92,7 @@ def like(near: audit.Neighbours, other: audit.Neighbours) -> audit.Neighbours:
     if near.table.splits is None:
         table = Table(jnp.asarray(wide), jnp.asarray(target), jnp.asarray(present))
     else:
-        table = of_splits(wide == 1, target, present)
+        table = table_of_splits(wide == 1, target, present)
     return audit.Neighbours(table, np.pad(near.present, ((0, 0), (0, more))))
 
 
@@ -108,7 +108,7 @@ def flipped_rule(splits: int = 300) -> list[Extreme]:
     """
     label = np.arange(160) % 2 == 0
     satisfied = np.repeat(label[:, None], splits, axis=1)
-    table = of_splits(satisfied, label, np.ones(160, bool))
+    table = table_of_splits(satisfied, label, np.ones(160, bool))
     return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
 
 
@@ -124,11 +124,11 @@ def moved_row() -> list[Extreme]:
     satisfied[rows, 0] = True
     label = np.zeros(rows + 1, bool)
     label[[0, rows]] = True
-    table = of_splits(satisfied[:rows], label[:rows], np.ones(rows, bool))
+    table = table_of_splits(satisfied[:rows], label[:rows], np.ones(rows, bool))
     came = satisfied[rows:].astype(np.uint8), label[rows:]
     moved = audit.neighbours(table, REPLACE_ONE, came, [(0, 0)])
     halves = np.arange(rows) % 2 == 0
-    alike = of_splits(np.repeat(halves[:, None], splits, axis=1), halves, np.ones(rows, bool))
+    alike = table_of_splits(np.repeat(halves[:, None], splits, axis=1), halves, np.ones(rows, bool))
     flipped = _flip(alike, 1)
     settings = {"epsilon": 0.5, "rows": rows}
     return [(REPLACE_ONE, settings, moved), (REPLACE_ONE, settings, flipped)]

@@ -113,10 +113,10 @@ def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():
     few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
     for recipe in few, many:
         (spec,) = noise.drawn(recipe, "rounds").values()
-        [(_, _, scale)] = pricing.scales(recipe)
-        assert not boundary.stated(spec.most)
+        [(_, _, scale)] = pricing.sampler_scales(recipe)
+        assert not boundary.is_static(spec.most)
         assert scale == spec.scale
-    assert pricing.sites(few, "rounds") == pricing.sites(many, "rounds")
+    assert pricing.draw_specs_of_phase(few, "rounds") == pricing.draw_specs_of_phase(many, "rounds")
 
 
 def test_a_program_is_read_without_being_compiled(caplog):
@@ -135,9 +135,9 @@ def test_costs_that_a_file_states_are_not_believed():
         entry.update(epsilon=1e-4, rho=1e-9, mu=1e-4)
     lied = accounting.from_json(content)
     assert lied.epsilon < 0.01
-    assert pricing.priced(lied) == told
+    assert pricing.reprice_ledger(lied) == told
     silent = accounting.to_json(told)
     silent["lines"][0]["scale"] = 0.0
-    assert pricing.priced(accounting.from_json(silent)).epsilon == math.inf
+    assert pricing.reprice_ledger(accounting.from_json(silent)).epsilon == math.inf
     both = accounting.compose_ledgers([lied, lied])
-    assert pricing.priced(both).epsilon == pytest.approx(2 * told.epsilon)
+    assert pricing.reprice_ledger(both).epsilon == pytest.approx(2 * told.epsilon)

@@ -130,7 +130,7 @@ def test_gaussian_draws_add_up_to_mu():
 )
 def test_what_follows_private_rows_is_found(leak):
     assert audit.grey(leak, MANY, FEW, claim=(1.0, 0.0), runs=8).epsilon == math.inf
-    assert hooks.replayed(leak, FEW, MANY, 0).loss >= bounds.LARGE / 2
+    assert hooks.replay_pair(leak, FEW, MANY, 0).loss >= bounds.LARGE / 2
 
 
 def test_a_learner_may_write_into_what_it_gave_and_was_given():

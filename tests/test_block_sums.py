@@ -27,9 +27,9 @@ def stages_of(program):
     def make(weights):
         return View(None, weights, Noise({}), None)
 
-    found = pricing.follows(program, make, jnp.ones(3))
-    with mock.patch.object(pricing, "_read", return_value=found):
-        return pricing.stages(None, "rounds")
+    found = pricing.draw_dependencies(program, make, jnp.ones(3))
+    with mock.patch.object(pricing, "_dependencies_of_phase", return_value=found):
+        return pricing.pass_stages(None, "rounds")
 
 
 def test_stages_follow_from_what_sums_read():
@@ -55,9 +55,9 @@ def test_stages_follow_from_what_sums_read():
 def test_sums_of_a_level_wait_for_the_splits_above():
     recipe = recipes.bdpe(epsilon=3, rows=700, rounds=3, depth=2)
     stages = ("error_0", "split_0"), ("error_1", "split_1"), ("leaf",)
-    assert pricing.stages(recipe, "rounds") == stages
+    assert pricing.pass_stages(recipe, "rounds") == stages
     with pytest.raises(ValueError, match=r"'leaf' is of no boundary\.Total"):
-        pricing.stages(recipes.bdpe(epsilon=1, rows=10, calibration="published"), "rounds")
+        pricing.pass_stages(recipes.bdpe(epsilon=1, rows=10, calibration="published"), "rounds")
 
 
 def coin_of_a_sum(draw, table, weights, budget, public):

@@ -15,7 +15,7 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.data.splits import of_splits, splits_of
+from dpbt.data.splits import splits_of, table_of_splits
 from dpbt.data.tables import take
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
@@ -33,7 +33,7 @@ BOOST, REPLAY = jax.jit(dpbt.boost), jax.jit(dpbt.replay)
 
 def library_noise(key, recipe):
     """The draws the library will make under this key, for the reference."""
-    keys = step.part_keys(step.own_key(key, recipe), recipe).rounds
+    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
 
     def noise(t, site, shape, scale):
         site_key = boundary.site_key(keys[t], site)
@@ -92,7 +92,7 @@ def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
 
 def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents():
     splits = np.array([[0, 0], [0, 1], [1, 0], [1, 0], [1, 0]], bool)
-    table = of_splits(splits, np.array([0, 0, 1, 1, 0], bool), np.ones(5, bool))
+    table = table_of_splits(splits, np.array([0, 0, 1, 1, 0], bool), np.ones(5, bool))
     recipe = recipes.bdpe(epsilon=np.inf, rows=5, rounds=1, depth=2, alpha=1.0)
     model = dpbt.fit(jax.random.key(0), table, recipe)
     assert model.hypotheses.split[0].tolist() == [0, UNSPLIT, 0]
@@ -220,4 +220,4 @@ def test_a_run_that_is_watched_is_the_same_run(small_table, monkeypatch):
         ("rounds", done, 3) for done in range(3)
     ]
     chex.assert_trees_all_equal(watched, dpbt.fit(key, small_table, recipe))
-    assert not training_fit.WATCHED
+    assert not training_fit.ROUND_REPORTS

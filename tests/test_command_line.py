@@ -20,7 +20,7 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt import audit as audits
 from dpbt.common.storage import checksum
-from dpbt.common.watching import Progress, working
+from dpbt.common.watching import Progress, show_progress
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.owners.cli import programs as cached
@@ -138,7 +138,7 @@ def stopped(monkeypatch):
         seen.append(arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(training_fit, "learn", learn)
+    monkeypatch.setattr(training_fit, "fit_unwarned", learn)
     return seen
 
 
@@ -169,7 +169,7 @@ def of_library(name, odd):
     else:
         recipe = boosting(domain, label)
     key, public_key = seeded(3, table)
-    model = training_fit.learn(key, table, recipe, public_key)
+    model = training_fit.fit_unwarned(key, table, recipe, public_key)
     return model, domains.encode(domain, files.read_columns(odd, tuple(domain)))
 
 
@@ -243,7 +243,7 @@ def test_a_release_draws_a_fresh_key(here, capsys, monkeypatch):
     for _ in range(2):
         assert run(capsys, *words[: words.index("--seed")])[0] == 130
     seen = [key for key, _, _, public_key in fits for key in (key, public_key)]
-    assert {keys.kind(key) for key in seen} == {keys.RELEASE}
+    assert {keys.kind_of_key(key) for key in seen} == {keys.RELEASE}
     assert len({np.asarray(jax.random.key_data(key)).tobytes() for key in seen}) == 4
     assert not Path("a.json").exists()
 
@@ -361,7 +361,7 @@ def test_too_many_rows_are_refused_without_their_number(here, capsys):
 
 def test_where_a_model_cannot_be_written_nothing_is_learned(here, capsys, monkeypatch):
     """A fit that is lost has spent its budget."""
-    monkeypatch.setattr(training_fit, "learn", lambda *_, **__: pytest.fail("learned"))
+    monkeypatch.setattr(training_fit, "fit_unwarned", lambda *_, **__: pytest.fail("learned"))
     kept = Path("model.json").read_text()
     Path("folder").mkdir()
     for out, expected in (
@@ -455,7 +455,7 @@ def test_an_audit_under_replace_one_has_all_rows(audited, capsys):
 
 def test_progress_has_no_number_of_what_is_private(here, capsys, monkeypatch):
     def shown(verbose=None):
-        with working("learning", verbose) as report:
+        with show_progress("learning", verbose) as report:
             for done in range(40):
                 report(Progress("rounds", done, 40))
         return capsys.readouterr().err

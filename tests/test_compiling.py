@@ -14,7 +14,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.common import programs
 from dpbt.data import tables
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.models import scoring as prediction
 from dpbt.privacy import pricing
 from dpbt.training import fit as training_fit
@@ -26,12 +26,12 @@ from dpbt.types import MAX_ROWS
 def bits_of(rows, splits=4, seed=0):
     rng = np.random.default_rng(seed)
     here = np.ones(rows, bool)
-    return of_splits(rng.random((rows, splits)) < 0.5, rng.random(rows) < 0.4, here)
+    return table_of_splits(rng.random((rows, splits)) < 0.5, rng.random(rows) < 0.4, here)
 
 
 def test_buckets_are_few_and_waste_at_most_a_quarter():
     counts = np.arange(1, 10_000)
-    sizes = np.array([tables.bucket(int(count)) for count in counts])
+    sizes = np.array([tables.capacity_bucket(int(count)) for count in counts])
     assert np.all((sizes >= counts) & (sizes <= 1.25 * counts))
     assert len(set(sizes.tolist())) <= 4 * 12 + 8
     most = tables.MAX_PADDED_ROWS
@@ -55,17 +55,17 @@ def test_what_is_of_one_bucket_shares_programs_of_fits_and_of_prediction():
 
     batch = np.asarray(bits_of(128).bins)
     everyone = np.asarray(dpbt.decision_function(model, batch))
-    before = prediction.compiled(prediction.scores).compiled
+    before = prediction.compiled_predictor(prediction.scores_of_rows).compiled
     for count in (113, 120, 128):
         found = dpbt.decision_function(model, batch[:count])
         np.testing.assert_array_equal(found, everyone[:count])
-    assert prediction.compiled(prediction.scores).compiled == before
+    assert prediction.compiled_predictor(prediction.scores_of_rows).compiled == before
 
 
 def test_padding_leaves_a_full_table_as_it_is():
     table = bits_of(96)
-    assert tables.padded(table) is table
-    more = tables.padded(bits_of(95))
+    assert tables.pad_to_bucket(table) is table
+    more = tables.pad_to_bucket(bits_of(95))
     assert more.bins.shape[0] == 96
     assert int(jnp.sum(more.present)) == 95
 
@@ -73,7 +73,7 @@ def test_padding_leaves_a_full_table_as_it_is():
 # Programs that are kept.
 
 
-@programs.kept(most=2, static_argnames=("times",))
+@programs.keep_compiled(most=2, static_argnames=("times",))
 def _multiplied(array, times):
     return array * times
 
@@ -113,7 +113,7 @@ def test_a_fit_waits_until_its_work_is_done(monkeypatch):
 def test_all_functions_together_keep_a_bounded_number_of_programs(monkeypatch):
     monkeypatch.setattr(programs, "_KEPT", collections.OrderedDict())
     monkeypatch.setattr(programs, "MAX_PROGRAMS", 3)
-    functions = [programs.kept()(lambda number, k=k: number + k) for k in range(5)]
+    functions = [programs.keep_compiled()(lambda number, k=k: number + k) for k in range(5)]
     for function in functions:
         function(jnp.float32(1))
     assert [len(function) for function in functions] == [0, 0, 1, 1, 1]
@@ -169,11 +169,11 @@ def test_a_recipe_that_was_read_is_not_traced_again():
     recipe = recipes.bdpe(epsilon=1.0, rows=100, rounds=2, depth=1)
     jax.monitoring.register_event_duration_secs_listener(note)
     try:
-        first = pricing.sites(recipe, "rounds")
+        first = pricing.draw_specs_of_phase(recipe, "rounds")
         jax.jit(lambda number: number + 1)(1)
         assert traced  # the event has this name
         traced.clear()
-        assert pricing.sites(recipe, "rounds") == first
+        assert pricing.draw_specs_of_phase(recipe, "rounds") == first
     finally:
         jax.monitoring.unregister_event_duration_listener(note)
     assert not traced

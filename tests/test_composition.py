@@ -127,8 +127,8 @@ def test_a_statement_of_a_sum_is_about_all_releases():
     assert text.startswith("# Privacy statement: 2 releases together")
     assert f"epsilon = {(one + two).epsilon:.6g} and" in text
     assert "at most 50 rows in release 1, 80 rows in release 2" in text
-    apart = [pricing.priced(each, 3) for each in (one, two)]
-    assert pricing.priced(one + two, 3).lines == sum(apart).lines
+    apart = [pricing.reprice_ledger(each, 3) for each in (one, two)]
+    assert pricing.reprice_ledger(one + two, 3).lines == sum(apart).lines
 
 
 def test_a_choice_adds_up_with_nothing_and_is_refused_in_words():

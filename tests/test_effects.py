@@ -114,13 +114,13 @@ def fitted(epsilon, rounds=2, **options):
 def test_without_noise_what_is_drawn_again_is_the_model(tmp_path):
     *_, model = fitted(np.inf, scores_fraction=0.1, marginals_fraction=0.1)
     assert len(model.transcript.prologue) == len(model.transcript.epilogue) == 1
-    for again in effects.redrawn(model)[::8]:
+    for again in effects.redrawn_models(model)[::8]:
         for array, own in zip(again.hypotheses, model.hypotheses, strict=True):
             np.testing.assert_allclose(array, own, rtol=1e-6)
     found = attribute_effects(model, ONE, noise=True)
     assert max(effect.noise for effect in found) < 1e-9 < min(e.variance for e in found[:1])
     dpbt.save(model, tmp_path / "model.json", domain=ONE)
-    assert effects.redrawn(dpbt.load(tmp_path / "model.json")) == []
+    assert effects.redrawn_models(dpbt.load(tmp_path / "model.json")) == []
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_noise_that_is_drawn_again_moves_a_shape_as_other_keys_do(monkeypatch):
     )
     runs = ran(jax.random.split(jax.random.key(2), 400))
     leaf = np.asarray(runs.leaf)[:, 0]
-    again = np.stack([each.hypotheses.leaf[0] for each in effects.redrawn(model)])
+    again = np.stack([each.hypotheses.leaf[0] for each in effects.redrawn_models(model)])
     ours, theirs = (np.std(each, axis=0) for each in (again, leaf))
     assert theirs.min() > 0
     np.testing.assert_allclose(

@@ -89,7 +89,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_former_file(tmp_path, capsys):
 
 def test_a_lock_that_a_killed_run_left_holds_nobody_off(tmp_path):
     (tmp_path / storage.LOCK).touch()
-    with storage.held(tmp_path):
+    with storage.lock_folder(tmp_path):
         assert (tmp_path / storage.LOCK).exists()
     assert os.listdir(tmp_path) == []
 
@@ -124,7 +124,7 @@ def test_what_a_kill_left_is_removed_and_a_file_of_a_person_stays(tmp_path):
     own = ".dpbt-mine.csv", ".dpbt-other-abcd_123.csv", ".new-archived.csv"
     for name in (".dpbt-new-abcd_123.csv", *own):
         (tmp_path / name).write_text("predictions")
-    storage.remove_left(tmp_path / "new.csv")
+    storage.remove_leftover(tmp_path / "new.csv")
     storage.write_whole(tmp_path / "new.csv", lambda part: part.write_text("new"))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [*own, "new.csv"]

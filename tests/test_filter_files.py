@@ -21,7 +21,7 @@ import pytest
 import dpbt
 from dpbt.owners import filter as filters
 from dpbt.privacy import mechanisms
-from dpbt.privacy.pricing import line_of
+from dpbt.privacy.pricing import ledger_line
 from tests.filters import ROWS, book, filter_of, line, pooled
 
 
@@ -275,7 +275,7 @@ def test_a_filter_without_a_file_ends_with_it():
 def test_draws_by_a_mechanism_of_ones_own_still_count(path):
     """Their costs are in the file."""
     own = mechanisms.discrete_laplace._replace(name="my own")
-    mine = book(line_of("x", own, "counts", 1.0, 2.0, "none", moved=1), rows=ROWS)
+    mine = book(ledger_line("x", own, "counts", 1.0, 2.0, "none", moved=1), rows=ROWS)
     budget = opened(path)
     budget._pay("x", budget.terms.charge(mine), mine, None, None)
     loaded = dpbt.Filter.open(path)

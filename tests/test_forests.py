@@ -89,7 +89,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     key = jax.random.key(5)
     model = BOOST(key, table, recipe, PUBLIC)
     releases = model.transcript.rounds
-    keys = step.part_keys(step.own_key(key, recipe), recipe).rounds
+    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
     zero = jnp.zeros(releases["leaf"].shape[1:], jnp.int32)
 
     def noise(t, scale):
@@ -165,9 +165,11 @@ def test_votes_are_those_of_a_loop():
         expected["majority"].append(sum(value > 0.5 for value in column) > 3)
         expected["threshold"].append(sum(column) / 6 > 0.5)
     for voting, answers in expected.items():
-        np.testing.assert_array_equal(prediction.vote(jnp.asarray(theta), voting), answers)
+        np.testing.assert_array_equal(
+            prediction.answers_of_votes(jnp.asarray(theta), voting), answers
+        )
     assert expected["majority"][2] != expected["threshold"][2]
-    vote = functools.partial(prediction.vote, jnp.asarray(theta), "probabilistic")
+    vote = functools.partial(prediction.answers_of_votes, jnp.asarray(theta), "probabilistic")
     coins = jax.vmap(vote)(jax.random.split(jax.random.key(0), 4000))
     mean = theta.mean(axis=0)
     z = (np.mean(coins, axis=0) - mean) / np.sqrt(mean * (1 - mean) / 4000)

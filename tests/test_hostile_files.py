@@ -241,13 +241,13 @@ def test_a_release_that_was_changed_and_packed_is_refused(tmp_path):
     with checkpoint.Checkpoint(tmp_path / "run") as kept:
         whole = kept.get("0")
     for change in SIGNED.values():
-        put(tmp_path / "run", checkpoint._packed(*change(*whole)))
+        put(tmp_path / "run", checkpoint._pack_release(*change(*whole)))
         with pytest.raises(ValueError, match="a release was changed or damaged; its run cannot go"):
             run()
     put(tmp_path / "run", b"none")
     with pytest.raises(ValueError, match=r"damaged \(a release was changed or damaged\)"):
         run()
-    put(tmp_path / "run", checkpoint._packed(*whole))
+    put(tmp_path / "run", checkpoint._pack_release(*whole))
     run()
 
 

@@ -61,7 +61,7 @@ def test_bits_children_and_folds_are_the_blocks_that_their_nonces_name():
     }
     stream = np.concatenate(expected[1])[:40]
     same(jax.random.bits(key, (40,), jnp.uint32), stream)
-    same(keys.words(key, 4, (2, 5)), stream.reshape(4, 2, 5))
+    same(keys.key_words(key, 4, (2, 5)), stream.reshape(4, 2, 5))
     same(data(jax.random.split(key, 5)), np.concatenate(expected[2])[:40].reshape(5, 8))
     for number in range(3):
         same(data(jax.random.fold_in(key, number)), expected[3][number][:8])
@@ -73,7 +73,7 @@ def test_bits_children_and_folds_are_the_blocks_that_their_nonces_name():
 def test_words_of_a_research_key_are_those_of_jax(shape):
     key, size = jax.random.key(3), 3 * int(np.prod(shape))
     expected = threefry_2x32(data(key), np.arange(size + 1, dtype=np.uint32))[:size]
-    same(keys.words(key, 3, shape), expected.reshape(3, *shape))
+    same(keys.key_words(key, 3, shape), expected.reshape(3, *shape))
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
@@ -92,7 +92,7 @@ DRAWS = {
     "bits": lambda key: jax.random.bits(key, (5, 7), jnp.uint32),
     "split": lambda key: jax.random.split(key, (3, 2)),
     "fold_in": lambda key: jax.random.fold_in(key, 17),
-    "words": lambda key: keys.words(key, 3, (2, 5)),
+    "words": lambda key: keys.key_words(key, 3, (2, 5)),
     "fold_words": lambda key: keys.fold_words(key, jnp.arange(4, dtype=jnp.uint32)),
 }
 
@@ -131,7 +131,7 @@ def test_release_key_is_not_made_from_a_seed():
 def test_fresh_keys_differ_in_256_bits():
     """That some bit is the same in 64 keys, or two pairs of words are, is below 2**-48."""
     fresh = [keys.fresh_key() for _ in range(64)]
-    assert all(key.shape == () and keys.kind(key) == keys.RELEASE for key in fresh)
+    assert all(key.shape == () and keys.kind_of_key(key) == keys.RELEASE for key in fresh)
     every = np.stack([data(key) for key in fresh])
     assert len(np.unique(pairs(every))) == 64 * 4
     bits = np.unpackbits(every.view(np.uint8), axis=1)
@@ -142,14 +142,16 @@ def test_fresh_keys_differ_in_256_bits():
 @pytest.mark.parametrize("kind", KINDS)
 def test_kind_of_keys_traced_or_not(kind):
     several, found = jax.random.split(key_of(kind), 2), []
-    jax.jit(jax.vmap(lambda key: found.append(keys.kind(key)) or keys.words(key, 1, ())))(several)
-    assert found[0] == keys.kind(several) == kind
-    for function in (keys.check, lambda key: keys.words(key, 1, ())):
+    jax.jit(
+        jax.vmap(lambda key: found.append(keys.kind_of_key(key)) or keys.key_words(key, 1, ()))
+    )(several)
+    assert found[0] == keys.kind_of_key(several) == kind
+    for function in (keys.check, lambda key: keys.key_words(key, 1, ())):
         with pytest.raises(ValueError, match="one key of shape"):
             function(several)
 
 
-@pytest.mark.parametrize("function", [keys.kind, keys.check])
+@pytest.mark.parametrize("function", [keys.kind_of_key, keys.check])
 def test_what_is_no_key_is_refused_and_not_shown(function):
     secret = 123456789
     for wrong, words in (

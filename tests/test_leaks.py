@@ -14,7 +14,7 @@ import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.learners import (
     greedy_tree,
     oblivious_splits,
@@ -118,7 +118,7 @@ def alpha_leak_tables():
         splits[69 : 69 + positive, k + 1] = True
         splits[72 : 72 + deep, k + 1] = True
     splits[138, 1:] = late
-    more = of_splits(splits, label, np.ones(139, bool))
+    more = table_of_splits(splits, label, np.ones(139, bool))
     return more._replace(present=more.present.at[138].set(False)), more
 
 
@@ -413,7 +413,7 @@ def sampled_epsilon(recipe, table, neighbour, draws=30_000):
 def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise():
     """One row of one split's one side comes or goes; nearly the whole budget is the leaf's."""
     splits = np.zeros((6, 1), bool)
-    table = of_splits(splits, np.zeros(6, bool), np.ones(6, bool))
+    table = table_of_splits(splits, np.zeros(6, bool), np.ones(6, bool))
     neighbour = table._replace(present=table.present.at[0].set(False))
     recipe = recipes.bdpe(epsilon=2.0, rows=6, rounds=1, depth=1, alpha=0.0, beta_tree=0.02)
     honest = sampled_epsilon(recipe, table, neighbour)
@@ -435,10 +435,10 @@ def test_a_program_must_name_each_draw_once_and_replay_must_match():
     with pytest.raises(ValueError, match="would have one key"):
         boundary.sample(twice, jax.random.key(0), None, view)
     with pytest.raises(ValueError, match="the program draws"):
-        boundary.replayed(once, {}, view)
+        boundary.replay_draws(once, {}, view)
     more = {"leaf": jnp.zeros(2), "more": jnp.zeros(1)}
     with pytest.raises(ValueError, match="the program draws"):
-        boundary.replayed(once, more, view)
+        boundary.replay_draws(once, more, view)
 
 
 def test_odd_input_of_audits_is_refused_in_one_line():

@@ -139,7 +139,7 @@ def test_divergence_is_the_worst_log_ratio():
 def test_uniform_integers_are_random_bits_modulo_the_scale(scale):
     """64 bits up to 2^16 values, whatever the remainders; 32 bits beyond."""
     key, shape = jax.random.key(scale), (500,)
-    high, low = np.asarray(keys.words(key, 2, shape)).astype(np.uint64)
+    high, low = np.asarray(keys.key_words(key, 2, shape)).astype(np.uint64)
     whole = (high << np.uint64(32)) + low if scale <= 2**16 else low
     found = sample(mechanisms.uniform, key, jnp.zeros(shape, jnp.int32), jnp.int32(scale))
     np.testing.assert_array_equal(found, whole % np.uint64(scale))

@@ -352,7 +352,7 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     learners = [oblivious_tree.oblivious_tree(config) for config in configs]
     assert len({learner.traits.tag for learner in learners}) == len(configs)
 
-    key, own_key = jax.random.key(0), jax.jit(step.own_key)
+    key, own_key = jax.random.key(0), jax.jit(step.derive_recipe_key)
     keys = {
         tuple(jax.random.key_data(own_key(key, recipe_of(**changes))).tolist())
         for changes in ({}, {"seed": 1}, {"step": 0.3}, {"clip": 0.31}, {"rows": 61})

@@ -110,7 +110,7 @@ def test_learners_that_differ_in_what_they_do_once_do_not_share_noise():
     """By the tag that an epilogue declares, and without a declared tag by all functions."""
     recipe, key = recipe_of(), jax.random.key(0)
     other = replaced(recipe, epilogue=recipe.learner.epilogue._replace(tag="another epilogue"))
-    here, there = (jax.random.key_data(step.own_key(key, one)) for one in (recipe, other))
+    here, there = (jax.random.key_data(step.derive_recipe_key(key, one)) for one in (recipe, other))
     assert np.any(here != there)
 
     parts = (

@@ -51,10 +51,12 @@ def test_sums_of_64_bits_travel_as_words(monkeypatch):
 
     monkeypatch.setattr(jax, "process_count", lambda: 3)
     monkeypatch.setattr(processes.multihost_utils, "process_allgather", all_of_them)
-    found = processes.summed({"leaf": parts[1][:1], "other": parts[1][1:].reshape(1, 1)})
+    found = processes.sum_over_processes(
+        {"leaf": parts[1][:1], "other": parts[1][1:].reshape(1, 1)}
+    )
     np.testing.assert_array_equal(found["leaf"], [2**40 + 4 - 2**50])
     np.testing.assert_array_equal(found["other"], [[2**33 + 2]])
-    first, second = processes.summed({"split": (parts[1][:1], parts[1][1:])})["split"]
+    first, second = processes.sum_over_processes({"split": (parts[1][:1], parts[1][1:])})["split"]
     assert (first.tolist(), second.tolist()) == ([2**40 + 4 - 2**50], [2**33 + 2])
 
 
@@ -97,7 +99,7 @@ def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     found = convert.convert_columns(
         domain, columns, labels, tmp_path / "t", capacity=350, rows_per_block=170
     )
-    slices = list(blocks._slices(found, 64, 2**33))
+    slices = list(blocks._slices_of_table(found, 64, 2**33))
     expected = np.cumsum([2**33, *(piece.rows for piece in slices)])[:-1]
     assert [piece.place for piece in slices] == expected.tolist()
     recipe = worker.rounds_of(domain)
@@ -116,16 +118,18 @@ def test_processes_that_were_given_one_table_or_other_keys_are_refused(
     asked = iter(["recipe", "key", "public_key", "table", "the same table"])
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     monkeypatch.setattr(
-        processes, "digests", lambda text: [text, "00" * 32 if next(asked) == other else text]
+        processes,
+        "gather_digests",
+        lambda text: [text, "00" * 32 if next(asked) == other else text],
     )
     words = "the same table" if other == "none" else f"different values of {other};"
     with pytest.raises(ValueError, match=words):
-        blocks.check(jax.random.key(4), found, worker.forest_of(domain), PUBLIC)
+        blocks.check_fit_in_blocks(jax.random.key(4), found, worker.forest_of(domain), PUBLIC)
 
 
 def test_the_place_of_a_process_follows_the_room_of_those_before(monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 3)
     monkeypatch.setattr(jax, "process_index", lambda: 2)
     told = np.array([[5, 2**32], [7, 9], [2, 3]])
-    monkeypatch.setattr(processes, "gathered", lambda own: told)
-    assert processes.place_of(2, 3) == (14, 2**32 + 12, 2**32 + 9)
+    monkeypatch.setattr(processes, "gather_from_processes", lambda own: told)
+    assert processes.place_among_processes(2, 3) == (14, 2**32 + 12, 2**32 + 9)

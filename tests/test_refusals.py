@@ -9,7 +9,7 @@ from dpbt import recipes
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.types import Table
 from experiments.audit import label_flips
 from experiments.common import protocols
@@ -17,7 +17,7 @@ from tests.leaving import BOUND, N, Watch, found_in, private_task
 
 KEY = jax.random.key(0)
 SPLITS, LABEL = np.zeros((N, 3), bool), np.zeros(N, bool)
-ZEROS = of_splits(SPLITS, LABEL, ~LABEL)
+ZEROS = table_of_splits(SPLITS, LABEL, ~LABEL)
 BINS, ASKED = np.zeros((N, 3), np.uint8), ZEROS.splits
 NAMES = np.array(["zqxbin"] * N)
 TREES = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)

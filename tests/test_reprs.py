@@ -43,7 +43,7 @@ def objects():
     numbers = table._replace(bins=jnp.full((N, 2), 31337.7719), splits=None)
     recipe = recipes.bdpe(epsilon=1.0, rows=N, rounds=1, depth=1, relation="replace_one")
     block = convert.RawRows(CELLS, LABELS, np.ones(N))
-    keys = step.part_keys(jax.random.key(N), recipe)
+    keys = step.phase_keys(jax.random.key(N), recipe)
     rows = blocks.Rows(*(np.full(N, N) for _ in range(4)))
     return {
         "table": table,

@@ -86,7 +86,7 @@ def test_a_label_is_read_by_itself():
     labels, there = read(RANGE, odd)
     np.testing.assert_array_equal(there, [1, 1, 1, 0, 0, 0, 1, 1, 0])
     np.testing.assert_allclose(labels[there], [13 / 40, 1, 0, 11 / 40, 1])
-    back = kinds.in_units(RANGE, labels[there])
+    back = kinds.number_of_position(RANGE, labels[there])
     np.testing.assert_allclose(back, [3, 30, -10, 1, 30], rtol=1e-6)
 
 
@@ -156,9 +156,9 @@ def test_scores_start_at_the_quantile_and_at_the_mean_of_a_count():
 
 def test_counts_and_quantiles_are_measured_by_their_losses():
     target, predicted = np.array([0, 1, 4], np.float32), np.array([1.0, 1.0, 2.0])
-    found = measures.of_objective(target, predicted, OBJECTIVES["count"].response)
+    found = measures.measure_objective(target, predicted, OBJECTIVES["count"].response)
     assert found["deviance"] == pytest.approx(2 / 3 * (1 + 0 + 4 * np.log(2) - 2))
-    found = measures.of_objective(target, predicted, OBJECTIVES["quantile"].response)
+    found = measures.measure_objective(target, predicted, OBJECTIVES["quantile"].response)
     assert found == pytest.approx({"pinball": (0.1 + 0 + 1.8) / 3, "coverage": 2 / 3})
 
 
@@ -265,7 +265,7 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     """Out of all residual vectors of a small grid of directions, at the norm and beyond it."""
     response = kinds.response_of(EVERY[name])
     attributes = recipes.oblivious.attributes_of(DOMAIN)
-    under = dpbt.types.relation(relation)
+    under = dpbt.types.as_relation(relation)
     kind = oblivious_tree.ObliviousConfig(
         attributes=attributes,
         depth=2,
@@ -545,7 +545,7 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
 
 def test_targets_have_noise_of_their_own():
     """Two ranges, or two lists of classes, under one key; and so have constraints."""
-    key, own_key = jax.random.key(0), jax.jit(step.own_key)
+    key, own_key = jax.random.key(0), jax.jit(step.derive_recipe_key)
     made = [recipe_of(RANGE), recipe_of(Numeric(-10, 60)), recipe_of(RANGE, monotone={"on": 1})]
     made += [recipe_of(RANGE, objective="quantile", quantile=0.9)]
     made += [recipe_of(CLASSES), recipe_of(Nominal(("red", "green", "b")))]

@@ -23,7 +23,7 @@ from dpbt.data.domains import Boolean, Nominal, Numeric, Objective
 from dpbt.learners.hypotheses import HALFSPACES, EncodedRows, Halfspace
 from dpbt.learners.trees import TREES
 from dpbt.models import scoring
-from dpbt.models.model import frozen
+from dpbt.models.model import without_training_parts
 from dpbt.models.scoring import VOTINGS
 from tests.odd import Frame
 from tests.pictured import DEPTHS, random_model
@@ -167,7 +167,7 @@ def test_a_loaded_model_answers_as_the_fitted_one_bit_for_bit(name, tmp_path):
 
     # Saved again, without a file or from it.
     before = path.read_bytes()
-    for kept in (frozen(model), loaded):
+    for kept in (without_training_parts(model), loaded):
         dpbt.save(kept, path, domain=DOMAIN, classes=words_of(name))
         assert path.read_bytes() == before
 

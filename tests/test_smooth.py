@@ -24,7 +24,7 @@ calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
 
 def library_choice(key, recipe):
     """The draw the library makes under this key, given the reference's errors."""
-    keys = step.part_keys(step.own_key(key, recipe), recipe).rounds
+    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
     scale = jnp.float32(scales(recipe)["rule"])
     sample = jax.jit(mechanisms.exponential.sample)
 

@@ -23,7 +23,7 @@ DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
 def book(mechanism, sensitivity, scale, delta=0.0, times=1):
     words = "x", mechanism, "counts", sensitivity, scale, "none"
-    line = pricing.line_of(*words, times=times, moved=1)
+    line = pricing.ledger_line(*words, times=times, moved=1)
     lines = (structs.replace(line, gap=0.0, tail=0.0),)
     return accounting.Ledger(relation=ADD_REMOVE, lines=lines, delta=delta)
 
@@ -31,7 +31,7 @@ def book(mechanism, sensitivity, scale, delta=0.0, times=1):
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
 def test_the_best_attacker_on_one_gaussian_draw(alarms):
     """Against a count of the outputs of the best test, which is a threshold."""
-    found = statements.true_positives(
+    found = statements.max_true_positive_rate(
         book(mechanisms.rounded_gaussian, 3.0, 2.0, delta=1e-6), alarms
     )
     rng = np.random.default_rng(0)
@@ -45,7 +45,7 @@ def test_the_best_attacker_on_one_gaussian_draw(alarms):
 @pytest.mark.parametrize("alarms", statements.FALSE_POSITIVES)
 def test_the_best_attacker_on_one_laplace_draw(alarms):
     """Randomised response attains the bound of a pure guarantee."""
-    found = statements.true_positives(book(mechanisms.discrete_laplace, 1.5, 1.0), alarms)
+    found = statements.max_true_positive_rate(book(mechanisms.discrete_laplace, 1.5, 1.0), alarms)
     bounds = math.exp(1.5) * alarms, 1 - math.exp(-1.5) * (1 - alarms)
     assert found == pytest.approx(min(bounds))
 
@@ -53,12 +53,12 @@ def test_the_best_attacker_on_one_laplace_draw(alarms):
 def test_many_draws_are_composed_before_the_attacker_is_bounded():
     """The bound at one delta is no better than that at several."""
     many = book(mechanisms.exponential, 1.0, 10.0, delta=1e-9, times=100)
-    found = statements.true_positives(many, 0.01)
+    found = statements.max_true_positive_rate(many, 0.01)
     at_delta = math.exp(many.epsilon) * 0.01 + 1e-9
     assert found < 0.6 * at_delta
     assert found > 0.01
     infinite = book(mechanisms.exponential, 1.0, 0.0)
-    assert statements.true_positives(infinite, 0.01) == 1.0
+    assert statements.max_true_positive_rate(infinite, 0.01) == 1.0
 
 
 def recipe_for(people=1, **rest):
@@ -182,9 +182,9 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
     recipe = recipe_for()
     ledger = dpbt.ledger(recipe)
     for k in (1, 2, 7):
-        again = pricing.priced(ledger, k)
+        again = pricing.reprice_ledger(ledger, k)
         assert again.epsilon == pytest.approx(k * ledger.epsilon, rel=1e-6)
-        back = pricing.priced(again, 1)
+        back = pricing.reprice_ledger(again, 1)
         assert str(back) == str(ledger)
     text = dpbt.statement(recipe, max_rows_per_user=3)
     assert "epsilon = 3 and delta" in text
@@ -197,7 +197,7 @@ def test_a_statement_for_people_with_more_rows_prices_the_same_draws_again():
 def test_gaussian_draws_are_never_scaled_after_composition():
     """k mu, and not k times the epsilon of mu, nor that of delta."""
     ledger = dpbt.ledger(PEOPLE["forest-gdp"]())
-    again = pricing.priced(ledger, 4)
+    again = pricing.reprice_ledger(ledger, 4)
     assert again.mu == pytest.approx(4 * ledger.mu)
     left = (1e-6 - again.sampler_delta) * math.exp(-again.sampler_epsilon / 2)
     exact = conversions.gdp_epsilon(4 * ledger.mu, left) + again.sampler_epsilon

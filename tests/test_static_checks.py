@@ -57,7 +57,7 @@ def mapped(key, table, recipe, public_key=None):
 def swept(key, table, recipe):
     masks = np.ones((1, *np.shape(table.target)), bool)
     task = sweeps.Task("task", table, masks, masks, {"recipe": recipe})
-    sweeps.groups(sweeps.Sweep("sweep", given, ({"axis": (1,)},)), task)
+    sweeps.group_settings(sweeps.Sweep("sweep", given, ({"axis": (1,)},)), task)
 
 
 def given(axis, recipe):
@@ -396,7 +396,7 @@ def test_what_cannot_be_traced_says_what_can(model, tmp_path):
 
 def test_traced_tables_of_other_shapes_are_refused(model):
     """Of traced splits, the shapes are known; and Booleans are bins of splits alone."""
-    splits_of = splits.of_splits(np.zeros((4, 2), bool), np.zeros(4, bool), np.ones(4, bool))
+    splits_of = splits.table_of_splits(np.zeros((4, 2), bool), np.zeros(4, bool), np.ones(4, bool))
     for act in (dpbt.predict, jax.jit(dpbt.predict)):
         with pytest.raises(ValueError, match="other splits"):
             act(model, splits_of)

@@ -69,7 +69,7 @@ def test_structure_and_traced_axes_are_told_apart():
     """
     sweep = sweep_of(AXES, {**AXES, "epsilon": (float("inf"),)})
     task = worker.tasks()[0]
-    found = sweeps.groups(sweep, task)
+    found = sweeps.group_settings(sweep, task)
     assert len(found) == 2 * 2
     places = np.concatenate([group.indices for group in found])
     assert sorted(places) == list(range(len(sweep.settings)))

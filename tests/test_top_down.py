@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dpbt
 from dpbt import losses, recipes
-from dpbt.data.splits import of_splits, splits_of
+from dpbt.data.splits import splits_of, table_of_splits
 from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.training import step
@@ -88,7 +88,7 @@ def test_same_trees_as_a_plain_loop_under_the_same_noise():
     recipe = recipes.lazybb_trees(epsilon=60, rows=200, density=0.4, learning_rate=0.5, **shape)
     key = jax.random.key(2)
     model = dpbt.fit(key, table, recipe)
-    keys = step.part_keys(step.own_key(key, recipe), recipe).rounds
+    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
     splits = np.asarray(splits_of(table))
     label, present = np.asarray(table.target), np.asarray(table.present)
     margins = np.zeros(200)
@@ -298,11 +298,13 @@ def test_errors_of_rules_are_exact_beyond_float32():
     weights[0] = 1
     satisfied = np.zeros((rows, 2), bool)
     satisfied[0, 1] = True
-    table = trees.prepare_tree_rows(of_splits(satisfied, np.ones(rows, bool), np.ones(rows, bool)))
+    table = trees.prepare_tree_rows(
+        table_of_splits(satisfied, np.ones(rows, bool), np.ones(rows, bool))
+    )
     public = Public(np.float32(rows), np.float32(1), (), {})
     view = View(table, jnp.asarray(weights), Noise({"rule": jnp.float32(1)}), public)
     program = lazybb.one_rule(ADD_REMOVE).program
-    value = boundary.replayed(program, {"rule": jnp.int32(0)}, view)["rule"].value
+    value = boundary.replay_draws(program, {"rule": jnp.int32(0)}, view)["rule"].value
     errors = -(np.asarray(value.high, np.float64) + np.asarray(value.low, np.float64))
     total = GRID * (rows - 1) + 1
     np.testing.assert_array_equal(errors, [0, total, total, 0, total - 1, 1])

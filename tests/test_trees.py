@@ -136,7 +136,7 @@ def test_values_that_no_split_knows_satisfy_nothing():
 def test_a_table_of_splits_gives_the_splits_back():
     rng = np.random.default_rng(0)
     bits, target, present = rng.random((30, 7)) < 0.5, rng.random(30) < 0.5, rng.random(30) < 0.9
-    table = splits.of_splits(bits, target, present)
+    table = splits.table_of_splits(bits, target, present)
     np.testing.assert_array_equal(splits.splits_of(table), bits)
     np.testing.assert_array_equal(splits.columns_of(table), bits.T)
     np.testing.assert_array_equal(splits.positions_of(table), bits.astype(np.float32))
@@ -144,7 +144,7 @@ def test_a_table_of_splits_gives_the_splits_back():
     for field, wrong in (*unfit, ("present", bits)):
         fields = {"splits": bits, "target": target, "present": present, field: wrong}
         with pytest.raises(ValueError, match=f"{field} must"):
-            splits.of_splits(**fields)
+            splits.table_of_splits(**fields)
 
 
 # Rows that a model does not read

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpbt import weighting
 from dpbt.audit import exact_loss as audit
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.privacy import sensitivity
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Public
 from tests import reference_smooth
@@ -26,7 +26,7 @@ def given_numbers(rows, density=0.35, rate=0.45):
 
 
 def weights_of(score, label, present, settings, bound, cap):
-    table = of_splits(np.zeros((len(score), 1), bool), label, present)
+    table = table_of_splits(np.zeros((len(score), 1), bool), label, present)
     return weighting.lazy_bregman(cap).weigh(score, jnp.float32(bound), table, settings)
 
 
@@ -104,7 +104,7 @@ def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
     rows, bound = 12, 6
     score = jnp.asarray(rng.integers(-bound, bound + 1, 16), jnp.float32)
     nothing, target = np.zeros((rows, 1), bool), rng.random(rows) < 0.5
-    table = of_splits(nothing, target, rng.random(rows) < 0.9)
+    table = table_of_splits(nothing, target, rng.random(rows) < 0.9)
     table = table._replace(present=table.present.at[0].set(True))
     near = audit.neighbours(table, relation, (np.zeros((4, 1), np.uint8), rng.random(4) < 0.5))
     settings = given_numbers(13 if relation is ADD_REMOVE else rows, density, rate)

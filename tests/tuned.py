@@ -7,7 +7,7 @@ import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.types import ADD_REMOVE, Noise
@@ -63,7 +63,7 @@ def ballots(positive, negative, room=40):
     number = positive + negative
     bits = (np.arange(room)[:, None] >> np.arange(6)) & 1
     label, present = np.arange(room) < positive, np.arange(room) < number
-    return of_splits(bits.astype(bool), label, present)
+    return table_of_splits(bits.astype(bool), label, present)
 
 
 def generating(count, x):

@@ -86,7 +86,7 @@ IN_BLOCKS = {"oblivious": rounds_of, "forest": forest_of}
 def learned(folder, process, seconds, name):
     """A digest of what a process learns from its folder of blocks, waiting after every round."""
     table = blocks.open_folder(folder / f"share{process}")
-    model = training_fit.learn(
+    model = training_fit.fit_unwarned(
         processes.shared_key(jax.random.key(4 + process)),
         table,
         IN_BLOCKS[name](table.domain),

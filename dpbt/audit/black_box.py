@@ -50,8 +50,8 @@ def black(
         confidence: in (0, 1).
     """
     half = max(runs // 2, 40)
-    seen = [_numbers(view(fit(table, seed + k))) for k in range(half)]
-    other = [_numbers(view(fit(neighbour, seed + half + k))) for k in range(half)]
+    seen = [_as_numbers(view(fit(table, seed + k))) for k in range(half)]
+    other = [_as_numbers(view(fit(neighbour, seed + half + k))) for k in range(half)]
     width = max(map(len, (*seen, *other)))
     here, there = (_rows(each, width) for each in (seen, other))
 
@@ -114,7 +114,7 @@ def worst_pairs(
     return {name: (table, table[:-1]) for name, table in tables.items()}
 
 
-def _numbers(shown: Any) -> np.ndarray:
+def _as_numbers(shown: Any) -> np.ndarray:
     """f64[D]: the numbers that a view shows; what is no number is very small."""
     return np.nan_to_num(np.ravel(np.asarray(shown, float)), nan=-1e30, posinf=1e30, neginf=-1e30)
 
@@ -136,14 +136,17 @@ def _distinguishers(here: np.ndarray, there: np.ndarray) -> list[tuple[str, Dist
         found += [
             (f"number {place}", lambda views, k=place: views[:, k]),
             (f"spread of number {place}", lambda v, k=place, m=middle: np.abs(v[:, k] - m)),
-            (f"values of number {place}", _of_values(here[:, place], there[:, place], place)),
+            (
+                f"values of number {place}",
+                _value_distinguisher(here[:, place], there[:, place], place),
+            ),
         ]
     if len(moves) > 1:
-        found.append(("a linear mean of all numbers", _linear(here, there, moves)))
+        found.append(("a linear mean of all numbers", _linear_distinguisher(here, there, moves)))
     return found
 
 
-def _of_values(here: np.ndarray, there: np.ndarray, place: int) -> Distinguisher:
+def _value_distinguisher(here: np.ndarray, there: np.ndarray, place: int) -> Distinguisher:
     """The log ratio of how often each value was seen on both tables."""
     values, codes = np.unique(np.concatenate([here, there]), return_inverse=True)
     counts = [np.bincount(each, minlength=len(values)) for each in np.split(codes, [len(here)])]
@@ -156,7 +159,7 @@ def _of_values(here: np.ndarray, there: np.ndarray, place: int) -> Distinguisher
     return score
 
 
-def _linear(here: np.ndarray, there: np.ndarray, moves: np.ndarray) -> Distinguisher:
+def _linear_distinguisher(here: np.ndarray, there: np.ndarray, moves: np.ndarray) -> Distinguisher:
     """The linear discriminant of Fisher, with a ridge."""
     scale = np.std(np.concatenate([here, there])[:, moves], axis=0)
     ours, theirs = (each[:, moves] / scale for each in (here, there))

@@ -18,17 +18,17 @@ import numpy as np
 
 from dpbt import types
 from dpbt.common import programs
-from dpbt.common.validate import whole
+from dpbt.common.validate import check_whole_number
 from dpbt.data import domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target, response_of
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.privacy import keys
 from dpbt.privacy.bounds import CONFIDENCE, Bound, RunScores, lower_bounds
 from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
-from dpbt.public_types import same_splits, without_values
+from dpbt.public_types import have_same_splits, redacted_repr
 from dpbt.training import step
 from dpbt.training.boosting import compared
 from dpbt.training.fit import boost
@@ -54,7 +54,7 @@ class Neighbours(NamedTuple):
     table: Table
     present: np.ndarray
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 def neighbours(
@@ -79,7 +79,7 @@ def neighbours(
             the candidates or the pairs do not fit the table.
     """
     check_table(table)
-    relation = types.relation(relation)
+    relation = types.as_relation(relation)
     rows, features = table.bins.shape
     if candidates is None:
         candidates = np.zeros((0, features), table.bins.dtype), np.zeros(0, table.target.dtype)
@@ -194,9 +194,9 @@ def audit(
         ValueError: if an argument is of another kind, `rows` is smaller than the largest neighbour,
             or a log density is NaN.
     """
-    recorded = _recorded(key, near.table, recipe, transcripts, near.present)
-    claims = _claims(recipe) if steps else {}
-    loss, ratios = _losses(recorded, near.table, near.table, near.present, recipe, claims)
+    recorded = _record_transcripts(key, near.table, recipe, transcripts, near.present)
+    claims = _claims_by_site(recipe) if steps else {}
+    loss, ratios = _losses_on_host(recorded, near.table, near.table, near.present, recipe, claims)
     total = np.abs(sum(loss.values()))
     place = np.unravel_index(np.argmax(total), total.shape)
     return Audit(
@@ -233,17 +233,17 @@ def exact(
     Raises:
         ValueError: as `audit`.
     """
-    half = max(whole("runs", runs) // 2, 4)
+    half = max(check_whole_number("runs", runs) // 2, 4)
     first, here, there = jax.random.split(key, 3)
-    few = _recorded(first, near.table, recipe, max(half // 20, 2), near.present)
-    loss, _ = _losses(few, near.table, near.table, near.present, recipe, {})
+    few = _record_transcripts(first, near.table, recipe, max(half // 20, 2), near.present)
+    loss, _ = _losses_on_host(few, near.table, near.table, near.present, recipe, {})
     total = np.abs(sum(loss.values()))
     other = near.table._replace(present=jnp.asarray(near.present[np.argmax(total.max(axis=0))]))
     pair, losses = (near.table, other), []
     for own, (table, against) in zip((here, there), (pair, pair[::-1]), strict=True):
-        ran = _recorded(own, table, recipe, half, [against.present])
+        ran = _record_transcripts(own, table, recipe, half, [against.present])
         mask = np.asarray(against.present)[None]
-        found, _ = _losses(ran, table, against, mask, recipe, {})
+        found, _ = _losses_on_host(ran, table, against, mask, recipe, {})
         losses.append({site: values[:, 0] for site, values in found.items()})
     ours, theirs = (np.sum([*of.values()], axis=0) for of in losses)
     scores = RunScores(here=ours, there=-theirs)
@@ -291,15 +291,15 @@ def pair_loss(key: Array, table: Table, other: Table, recipe: Recipe, transcript
     table, other = jax.tree.map(jnp.asarray, (table, other))
     domains.check_same(other.domain, table.domain, "the other table", "the table")
     ours, theirs = table.splits, other.splits
-    alike = ours is theirs if ours is None or theirs is None else same_splits(ours, theirs)
+    alike = ours is theirs if ours is None or theirs is None else have_same_splits(ours, theirs)
     if table.bins.shape != other.bins.shape or not alike:
         raise ValueError("the tables must have one shape and the same splits")
-    recorded = _recorded(key, table, recipe, transcripts, [other.present])
-    loss, _ = _losses(recorded, table, other, other.present[None], recipe, {})
+    recorded = _record_transcripts(key, table, recipe, transcripts, [other.present])
+    loss, _ = _losses_on_host(recorded, table, other, other.present[None], recipe, {})
     return float(np.abs(sum(loss.values())).max())
 
 
-def _recorded(
+def _record_transcripts(
     key: Array, table: Table, recipe: Recipe, transcripts: int, masks: Iterable[AnyArray]
 ) -> Transcript:
     """R transcripts of runs on a table, after a check of all arguments.
@@ -310,7 +310,7 @@ def _recorded(
     """
     keys.check(key)
     check_run(table, recipe)
-    whole("transcripts", transcripts)
+    check_whole_number("transcripts", transcripts)
     if max(int(np.sum(mask)) for mask in (table.present, *masks)) > float(recipe.rows):
         raise ValueError(
             f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
@@ -319,7 +319,7 @@ def _recorded(
     return _releases(jax.random.split(key, transcripts), *bare)
 
 
-@programs.kept()
+@programs.keep_compiled()
 def _releases(keys: Array, table: Table, recipe: Recipe) -> Transcript:
     """The transcripts of runs under R keys."""
     return jax.lax.map(lambda key: _release(key, table, recipe), keys)
@@ -330,7 +330,7 @@ def _release(key: Array, table: Table, recipe: Recipe) -> Transcript:
     return boost(noise_key, table, recipe, public_key).transcript
 
 
-def _losses(
+def _losses_on_host(
     transcripts: Transcript,
     table: Table,
     other: Table,
@@ -341,10 +341,10 @@ def _losses(
     """`_compared` on the host, by a program that all domains share."""
     table, other = map(step.without_domain, (table, other))
     recipe = step.without_domain(recipe)
-    return _numbers(_compared(transcripts, table, other, masks, recipe, claims))
+    return _as_numpy(_compared(transcripts, table, other, masks, recipe, claims))
 
 
-@programs.kept()
+@programs.keep_compiled()
 def _compared(
     transcripts: Transcript,
     table: Table,
@@ -378,7 +378,7 @@ def _compared(
         def against(mask: Array) -> tuple:
             found = compared(transcript, table, other._replace(present=mask), recipe)
             losses = {site: jnp.sum(loss) for site, (loss, _) in found.items()}
-            return losses, _ratios(found, recipe, claims)
+            return losses, _ratios_to_claims(found, recipe, claims)
 
         return jax.lax.map(against, masks, batch_size=size)
 
@@ -386,7 +386,7 @@ def _compared(
     return losses, jax.tree.map(jnp.max, ratios)
 
 
-def _claims(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[str, np.float32]:
+def _claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[str, np.float32]:
     """Site -> what the ledger claims for one step: an epsilon, or the square root of a rho.
 
     Raises:
@@ -402,7 +402,7 @@ def _claims(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[str, np.
     return {site: claim for site, claim in claims.items() if site in chosen}
 
 
-def _ratios(
+def _ratios_to_claims(
     found: dict[str, tuple[Array, StepLoss]], recipe: Recipe, claims: dict[str, np.float32]
 ) -> dict[str, Array]:
     """Site -> f32[], the largest ratio over rounds of a step's loss to its claim.
@@ -417,7 +417,7 @@ def _ratios(
     return {site: ratio(found[site][1], claim) for site, claim in claims.items()}
 
 
-def _numbers(found: Any) -> Any:
+def _as_numpy(found: Any) -> Any:
     """What was found, as arrays of NumPy.
 
     Raises:
@@ -454,7 +454,7 @@ def search(
         recipe: one setting; its own `rows` must be at least `rows`.
         rows: N of the tables, at least 1, or 2 under replace-one. Rows come and go, so the number
             of present ones varies up to N.
-        splits: S of the tables, of `splits.of_splits`; all bit patterns are allowed.
+        splits: S of the tables, of `splits.table_of_splits`; all bit patterns are allowed.
         restarts: how many tables are improved side by side.
         sweeps: how many rounds of moves; each proposes one change of a few bits to every table.
         sites: the sites to evaluate; all by default. A site that attains its claim on any table
@@ -468,10 +468,10 @@ def search(
         The largest ratio found, and its table.
     """
     keys.check(key)
-    claims = _claims(recipe, sites)
+    claims = _claims_by_site(recipe, sites)
     sizes = {"rows": rows, "splits": splits, "restarts": restarts, "sweeps": sweeps}
     for name, value in sizes.items():
-        whole(name, value)
+        check_whole_number(name, value)
     least = 1 if recipe.relation is types.ADD_REMOVE else 2
     if not least <= rows <= float(recipe.rows):
         raise ValueError(f"rows must be in {least}..{float(recipe.rows):g}, got {rows}")
@@ -483,7 +483,7 @@ def search(
     rng = np.random.default_rng(int(jax.random.bits(key, dtype=jnp.uint32)))
 
     def score(tables: Sequence[np.ndarray]) -> np.ndarray:
-        return _numbers(_worst_steps(key, *tables, flips, claims, recipe))
+        return _as_numpy(_worst_steps(key, *tables, flips, claims, recipe))
 
     best = [
         rng.random((restarts, rows, splits)) < 0.5,
@@ -504,10 +504,10 @@ def search(
         best_score = np.where(better, proposed, best_score)
 
     winner = int(np.argmax(best_score))
-    return float(best_score[winner]), of_splits(*(array[winner] for array in best))
+    return float(best_score[winner]), table_of_splits(*(array[winner] for array in best))
 
 
-@programs.kept()
+@programs.keep_compiled()
 def _worst_steps(
     key: Array,
     splits: Any,
@@ -520,13 +520,13 @@ def _worst_steps(
     """f32[R]: the largest ratio, over neighbours of each table, of a step's loss to its claim."""
 
     def worst(splits: Array, target: Array, present: Array) -> Array:
-        table = of_splits(splits, target, present)
+        table = table_of_splits(splits, target, present)
         release = _release(key, table, recipe)
 
         def against(flip: Array) -> Array:
             neighbour = table._replace(present=present ^ flip)
             found = compared(release, table, neighbour, recipe)
-            return jnp.max(jnp.stack(list(_ratios(found, recipe, claims).values())))
+            return jnp.max(jnp.stack(list(_ratios_to_claims(found, recipe, claims).values())))
 
         return jnp.max(jax.vmap(against)(flips))
 

@@ -143,7 +143,7 @@ class Hooks:
             "choose",
             given,
             sensitivity,
-            _most,
+            _max_moved,
             name,
             draw,
             lambda k: logs[k],
@@ -159,7 +159,7 @@ class Hooks:
         chance = lambda out: -np.logaddexp(0.0, -epsilon if out == bool(bit) else epsilon)  # noqa: E731
         off = lambda out: _UNIT * abs(chance(out))  # noqa: E731
         value = np.asarray(bool(bit))
-        return bool(self._called("respond", value, 1.0, _most, name, draw, chance, off))
+        return bool(self._called("respond", value, 1.0, _max_moved, name, draw, chance, off))
 
     def custom(
         self,
@@ -200,7 +200,7 @@ class Hooks:
             self.uncompared += uncompared_parts(before, now)
             return -LARGE if different_parts(before, now) else 0.0
 
-        found = self._called("exactly", given, 0.0, _most, name, lambda: given, same)
+        found = self._called("exactly", given, 0.0, _max_moved, name, lambda: given, same)
         self.calls[-1] = self.calls[-1]._replace(contents=now)
         return found
 
@@ -272,7 +272,7 @@ def _l2(moved: np.ndarray) -> float:
     return float(np.sqrt(np.sum(moved**2)))
 
 
-def _most(moved: np.ndarray) -> float:
+def _max_moved(moved: np.ndarray) -> float:
     return float(np.max(np.abs(moved), initial=0.0))
 
 
@@ -302,7 +302,7 @@ class Replayed(NamedTuple):
     same_public: bool = True
 
 
-def replayed(learn: Learn, table: Any, other: Any, seed: int) -> Replayed:
+def replay_pair(learn: Learn, table: Any, other: Any, seed: int) -> Replayed:
     """Run a learner on a table, and ask how likely its outputs were on another.
 
     Raises:
@@ -310,10 +310,10 @@ def replayed(learn: Learn, table: Any, other: Any, seed: int) -> Replayed:
     """
     run = Hooks(seed)
     released = contents_of(learn(table, run), _OPAQUE)
-    return _replayed_on(learn, other, seed, run, released)
+    return _replay_on(learn, other, seed, run, released)
 
 
-def _replayed_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Contents) -> Replayed:
+def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Contents) -> Replayed:
     """The replay of a run on another table."""
     again = Hooks(seed, run.calls)
     try:
@@ -325,7 +325,7 @@ def _replayed_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Cont
     losses, rounding, moved, steps = [], 0.0, [0.0], []
     for one, two in zip(run.calls, again.calls, strict=True):
         losses.append(one.log_density - two.log_density)
-        far = _moved(one, two)
+        far = _changed_parts(one, two)
         if losses[-1] or far:
             rounding += one.rounding + two.rounding + _UNIT * abs(losses[-1])
         if far > 0 and not np.isnan(one.sensitivity):
@@ -349,7 +349,7 @@ def _replayed_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Cont
     )
 
 
-def _moved(one: Call, two: Call) -> float:
+def _changed_parts(one: Call, two: Call) -> float:
     """How far the value of a draw moved; infinite if it is no number, and is another."""
     if not all(each.value.dtype.kind in "biuf" for each in (one, two)):
         return 0.0 if one.log_density == two.log_density else np.inf
@@ -390,7 +390,7 @@ def _controls(learn: Learn, table: Any, other: Any, seed: int) -> _Controls:
     for side in order.tolist():
         again = Hooks(seed, run.calls)
         try:
-            copies.append(_copied(tables[side]) if len(seen[side]) % 2 else tables[side])
+            copies.append(_copy_table(tables[side]) if len(seen[side]) % 2 else tables[side])
             contents = contents_of(learn(copies[-1], again), _OPAQUE)
             draws = tuple(call.log_density for call in again.calls)
         except DivergedError:
@@ -415,7 +415,7 @@ def _controls(learn: Learn, table: Any, other: Any, seed: int) -> _Controls:
     return _Controls(repeat, loss, leaks)
 
 
-def _copied(table: Any) -> Any:
+def _copy_table(table: Any) -> Any:
     """A copy of a table; the table itself, if it cannot be copied."""
     try:
         return copy.deepcopy(table)
@@ -474,7 +474,7 @@ def grey(
     half = max(runs // 2, 4)
     asked = [(table, neighbour, seed + k) for k in range(half)]
     asked += [(neighbour, table, seed + half + k) for k in range(half)]
-    found = [replayed(learn, *each) for each in asked]
+    found = [replay_pair(learn, *each) for each in asked]
 
     # Fewer rows may ask for fewer public numbers, as a permutation of rows does. What is drawn or
     # returned after that differs, though it may be as likely on both tables.

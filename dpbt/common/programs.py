@@ -2,8 +2,8 @@
 
 `jax.jit` keeps every program that it has compiled until the process ends. A program takes some
 hundreds of the memory maps that a process may have (65,530 on Linux), so a service that fits
-tables of many domains would end in a crash. `kept` gives back the programs that were not used for
-the longest time. A program that is asked for again is compiled again, and does the same.
+tables of many domains would end in a crash. `keep_compiled` gives back the programs that were not
+used for the longest time. A program that is asked for again is compiled again, and does the same.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Programs(Generic[R]):
         return jax.jit(function, **self._options)
 
 
-def kept(*, most: int = KEPT, **options: Any) -> Callable[[Callable[..., R]], Programs[R]]:
+def keep_compiled(*, most: int = KEPT, **options: Any) -> Callable[[Callable[..., R]], Programs[R]]:
     """A decorator: the function runs compiled, and at most `most` of its programs are kept.
 
     Args:

@@ -44,7 +44,7 @@ def write_whole(
     """Call `write` on a temporary name beside `path`, then rename it: no file is half-written.
 
     A file that exists keeps its permissions. While it is written, its owner alone may read it. What
-    a kill leaves has a name that `remove_left` knows.
+    a kill leaves has a name that `remove_leftover` knows.
 
     Args:
         path: the file, which is replaced if it exists.
@@ -59,9 +59,9 @@ def write_whole(
             What was at `path` before is still there.
     """
     name = path.with_name(f"{_MARK}{path.stem}-{secrets.token_hex(_RANDOM // 2)}{path.suffix}")
-    with naming(path, str(path.parent)):
+    with name_in_errors(path, str(path.parent)):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path, str(name)), contextlib.ExitStack() as stack:
+    with name_in_errors(path, str(name)), contextlib.ExitStack() as stack:
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         stack.callback(name.unlink, missing_ok=True)
         final = stat.S_IMODE((path if path.exists() else name).stat().st_mode)
@@ -75,7 +75,7 @@ def write_whole(
             _to_disk(path.parent)
 
 
-def remove_all_left(folder: Path, pattern: str) -> None:
+def remove_leftovers(folder: Path, pattern: str) -> None:
     """Remove what kills left in a folder of files that `write_whole` was writing.
 
     Nobody else may be writing such files now.
@@ -88,17 +88,17 @@ def remove_all_left(folder: Path, pattern: str) -> None:
         left.unlink(missing_ok=True)
 
 
-def remove_left(path: Path) -> None:
+def remove_leftover(path: Path) -> None:
     """Remove what a kill left beside a file that `write_whole` was writing.
 
     Nobody else may be writing the file now.
     """
     name = f"{glob.escape(path.stem)}-{'?' * _RANDOM}{glob.escape(path.suffix)}"
-    remove_all_left(path.parent, name)
+    remove_leftovers(path.parent, name)
 
 
 @contextlib.contextmanager
-def naming(path: Path, temporary: str | None = None) -> Iterator[None]:
+def name_in_errors(path: Path, temporary: str | None = None) -> Iterator[None]:
     """Let errors of the disk name the file that a person asked for.
 
     Raises:
@@ -126,7 +126,7 @@ def _to_disk(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep other runs out of a folder. A system without `flock` keeps nobody out.
 
     The system releases the lock when a process ends, however it ends. File systems over a network
@@ -151,7 +151,7 @@ def held(folder: Path) -> Iterator[None]:
         except ImportError:
             pass
         except BlockingIOError:
-            raise in_use(folder) from None
+            raise is_in_use(folder) from None
         yield
 
 
@@ -160,7 +160,7 @@ def database_errors(path: Path, damaged: Callable[[Path, Exception], ValueError]
     """Errors of SQLite as those of a disk, of a file that another run holds, or of a damaged one.
 
     Raises:
-        ValueError: of `damaged`, or as `in_use`.
+        ValueError: of `damaged`, or as `is_in_use`.
         OSError: naming the file, for errors of a disk.
     """
     try:
@@ -168,13 +168,13 @@ def database_errors(path: Path, damaged: Callable[[Path, Exception], ValueError]
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
-            raise in_use(path) from None
+            raise is_in_use(path) from None
         if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
             raise OSError(f"{path}: {error}") from error
         raise damaged(path, error) from error
 
 
-def in_use(path: Path) -> ValueError:
+def is_in_use(path: Path) -> ValueError:
     """The refusal of a file or a folder that another run holds."""
     return ValueError(f"another run is at work in {path}; wait until it has ended")
 
@@ -226,12 +226,12 @@ def decode(kind: type[T], content: object, what: str) -> T:
         raise ValueError(f"{what} has a malformed entry") from None
 
 
-def replaced(content: Any, old: object, new: object) -> Any:
+def replace_words(content: Any, old: object, new: object) -> Any:
     """JSON content with another entry in place of each that equals `old`."""
     if isinstance(content, Mapping):
-        return {name: replaced(entry, old, new) for name, entry in content.items()}
+        return {name: replace_words(entry, old, new) for name, entry in content.items()}
     if isinstance(content, list | tuple):
-        return [replaced(entry, old, new) for entry in content]
+        return [replace_words(entry, old, new) for entry in content]
     return new if content == old else content
 
 
@@ -257,7 +257,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
-def opened(kind: type[T], path: Path, name: str, version: int, what: str, again: str) -> T:
+def open_record(kind: type[T], path: Path, name: str, version: int, what: str, again: str) -> T:
     """What a file with a format, a version and a checksum holds.
 
     Args:
@@ -285,8 +285,8 @@ def opened(kind: type[T], path: Path, name: str, version: int, what: str, again:
     return decode(kind, content, f"{path}: {what}")
 
 
-def sealed(content: msgspec.Struct, name: str, version: int) -> bytes:
-    """The text of a file that `opened` reads: content with a format, a version and a checksum.
+def seal_record(content: msgspec.Struct, name: str, version: int) -> bytes:
+    """The text of a file that `open_record` reads: content with a format, a version and a checksum.
 
     Raises:
         ValueError: as `checksum`.

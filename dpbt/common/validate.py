@@ -14,7 +14,7 @@ _LONGEST = 100
 """Most characters of a value in an error."""
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """`value` on one line, as errors show it.
 
     Numbers and arrays of NumPy and JAX are shown as plain numbers. A value whose text is longer
@@ -47,7 +47,7 @@ def as_path(name: str, value: object) -> Path:
     return Path(value)
 
 
-def floats(name: str, value: object) -> np.ndarray:
+def check_floats(name: str, value: object) -> np.ndarray:
     """`value` as float64, if it is a number or an array of numbers.
 
     Raises:
@@ -56,7 +56,7 @@ def floats(name: str, value: object) -> np.ndarray:
     """
     array = _array(name, value)
     if array.dtype.kind not in "iuf" or array.size == 0:
-        raise ValueError(f"{name} must be a number or an array of numbers, got {shown(value)}")
+        raise ValueError(f"{name} must be a number or an array of numbers, got {show_value(value)}")
     return array.astype(np.float64)
 
 
@@ -83,7 +83,7 @@ def is_traced(*values: object) -> bool:
     return jax is not None and any(isinstance(value, jax.core.Tracer) for value in values)
 
 
-def within(name: str, value: object, interval: str, *, whole: bool = False) -> np.ndarray:
+def check_interval(name: str, value: object, interval: str, *, whole: bool = False) -> np.ndarray:
     """`value` as float64, if every entry is in an interval.
 
     Args:
@@ -95,7 +95,7 @@ def within(name: str, value: object, interval: str, *, whole: bool = False) -> n
     Raises:
         ValueError: naming the parameter, the interval and what was given.
     """
-    array = floats(name, value)
+    array = check_floats(name, value)
     low, high = map(float, interval[1:-1].split(","))
     good = (array >= low) & (array <= high)
     good &= (array > low) | (interval[0] == "[")
@@ -103,26 +103,26 @@ def within(name: str, value: object, interval: str, *, whole: bool = False) -> n
     good &= (array == np.floor(array)) | (not whole)
     if not good.all():
         kind = "a whole number in" if whole else "in"
-        raise ValueError(f"{name} must be {kind} {interval}, got {shown(value)}")
+        raise ValueError(f"{name} must be {kind} {interval}, got {show_value(value)}")
     return array
 
 
 _MAX_INT32 = 2**31 - 1
 
 
-def whole(name: str, value: ArrayLike, most: int = _MAX_INT32) -> int:
+def check_whole_number(name: str, value: ArrayLike, most: int = _MAX_INT32) -> int:
     """`value`, if it is an integer from 1 to `most`.
 
     Raises:
         ValueError: naming the parameter and what was given.
     """
-    array = wholes(name, value, most)
+    array = check_whole_numbers(name, value, most)
     if array.ndim > 0:
-        raise ValueError(f"{name} must be one integer of at least 1, got {shown(value)}")
+        raise ValueError(f"{name} must be one integer of at least 1, got {show_value(value)}")
     return int(array)
 
 
-def wholes(name: str, value: ArrayLike, most: int = _MAX_INT32) -> np.ndarray:
+def check_whole_numbers(name: str, value: ArrayLike, most: int = _MAX_INT32) -> np.ndarray:
     """`value` as an array of integers, if every entry is from 1 to `most`.
 
     Raises:
@@ -130,30 +130,30 @@ def wholes(name: str, value: ArrayLike, most: int = _MAX_INT32) -> np.ndarray:
     """
     array = _array(name, value)
     if array.dtype.kind not in "iu" or array.size == 0 or np.any(array < 1):
-        raise ValueError(f"{name} must be an integer of at least 1, got {shown(value)}")
+        raise ValueError(f"{name} must be an integer of at least 1, got {show_value(value)}")
     if np.any(array > most):
-        raise ValueError(f"{name} must be at most {most}, got {shown(value)}")
+        raise ValueError(f"{name} must be at most {most}, got {show_value(value)}")
     return array
 
 
-def flag(name: str, value: Any) -> None:
+def check_flag(name: str, value: Any) -> None:
     """Check an option that is either on or off.
 
     Raises:
         ValueError: naming the parameter and what was given.
     """
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+        raise ValueError(f"{name} must be True or False, got {show_value(value)}")
 
 
-def one_of(name: str, value: Any, known: Collection[str]) -> None:
+def check_choice(name: str, value: Any, known: Collection[str]) -> None:
     """Check an option that is one of some names.
 
     Raises:
         ValueError: naming the parameter, the known names and what was given.
     """
     if not isinstance(value, str) or value not in known:
-        raise ValueError(f"{name} must be one of {sorted(known)}, got {shown(value)}")
+        raise ValueError(f"{name} must be one of {sorted(known)}, got {show_value(value)}")
 
 
 def warn_of_delta(delta: ArrayLike, rows: ArrayLike) -> None:

@@ -33,7 +33,7 @@ Report = Callable[[Progress], None]
 """Called as a run goes on."""
 
 
-def quiet(state: Progress) -> None:
+def ignore_progress(state: Progress) -> None:
     """Tell nothing."""
 
 
@@ -47,7 +47,9 @@ def is_terminal(*streams: TextIO | None) -> bool:
 
 
 @contextlib.contextmanager
-def working(stage: str, verbose: bool | None = None, *, clock: bool = True) -> Iterator[Report]:
+def show_progress(
+    stage: str, verbose: bool | None = None, *, clock: bool = True
+) -> Iterator[Report]:
     """Say on standard error what is being done.
 
     A log has no time, because it would tell how many rows there are to whoever reads the log.
@@ -62,7 +64,7 @@ def working(stage: str, verbose: bool | None = None, *, clock: bool = True) -> I
     """
     terminal = is_terminal(sys.stderr)
     if not (terminal if verbose is None else verbose):
-        yield quiet
+        yield ignore_progress
         return
 
     ended, last = threading.Event(), [Progress(stage)]

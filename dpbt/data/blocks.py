@@ -27,12 +27,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbt.common.storage import Digits, opened
+from dpbt.common.storage import Digits, open_record
 from dpbt.common.validate import as_path
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain, Label
 from dpbt.data.kinds import Target
-from dpbt.public_types import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Splits, without_values
+from dpbt.public_types import MAX_ROWS, MAX_ROWS_IN_BLOCKS, Splits, redacted_repr
 
 FORMAT, VERSION = "dpbt blocks", 2
 
@@ -61,7 +61,7 @@ class Block(NamedTuple):
     present: _Rows
     sha256: Digits
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 class Manifest(msgspec.Struct):
@@ -106,14 +106,14 @@ class Rows(NamedTuple):
     present: np.ndarray
     weight: np.ndarray | None
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
     def slice(self, start: int, stop: int | None = None) -> "Rows":
         """Some of the rows, where they are."""
         return Rows._make(None if array is None else array[..., start:stop] for array in self)
 
 
-def room(features: int, rows: int, dtype: str, weighted: bool) -> Rows:
+def empty_rows(features: int, rows: int, dtype: str, weighted: bool) -> Rows:
     """Zeros in the shape of rows of a block: absent rows."""
     weight = _zeros((rows,), "float32") if weighted else None
     bins = _zeros((features, rows), "uint8")
@@ -201,7 +201,7 @@ class BlockTable:
     def room(self, rows: int) -> Rows:
         """Room for rows of this table."""
         dtype = kinds.response_of(self.target).dtype
-        return room(self.features, rows, dtype, self.manifest.weighted)
+        return empty_rows(self.features, rows, dtype, self.manifest.weighted)
 
     def read(
         self, number: int, first: int, rows: int, into: Rows, columns: Sequence[int] | None = None
@@ -216,7 +216,7 @@ class BlockTable:
             number: of the block.
             first: its first row that is read.
             rows: how many are read.
-            into: room for at least so many rows, from `room`.
+            into: room for at least so many rows, from `empty_rows`.
             columns: the columns of the domain that are read; None for all. The others keep what
                 `into` held.
 
@@ -227,13 +227,13 @@ class BlockTable:
         each = self.blocks[number].rows
         with open(self.path(number), "rb") as file:
             for column in range(self.features) if columns is None else columns:
-                _fill(file, each * int(column) + first, into.bins[int(column), :rows])
+                _read_into(file, each * int(column) + first, into.bins[int(column), :rows])
             place = each * self.features
             for array in into[1:]:
                 if array is not None:
-                    _fill(file, place + first * array.itemsize, array[:rows])
+                    _read_into(file, place + first * array.itemsize, array[:rows])
                     place += each * array.itemsize
-            if self._verified.get(number, _state(file)) != _state(file):
+            if self._verified.get(number, _file_state(file)) != _file_state(file):
                 raise ValueError(f"{file.name}: the file changed while it was read; {AGAIN}")
         into.present[rows:] = False
 
@@ -265,7 +265,7 @@ class BlockTable:
         path = self.path(number)
         try:
             with open(path, "rb") as file:
-                state = _state(file)  # before, so that `read` sees a change meanwhile
+                state = _file_state(file)  # before, so that `read` sees a change meanwhile
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
             raise ValueError(f"{path}: the file is missing; {AGAIN}") from None
@@ -274,14 +274,14 @@ class BlockTable:
         self._verified[number] = state
 
 
-def _fill(file: io.BufferedReader, place: int, array: np.ndarray) -> None:
+def _read_into(file: io.BufferedReader, place: int, array: np.ndarray) -> None:
     """Read an array from a place of a file."""
     file.seek(place)
     if file.readinto(array.data.cast("B")) < array.nbytes:
         raise ValueError(f"{file.name}: the file is shorter than its manifest says")
 
 
-def _state(file: io.BufferedReader) -> tuple[int, int]:
+def _file_state(file: io.BufferedReader) -> tuple[int, int]:
     """The size of a file, and when it was changed."""
     found = os.fstat(file.fileno())
     return found.st_size, found.st_mtime_ns
@@ -309,7 +309,7 @@ def open_folder(folder: str | Path) -> BlockTable:
             f"{folder}: no table in blocks, as it has no {MANIFEST}, which `dpbt convert` writes "
             "last; convert the rows again"
         )
-    manifest = opened(Manifest, path, FORMAT, VERSION, "a table in blocks", AGAIN)
+    manifest = open_record(Manifest, path, FORMAT, VERSION, "a table in blocks", AGAIN)
     if not manifest.domain:
         raise ValueError(f"{path}: a domain needs at least one column")
     rows, each = [block.rows for block in manifest.blocks], manifest.rows_per_block

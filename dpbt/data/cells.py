@@ -45,7 +45,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbt.common.validate import shown
+from dpbt.common.validate import show_value
 
 MISSING_WORDS = frozenset({"", "?", "na", "n/a", "<na>", "nan", "nat", "null", "none"})
 """Text that means a missing value unless the domain lists it; capitals do not matter."""
@@ -119,7 +119,7 @@ def declared(value: Cell, name: str = "a declared value") -> str:
     """
     text = _text(_plain(value))
     if text is None:
-        raise ValueError(f"{name} must be text or a number, got {shown(value)}")
+        raise ValueError(f"{name} must be text or a number, got {show_value(value)}")
     return text
 
 

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.storage import naming, sealed, write_whole
-from dpbt.common.validate import as_path, whole
+from dpbt.common.storage import name_in_errors, seal_record, write_whole
+from dpbt.common.validate import as_path, check_whole_number
 from dpbt.data import blocks, domains
 from dpbt.data.blocks import Block, BlockTable, Manifest, Rows
 from dpbt.data.cells import RawColumn, by_position
 from dpbt.data.domains import Columns, Domain, Label
 from dpbt.data.files import CSV, Form, blocks_of_file
 from dpbt.data.kinds import Target
-from dpbt.public_types import MAX_ROWS, MAX_ROWS_IN_BLOCKS, without_values
+from dpbt.public_types import MAX_ROWS, MAX_ROWS_IN_BLOCKS, redacted_repr
 
 READ_ROWS = 2**16
 """How many rows are encoded at a time."""
@@ -46,7 +46,7 @@ class RawRows(NamedTuple):
     sample_weight: RawColumn | None = None
     users: RawColumn | None = None
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 def raw_rows(label: Label, columns: Columns) -> RawRows:
@@ -181,8 +181,8 @@ def convert(
     # Check what is public.
     folder = as_path("folder", folder)
     if capacity is not None:
-        capacity = whole("capacity", capacity, MAX_ROWS_IN_BLOCKS)
-    each = whole("rows_per_block", rows_per_block, MAX_ROWS)
+        capacity = check_whole_number("capacity", capacity, MAX_ROWS_IN_BLOCKS)
+    each = check_whole_number("rows_per_block", rows_per_block, MAX_ROWS)
     label = Label.of(negative, positive, target, max_weight, max_rows_per_user, ignore_case)
 
     def encode(given: RawRows) -> tuple[Rows, Any]:
@@ -204,9 +204,9 @@ def convert(
     with contextlib.ExitStack() as failed:
         failed.callback(shutil.rmtree, folder)
         files, weighted = [], False
-        read = _counted(_ahead(encode, rows), label, capacity)
-        for block in _in_blocks(read, nothing, capacity, each):
-            files.append(_write(folder, len(files), block))
+        read = _count_rows(_encode_ahead(encode, rows), label, capacity)
+        for block in _write_blocks(read, nothing, capacity, each):
+            files.append(_write_block(folder, len(files), block))
             weighted = block.weight is not None
         if not files:
             raise ValueError("a table needs a row, or a capacity")
@@ -221,14 +221,14 @@ def convert(
             rows_per_block=each,
             blocks=files,
         )
-        text = sealed(manifest, blocks.FORMAT, blocks.VERSION)
+        text = seal_record(manifest, blocks.FORMAT, blocks.VERSION)
         path = folder / blocks.MANIFEST
         write_whole(path, lambda part: part.write_bytes(text), mode=0o600, durable=True)
         failed.pop_all()
     return blocks.open_folder(folder)
 
 
-def _ahead(
+def _encode_ahead(
     encode: Callable[[RawRows], tuple[Rows, Any]], rows: Iterable[RawRows]
 ) -> Iterator[tuple[Rows, Any]]:
     """The encoded rows in their order; as many parts at a time as there are processors."""
@@ -238,7 +238,7 @@ def _ahead(
             yield from pool.map(encode, parts)
 
 
-def _counted(
+def _count_rows(
     parts: Iterator[tuple[Rows, Any]], label: Label, capacity: int | None
 ) -> Iterator[Rows]:
     """The rows, of which the first of each user count; with a capacity they alone are left."""
@@ -254,7 +254,7 @@ def _counted(
             yield Rows._make(None if array is None else array[..., there] for array in rows)
 
 
-def _in_blocks(
+def _write_blocks(
     parts: Iterator[Rows], nothing: Rows, capacity: int | None, each: int
 ) -> Iterator[Rows]:
     """The rows in blocks of `each`, but for the last, with absent rows up to the capacity.
@@ -274,7 +274,7 @@ def _in_blocks(
     dtype, weighted = str(first.target.dtype), first.weight is not None
 
     def absent() -> Rows:
-        return blocks.room(len(first.bins), min(each, most), dtype, weighted)
+        return blocks.empty_rows(len(first.bins), min(each, most), dtype, weighted)
 
     block = absent()
     for part in itertools.chain([first], parts):
@@ -303,14 +303,17 @@ def _in_blocks(
         block = absent()
 
 
-def _write(folder: Path, number: int, rows: Rows) -> Block:
+def _write_block(folder: Path, number: int, rows: Rows) -> Block:
     """Write the file of a block.
 
     Raises:
         OSError: if the disk does not take it.
     """
     path, digest = folder / blocks.block_name(number), hashlib.sha256()
-    with naming(path), open(path, "xb", opener=lambda at, flags: os.open(at, flags, 0o600)) as file:
+    with (
+        name_in_errors(path),
+        open(path, "xb", opener=lambda at, flags: os.open(at, flags, 0o600)) as file,
+    ):
         for array in rows:
             if array is not None:
                 content = np.ascontiguousarray(array).data.cast("B")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from dpbt.common.validate import shown
+from dpbt.common.validate import show_value
 from dpbt.data import domains, kinds
 from dpbt.data.cells import RawColumn, eager_advice, is_sequence, tried
 from dpbt.data.domains import Columns, Domain, Label, Names, names_of
@@ -224,7 +224,9 @@ def answers_of(given: Any, label: Label | None, labels: Any) -> Answers:
     listed = list(given) if isinstance(given, list | tuple | np.ndarray) else []
     alike = any(all(isinstance(one, kind) for one in listed) for kind in _KINDS_OF_CLASSES)
     if len(listed) < 2 or not alike or len(set(listed)) < len(listed):
-        got = "" if given is None else f"; they are two or more of one kind, got {shown(given)}"
+        got = (
+            "" if given is None else f"; they are two or more of one kind, got {show_value(given)}"
+        )
         raise ValueError(
             "classes must state all labels, such as classes=('no', 'yes'); they are not read off "
             f"y, as which of them occur is private{got}"
@@ -233,7 +235,7 @@ def answers_of(given: Any, label: Label | None, labels: Any) -> Answers:
     if numeric and classes.dtype.kind == "U" and _as_numbers(classes.tolist()) == list(classes):
         raise ValueError(
             f"classes are words and y holds numbers, so no row would count; got "
-            f"classes={shown(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
+            f"classes={show_value(classes)}. An ensemble that encodes labels needs classes=(0, 1)"
         )
     target = Nominal(tuple(classes.tolist()), other) if len(classes) > 2 else None
     return Answers(classes, target)
@@ -254,7 +256,7 @@ def range_of(given: Any, label: Label | None) -> Numeric:
     except (TypeError, ValueError) as error:
         raise ValueError(
             "target_range must be stated: the public (low, high) of the number in its units, as in "
-            f"(0, 30); it is never read off y; got {shown(given)} ({error})"
+            f"(0, 30); it is never read off y; got {show_value(given)} ({error})"
         ) from None
 
 

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from dpbt.common import storage
-from dpbt.common.validate import as_path, flag, one_of, shown, whole
+from dpbt.common.validate import as_path, check_choice, check_flag, check_whole_number, show_value
 from dpbt.data.cells import (
     ColumnCells,
     RawColumn,
@@ -46,7 +46,7 @@ from dpbt.data.kinds import (
     Split,
     Target,
     Word,
-    number_in,
+    check_number,
     positions_of,
     response_of,
 )
@@ -152,10 +152,10 @@ def _difference_of_kinds(kind: Column, expected: Column, owner: str, other: str)
     if all(isinstance(value, tuple) for value in values):
         for place, entries in enumerate(zip(*values, strict=False), 1):
             if entries[0] != entries[1]:
-                here, there = map(shown, entries)
+                here, there = map(show_value, entries)
                 return f"has number {place} of its {field} {here} in {owner} and {there} in {other}"
         return f"has {len(values[0])} {field} in {owner} and {len(values[1])} in {other}"
-    return f"has {field} {shown(values[0])} in {owner} and {shown(values[1])} in {other}"
+    return f"has {field} {show_value(values[0])} in {owner} and {show_value(values[1])} in {other}"
 
 
 def predicates(domain: Domain) -> list[Split]:
@@ -299,7 +299,7 @@ class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most: Real
 
     def __post_init__(self):
-        most = float(number_in("max_weight", self.most, "(0, inf)"))
+        most = float(check_number("max_weight", self.most, "(0, inf)"))
         msgspec.structs.force_setattr(self, "most", most)
 
 
@@ -320,8 +320,10 @@ class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ignore_case: bool = False
 
     def __post_init__(self):
-        msgspec.structs.force_setattr(self, "most", whole("max_rows_per_user", self.most))
-        flag("ignore_case", self.ignore_case)
+        msgspec.structs.force_setattr(
+            self, "most", check_whole_number("max_rows_per_user", self.most)
+        )
+        check_flag("ignore_case", self.ignore_case)
 
     def counting(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """(object[n] ids, bool[n] present) -> bool[n]: which rows count, some rows at a time.
@@ -373,7 +375,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self):
         if not all(isinstance(name, str) for name in self.columns):
-            raise ValueError(f"Label: column must be a name, got {shown(list(self.columns))}")
+            raise ValueError(f"Label: column must be a name, got {show_value(list(self.columns))}")
         if len(set(self.columns)) < len(self.columns):
             raise ValueError(
                 f"Label: labels, weights and ids of users must differ, got {list(self.columns)}"
@@ -388,7 +390,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if any(booleans) and not (all(booleans) and words == (False, True)):
             raise ValueError(
                 "negative and positive must be declared together, and be False and True for "
-                f"Boolean labels, got negative={shown(words[0])} and positive={shown(words[1])}"
+                f"Boolean labels, got negative={show_value(words[0])} and "
+                f"positive={show_value(words[1])}"
             )
         kind = Boolean(declared(words[1], "positive"), declared(words[0], "negative"))
         msgspec.structs.force_setattr(self, "positive", kind.true)
@@ -521,17 +524,20 @@ def _of_classes(names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]
     if names is None or not isinstance(class_weight, Mapping):
         raise ValueError(
             "class_weight must map each class to its public weight, got "
-            f"{shown(class_weight)}; it is not read off the labels, as their counts are private"
+            f"{show_value(class_weight)}; it is not read off the labels, as their counts "
+            "are private"
         )
     given = {declared(name, "class_weight: a class"): w for name, w in class_weight.items()}
     if set(given) != set(names):
         raise ValueError(f"class_weight must have a weight for each of {names}, got {list(given)}")
     found = np.array(
-        [number_in(f"class_weight of {word!r}", given[word], "(0, inf)") for word in names]
+        [check_number(f"class_weight of {word!r}", given[word], "(0, inf)") for word in names]
     )
     shares = found / found.max()
     if not np.all(shares.astype(np.float32) > 0):
-        raise ValueError(f"class_weight must not differ beyond float32, got {shown(dict(given))}")
+        raise ValueError(
+            f"class_weight must not differ beyond float32, got {show_value(dict(given))}"
+        )
     return shares
 
 
@@ -711,7 +717,7 @@ def template(
         ValueError: for no columns, names that are no text or repeat, or a label or a user that is
             no column, or a label of another type.
     """
-    one_of("label_type", label_type, LABEL_TYPES)
+    check_choice("label_type", label_type, LABEL_TYPES)
     names = list(columns)
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError("names of columns must be text, and must not repeat")
@@ -726,7 +732,7 @@ def template(
     if user is not None:
         entry["user"] = {"column": user, "most": None}
     if every is not None:
-        one_of("every", every, tuple(KINDS))
+        check_choice("every", every, tuple(KINDS))
         return written({"columns": {"*": KINDS[every]}, "names": list(content), **entry})
     return written({"columns": content, **entry})
 

@@ -16,7 +16,13 @@ import msgspec
 import numpy as np
 
 from dpbt.common.arithmetic import Array, array_namespace
-from dpbt.common.validate import flag, one_of, shown, whole, within
+from dpbt.common.validate import (
+    check_choice,
+    check_flag,
+    check_interval,
+    check_whole_number,
+    show_value,
+)
 from dpbt.data.cells import (
     ColumnCells,
     declared,
@@ -124,21 +130,22 @@ class Numeric(_Kind, frozen=True):
     scale: Literal["linear", "log"] = "linear"
 
     def __post_init__(self):
-        low, high = number_in("Numeric: low", self.low), number_in("Numeric: high", self.high)
-        flag("Numeric: missing", self.missing)
-        one_of("Numeric: scale", self.scale, ("linear", "log"))
+        low, high = check_number("Numeric: low", self.low), check_number("Numeric: high", self.high)
+        check_flag("Numeric: missing", self.missing)
+        check_choice("Numeric: scale", self.scale, ("linear", "log"))
         cuts, bins = self.cuts, 10 if self.bins is None else self.bins
         if cuts is not None:
             cuts = tuple(
-                float(number_in("Numeric: a cut", cut)) for cut in _listed("Numeric: cuts", cuts)
+                float(check_number("Numeric: a cut", cut))
+                for cut in _check_listed("Numeric: cuts", cuts)
             )
             bins = len(cuts) + 1
             if self.bins not in (None, bins) or self.scale != "linear":
                 raise ValueError(
                     f"Numeric: cuts make {bins} bins of no other scale, got "
-                    f"bins={shown(self.bins)} and scale={self.scale!r} beside them"
+                    f"bins={show_value(self.bins)} and scale={self.scale!r} beside them"
                 )
-        bins = whole("Numeric: bins", bins, MAX_BINS - bool(self.missing))
+        bins = check_whole_number("Numeric: bins", bins, MAX_BINS - bool(self.missing))
         self._keep(low=low, high=high, cuts=cuts, bins=bins, missing=bool(self.missing))
 
         with np.errstate(all="ignore"):
@@ -146,7 +153,8 @@ class Numeric(_Kind, frozen=True):
         if bins < 2 or not in_order or (self.scale == "log" and low < 0):
             raise ValueError(
                 "Numeric: low, the thresholds of 2 bins or more, and high must be strictly "
-                f"increasing numbers of float64, from 0 on if the scale is log, got {shown(self)}"
+                "increasing numbers of float64, from 0 on if the scale is log, got "
+                f"{show_value(self)}"
             )
 
     @property
@@ -238,11 +246,11 @@ class Nominal(_Kind, frozen=True):
     ordered: bool = False
 
     def __post_init__(self):
-        flag("Nominal: ordered", self.ordered)
+        check_flag("Nominal: ordered", self.ordered)
         what = "Nominal: a declared value"
-        values = tuple(declared(v, what) for v in _listed("Nominal: values", self.values))
+        values = tuple(declared(v, what) for v in _check_listed("Nominal: values", self.values))
         if len(set(values)) < len(values):
-            raise ValueError(f"Nominal: values must be distinct, got {shown(self.values)}")
+            raise ValueError(f"Nominal: values must be distinct, got {show_value(self.values)}")
         self._keep(values=values, ordered=bool(self.ordered))
         if self.other is not None:
             self._keep(other=declared(self.other, what))
@@ -315,7 +323,7 @@ class Boolean(_Kind, frozen=True):
     missing: bool = False
 
     def __post_init__(self):
-        flag("Boolean: missing", self.missing)
+        check_flag("Boolean: missing", self.missing)
         true, false = declared(self.true, "Boolean: true"), self.false
         false = "0" if false is None and true == "1" else declared(false, "Boolean: false")
         if true == false:
@@ -362,17 +370,17 @@ def _missing(name: str, bin: int) -> Split:
     return Split(bin, bin, name, f"{name} is missing", f"{name} is given")
 
 
-def number_in(name: str, value: Any, interval: str = "(-inf, inf)") -> float:
+def check_number(name: str, value: Any, interval: str = "(-inf, inf)") -> float:
     """One number in an interval, of Python; an integer stays one. ValueError for anything else."""
-    if within(name, value, interval).ndim > 0:
-        raise ValueError(f"{name} must be one number, got {shown(value)}")
+    if check_interval(name, value, interval).ndim > 0:
+        raise ValueError(f"{name} must be one number, got {show_value(value)}")
     return np.asarray(value).item()
 
 
-def _listed(name: str, values: Any) -> list:
+def _check_listed(name: str, values: Any) -> list:
     """The entries of a declared list; ValueError naming it if it is text, a set or a mapping."""
     if not is_sequence(values):
-        raise ValueError(f"{name} must be a list, got {shown(values)}")
+        raise ValueError(f"{name} must be a list, got {show_value(values)}")
     return list(values)
 
 
@@ -399,11 +407,11 @@ class Objective(Numeric, frozen=True, kw_only=True):
 
     def __post_init__(self):
         super().__post_init__()
-        one_of("objective", self.objective, ("poisson", "quantile"))
+        check_choice("objective", self.objective, ("poisson", "quantile"))
         if self.objective == "quantile":
-            self._keep(level=number_in("the level of a quantile", self.level, "[0.01, 0.99]"))
+            self._keep(level=check_number("the level of a quantile", self.level, "[0.01, 0.99]"))
         elif self.level is not None:
-            raise ValueError(f"a level is for quantiles, got {shown(self.level)} for a count")
+            raise ValueError(f"a level is for quantiles, got {show_value(self.level)} for a count")
         elif self.low != 0:
             raise ValueError(f"a count must be in a range from 0 on, got low={self.low:g}")
 
@@ -439,7 +447,7 @@ def with_objective(
     """
     if objective is None and level is None:
         return target
-    one_of("objective", objective, ("squared", "poisson", "quantile"))
+    check_choice("objective", objective, ("squared", "poisson", "quantile"))
     if not isinstance(target, Numeric):
         raise ValueError(
             f"objective={objective!r} is for a number in a declared range; the target is "
@@ -465,12 +473,12 @@ def response_of(target: Target | None) -> Response:
     if not several and not range_alone:
         raise ValueError(
             "target must be domains.Nominal of two classes or more, domains.Numeric with low and "
-            f"high alone, or None for two classes, got {shown(target)}"
+            f"high alone, or None for two classes, got {show_value(target)}"
         )
     return target.response
 
 
-def fingerprint(target: Target) -> np.ndarray:
+def target_fingerprint(target: Target) -> np.ndarray:
     """u32[2]: tells declared classes, in their order, and declared ranges apart."""
     if isinstance(target, Numeric):
         words = repr((float(target.low), float(target.high)))
@@ -483,10 +491,10 @@ def same_labels(first: Target | None, second: Target | None) -> bool:
     """Whether tables of two targets have the same labels, whatever the objective is."""
     if first is None or second is None:
         return first is second
-    return np.array_equal(fingerprint(first), fingerprint(second))
+    return np.array_equal(target_fingerprint(first), target_fingerprint(second))
 
 
-def in_units(target: Numeric, position: Array) -> Array:
+def number_of_position(target: Numeric, position: Array) -> Array:
     """f[...]: predicted scores in units of the target, clipped to its range; f32 with JAX.
 
     A score is a position in the range, or the logarithm of that of a count.

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import is_traced, shown
-from dpbt.public_types import of_bits as of_bits
+from dpbt.common.validate import is_traced, show_value
+from dpbt.public_types import splits_of_bits as splits_of_bits
 from dpbt.types import MAX_BINS, MAX_ROWS, AnyArray, Array, Splits, Table, dtype_and_rank
 
 
-def as_array(name: str, value: object) -> Array:
+def as_device_array(name: str, value: object) -> Array:
     """`value` as a device array.
 
     Raises:
@@ -77,7 +77,7 @@ def _splits_of(table: Table) -> Splits:
     return table.splits
 
 
-def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
+def table_of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
     """A table of rows that are known by their splits; each is a feature of two bins, 0 and 1.
 
     Args:
@@ -90,19 +90,19 @@ def of_splits(splits: AnyArray, target: AnyArray, present: AnyArray) -> Table:
             rank 1.
     """
     names, given = ("splits", "target", "present"), (splits, target, present)
-    arrays = [as_array(*pair) for pair in zip(names, given, strict=True)]
+    arrays = [as_device_array(*pair) for pair in zip(names, given, strict=True)]
     for name, array, rank in zip(names, arrays, (2, 1, 1), strict=True):
         if array.dtype != bool or array.ndim != rank:
             raise ValueError(f"{name} must be bool of rank {rank}, got {dtype_and_rank(array)}")
     bits, label, here = arrays
-    asked = jax.tree.map(jnp.asarray, of_bits(bits.shape[1]))
+    asked = jax.tree.map(jnp.asarray, splits_of_bits(bits.shape[1]))
     return Table(bits.astype(jnp.uint8), label, here, asked)
 
 
-def example() -> Table:
+def absent_row_table() -> Table:
     """A table of one absent row and one split."""
     absent = np.zeros(1, bool)
-    return of_splits(absent[:, None], absent, absent)
+    return table_of_splits(absent[:, None], absent, absent)
 
 
 def check(table: Table) -> None:
@@ -129,7 +129,7 @@ def check(table: Table) -> None:
         raise ValueError(
             "a table of uint8 bins needs splits, and one of float32 numbers has none; this one has "
             f"{bins.dtype} bins and {'no' if splits is None else 'its'} splits; `dpbt.table` makes "
-            "them, and `dpbt.splits.of_splits` for Boolean splits"
+            "them, and `dpbt.splits.table_of_splits` for Boolean splits"
         )
     if splits is None:
         return
@@ -165,11 +165,13 @@ def check(table: Table) -> None:
     for field in ("feature", "attribute"):
         read = np.asarray(getattr(splits, field))
         if read.min() < 0 or read.max() >= features:
-            raise ValueError(f"splits.{field} must number features of the table, got {shown(read)}")
+            raise ValueError(
+                f"splits.{field} must number features of the table, got {show_value(read)}"
+            )
 
     # At least one that may be chosen.
     if allowed is not None and not np.asarray(allowed).any():
         raise ValueError(
             f"splits.allowed must be bool[{count[0]}] with a split that may be chosen, "
-            f"got {shown(allowed)}"
+            f"got {show_value(allowed)}"
         )

@@ -1,8 +1,8 @@
 """From raw rows to the table that learners read.
 
 `table` encodes rows, tells their classes apart, and adds absent rows up to a public capacity.
-`padded` adds more of them, so that most fits find their program compiled. They change nothing that
-is learned or predicted.
+`pad_to_bucket` adds more of them, so that most fits find their program compiled. They change
+nothing that is learned or predicted.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import flag, whole
+from dpbt.common.validate import check_flag, check_whole_number
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, Label, declare, encode, positions, splits
-from dpbt.data.kinds import Target, fingerprint
+from dpbt.data.kinds import Target, target_fingerprint
 from dpbt.types import MAX_ROWS, AnyArray, RowsPerUser, Table, dtype_and_rank
 
 
@@ -97,8 +97,8 @@ def table(
     declared = Label.of(negative, positive, target, max_weight, max_rows_per_user, ignore_case)
     own_domain = declare(domain)
     if capacity is not None:
-        capacity = whole("capacity of a table in memory", capacity, MAX_ROWS)
-    flag("exact", exact)
+        capacity = check_whole_number("capacity of a table in memory", capacity, MAX_ROWS)
+    check_flag("exact", exact)
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.
     rows = positions(domain, columns) if exact else encode(domain, columns)
@@ -116,13 +116,13 @@ def table(
     if len(rows) > size:
         raise ValueError(f"there are more rows than the capacity of {capacity}")
     asked = None if exact else jax.tree.map(jax.device_put, splits(domain))
-    told = None if target is None else jax.device_put(fingerprint(target))
+    told = None if target is None else jax.device_put(target_fingerprint(target))
     most = None if declared.user is None else RowsPerUser(declared.user.most)
     read: Any = rows, label, there, asked, weight, told, most, own_domain
-    return _with_absent(Table(*read), size - len(rows))
+    return _add_absent_rows(Table(*read), size - len(rows))
 
 
-def _with_absent(table: Table, count: int) -> Table:
+def _add_absent_rows(table: Table, count: int) -> Table:
     """The table with so many absent rows added; its arrays of rows may be of NumPy."""
     arrays = {}
     for name in ("bins", "target", "present", "weight"):
@@ -164,7 +164,7 @@ Arrays = TypeVar("Arrays")
 """A pytree of arrays."""
 
 
-def bucket(count: int) -> int:
+def capacity_bucket(count: int) -> int:
     """The smallest size that is at least `count`, with four sizes in each octave.
 
     The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
@@ -175,17 +175,17 @@ def bucket(count: int) -> int:
 
 def row_bucket(rows: int) -> int:
     """How many rows a table of `rows` rows is padded to."""
-    return rows if rows > MAX_PADDED_ROWS else max(bucket(rows), MIN_ROWS)
+    return rows if rows > MAX_PADDED_ROWS else max(capacity_bucket(rows), MIN_ROWS)
 
 
-def padded(table: Table) -> Table:
+def pad_to_bucket(table: Table) -> Table:
     """The table with absent rows added, up to the size that programs are compiled for."""
     rows = table.bins.shape[0]
     padding = row_bucket(rows) - rows
-    return _with_absent(table, padding) if padding > 0 else table
+    return _add_absent_rows(table, padding) if padding > 0 else table
 
 
-def first_of(tree: Arrays, count: int) -> Arrays:
+def first_rows(tree: Arrays, count: int) -> Arrays:
     """The first `count` entries on the leading axis of every array; it compiles no program."""
     return jax.tree.map(
         lambda a: a if a.shape[0] <= count else jax.device_put(np.asarray(a)[:count]), tree

@@ -152,5 +152,5 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
         config.relation,
         params=functools.partial(greedy_tree_params, usual),
         work=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
-        tag=f"greedy_tree({config.tag_under(types.relation(config.relation).value)})",
+        tag=f"greedy_tree({config.tag_under(types.as_relation(config.relation).value)})",
     )

@@ -18,7 +18,7 @@ from dpbt.learners.hypotheses import Halfspace, Of, project_to_unit_ball
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import ROUNDING, Numbers, divide_rounding_up
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.types import GRID, AnyArray, Array, Public, Table
 
 PUBLISHED_L2 = 4
@@ -41,7 +41,7 @@ class BallRows(NamedTuple):
     present: Array
     weight: Array | None = None
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 class HalfspaceParams(NamedTuple):
@@ -241,7 +241,7 @@ def halfspace(config: HalfspaceConfig) -> types.WeakLearner:
     Raises:
         ValueError: when the program reads a table with more features than `Config.features`.
     """
-    relation = types.relation(config.relation).value
+    relation = types.as_relation(config.relation).value
     static = f"{config.calibration}, {config.normalized}, {config.features}"
     return boundary.weak_learner(
         functools.partial(draw_center, config),

@@ -29,7 +29,7 @@ from dpbt.learners.shapes import (
     model_heading,
     predict_shapes,
 )
-from dpbt.public_types import MAX_BINS, UNSPLIT, Splits, Tree, without_values
+from dpbt.public_types import MAX_BINS, UNSPLIT, Splits, Tree, redacted_repr
 
 Domain = Mapping[str, Column]
 """The public columns by name."""
@@ -44,7 +44,7 @@ class EncodedRows(NamedTuple):
     bins: Any
     splits: Splits | None
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
     @property
     def positions(self) -> Any:
@@ -213,7 +213,7 @@ class BinsAndSplits(NamedTuple):
     low: Array
     high: Array
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 def _bins_and_splits(rows: EncodedRows) -> BinsAndSplits:

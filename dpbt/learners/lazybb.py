@@ -105,7 +105,7 @@ def one_rule(relation: types.Relation, calibration: str = "tight") -> types.Weak
         relation,
         coupled=True,
         work=functools.partial(trees.bytes_of_level_sums, nodes=1),
-        tag=f"one_rule({types.relation(relation).value}, {calibration}, exponential)",
+        tag=f"one_rule({types.as_relation(relation).value}, {calibration}, exponential)",
     )
 
 
@@ -313,7 +313,7 @@ def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
     """
     family = constant_family(config.criterion)
     check_criterion(family)
-    relation = types.relation(config.relation).value
+    relation = types.as_relation(config.relation).value
     static = f"{config.splits}, {config.depth}, {family_name(family)}, {relation}"
     return boundary.weak_learner(
         functools.partial(_draw_splits_and_labels, config),

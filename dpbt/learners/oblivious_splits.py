@@ -34,7 +34,7 @@ from dpbt.data import splits
 from dpbt.learners.hypotheses import OBLIVIOUS, ObliviousTree, Of
 from dpbt.privacy import keys
 from dpbt.privacy.mechanism import Mechanism
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.types import Array
 
 MAX_DEPTH = 10
@@ -115,7 +115,9 @@ class ObliviousConfig:
             more += f", {self.monotone}"
         if self.structures:
             more += f", {self.structures} structures"
-        return f"{bins}, {static}, {types.relation(self.relation).value}, {self.noise.name}{more}"
+        return (
+            f"{bins}, {static}, {types.as_relation(self.relation).value}, {self.noise.name}{more}"
+        )
 
 
 # The splits of a tree.
@@ -302,7 +304,7 @@ class ObliviousRows(NamedTuple):
     weight: Array | None = None
     leaf: Array | None = None
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 def prepare_oblivious_rows(attributes: tuple[Attribute, ...], table: types.Table) -> ObliviousRows:
@@ -422,7 +424,7 @@ def oblivious_hypothesis_class(
 
     def example() -> types.Table:
         bins, absent = jnp.zeros((1, len(attributes)), jnp.uint8), jnp.zeros(1, bool)
-        target, asked = absent.astype(response.dtype), splits.of_bits(len(attributes))
+        target, asked = absent.astype(response.dtype), splits.splits_of_bits(len(attributes))
         return types.Table(bins, target, absent, asked)
 
     def predict(tree: ObliviousTree, rows: ObliviousRows) -> Array:

@@ -451,7 +451,7 @@ def score_line_epilogue(config: ObliviousConfig) -> types.Epilogue:
         )
 
     more = f", {response.words}" if response.axes else ""
-    tag = f"score_line({types.relation(config.relation).value}, {config.noise.name}{more})"
+    tag = f"score_line({types.as_relation(config.relation).value}, {config.noise.name}{more})"
     return types.Epilogue(program, of_release, tag)
 
 

@@ -27,7 +27,7 @@ from dpbt.learners.hypotheses import Of, TreeGroup
 from dpbt.privacy import accounting, boundary, mechanisms, sensitivity
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Mechanism
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.types import GRID, Array
 
 MAX_DEPTH = 20
@@ -77,7 +77,7 @@ class PositionRows(NamedTuple):
     present: Array
     weight: Array | None = None
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 def prepare_position_rows(table: types.Table) -> PositionRows:
@@ -124,7 +124,7 @@ def positive_shares(weights: Array, fallback: Array, negative: str) -> Array:
 
 
 TREE_GROUPS = types.HypothesisClass(
-    example=splits.example,
+    example=splits.absent_row_table,
     check=splits.check,
     prepare=prepare_position_rows,
     predict=Of(
@@ -241,7 +241,7 @@ def random_tree(config: RandomTreeConfig) -> types.WeakLearner:
     With `per_leaf` the ledger counts every leaf of a tree, as RF-L and RF-E do, which split the
     budget evenly among leaves. The noise is that of `budget` either way.
     """
-    relation = types.relation(config.relation).value
+    relation = types.as_relation(config.relation).value
     leaves = f"{config.noise.name}, {config.parts}, {config.per_leaf}, {config.negative}"
     static = f"{config.depth}, {relation}, {leaves}"
     return boundary.weak_learner(

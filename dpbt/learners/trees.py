@@ -37,7 +37,7 @@ from dpbt.privacy import accounting, boundary, mechanisms, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism import Mechanism, Numbers
 from dpbt.privacy.mechanisms import Scores
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.types import GRID, AnyArray, Array, LossFamily, Release, View
 
 MANY_CELLS, SPLITS_OF_A_FEATURE = 2**14, 16
@@ -70,7 +70,7 @@ class TreeRows(NamedTuple):
     allowed: types.AnyArray | None = None
     weight: Array | None = None
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 def prepare_tree_rows(table: types.Table) -> TreeRows:
@@ -273,7 +273,7 @@ def check_tree_table(table: types.Table) -> None:
 
 
 TREES = types.HypothesisClass(
-    example=splits.example,
+    example=splits.absent_row_table,
     check=check_tree_table,
     prepare=prepare_tree_rows,
     predict=Of(hypotheses.TREES, lambda tree, table: hypotheses.predict_tree(tree, table.asked)),
@@ -513,7 +513,7 @@ def draw_tree_splits(
 
         # One split for each node, by its score; every row moves to its child.
         site = f"split_{level}"
-        noise = noise_of[boundary.group_of(site, noise_of)]
+        noise = noise_of[boundary.budget_group_of_site(site, noise_of)]
         told = alpha, jnp.asarray(noise, jnp.float32), table.allowed
         split = draw(
             site,

@@ -18,14 +18,14 @@ from msgspec import Meta
 
 from dpbt.common import arithmetic
 from dpbt.common.arithmetic import Array, array_namespace
-from dpbt.common.storage import opened, sealed, write_whole
-from dpbt.common.validate import shown
+from dpbt.common.storage import open_record, seal_record, write_whole
+from dpbt.common.validate import show_value
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target, response_of
 from dpbt.learners.hypotheses import KINDS, EncodedRows, Kind, Of, check_indices
 from dpbt.privacy import accounting
-from dpbt.public_types import MAX_BINS, Splits, same_splits
+from dpbt.public_types import MAX_BINS, Splits, have_same_splits
 
 if TYPE_CHECKING:
     from dpbt.types import HypothesisClass, Recipe
@@ -73,17 +73,17 @@ class About(NamedTuple):
     __hash__ = object.__hash__
 
 
-def about(recipe: "Recipe") -> About:
+def about_recipe(recipe: "Recipe") -> About:
     """What is public about the models of a recipe."""
     hypotheses, target = recipe.learner.hypotheses, recipe.target
     own = hypotheses.predict
-    kind = own.kind if isinstance(own, Of) else _own_kind(hypotheses)
+    kind = own.kind if isinstance(own, Of) else _kind_of_own_hypotheses(hypotheses)
     classes = target.values if isinstance(target, Nominal) else None
     return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
 
 
 @functools.cache
-def _own_kind(hypotheses: "HypothesisClass") -> Kind:
+def _kind_of_own_hypotheses(hypotheses: "HypothesisClass") -> Kind:
     """The kind of hypotheses of the user's own, which no file and no words know."""
     from dpbt.types import Table
 
@@ -194,12 +194,14 @@ _TOLD = ("name", "versions", "statement", "ledger", "target", "probability", "re
 _INTERCEPT = {"intercept": "float32"}
 
 
-def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] | None) -> None:
+def write_model(
+    path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] | None
+) -> None:
     """Write the file of a model, whole or not at all.
 
     Args:
         path: the file.
-        model: a `Model`, as `model.frozen` makes it.
+        model: a `Model`, as `model.without_training_parts` makes it.
         domain: as `dpbt.save`.
         classes: as `dpbt.save`.
 
@@ -226,11 +228,15 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
         domains.check(domain)
         for name in domain:
             if not isinstance(name, str):
-                raise ValueError(f"names of columns must be text to be kept, got {shown(name)}")
+                raise ValueError(
+                    f"names of columns must be text to be kept, got {show_value(name)}"
+                )
         domains.check_same(domain, model.domain, "the given domain", "the model")
-        if not _asks(domain, model):
+        if not _has_splits_of(domain, model):
             raise ValueError("the model was trained with other splits than the domain asks")
-    elif about.domain is not None and _asks(about.domain, model):  # not if splits were exchanged
+    elif about.domain is not None and _has_splits_of(
+        about.domain, model
+    ):  # not if splits were exchanged
         domain = {str(name): kind for name, kind in about.domain.items()}
     if domain is not None:
         asked = None  # the domain asks them
@@ -241,23 +247,23 @@ def write(path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] 
         dtype=model.dtype,
         features=model.features,
         domain=None if domain is None else dict(domain),
-        splits=None if asked is None else _packed(asked._asdict(), _SPLITS),
+        splits=None if asked is None else _pack_arrays(asked._asdict(), _SPLITS),
         kind=about.kind.name,
-        arrays=_packed(arrays, {**_INTERCEPT, **dict(about.kind.arrays)}),
+        arrays=_pack_arrays(arrays, {**_INTERCEPT, **dict(about.kind.arrays)}),
     )
-    text = sealed(content, FORMAT, VERSION)
+    text = seal_record(content, FORMAT, VERSION)
     write_whole(path, lambda part: part.write_bytes(text))
 
 
-def _asks(domain: Domain, model: Any) -> bool:
+def _has_splits_of(domain: Domain, model: Any) -> bool:
     """Whether a domain has the features of a model, and asks its splits."""
     splits = domains.splits(domain)
     if model.splits is None:
         return len(splits.attribute) == model.features
-    return len(domain) == model.features and same_splits(model.splits, splits)
+    return len(domain) == model.features and have_same_splits(model.splits, splits)
 
 
-def _packed(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
+def _pack_arrays(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
     """Arrays as a file has them, bit for bit.
 
     Raises:
@@ -276,7 +282,7 @@ def _packed(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
     return packed
 
 
-def _unpacked(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
+def _unpack_arrays(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
     """The arrays of a file, by name.
 
     Raises:
@@ -321,41 +327,41 @@ def _classes(classes: Any, target: Target | None) -> Any:
     if not good or len(words) != count or len(set(words)) != count:
         raise ValueError(
             f"classes must be {count} distinct words or finite numbers, the negative one first or "
-            f"in the order of the target, got {shown(classes)}"
+            f"in the order of the target, got {show_value(classes)}"
         )
     if isinstance(target, Nominal):
         read, names = [cells.declared(word, "a class") for word in words], list(target.values)
         if read != names and sorted(read) == sorted(names):
-            raise ValueError(f"classes must be in the order of the target, {shown(names)}")
+            raise ValueError(f"classes must be in the order of the target, {show_value(names)}")
     return tuple(words)
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_model(path: Path) -> dict[str, Any]:
     """The fields of the `Model` that a file holds. Nothing in the file is run.
 
     Raises:
         ValueError: as `dpbt.load`.
         OSError: if the file cannot be read.
     """
-    content = opened(_File, path, FORMAT, VERSION, "a saved model", "save the model again")
+    content = open_record(_File, path, FORMAT, VERSION, "a saved model", "save the model again")
     try:
-        return _fields(content)
+        return _fields_of_file(content)
     except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
         words = str(error) if isinstance(error, ValueError) else "an entry is none"
         raise ValueError(f"{path}: not a whole saved model: {words}") from None
 
 
-def _fields(file: _File) -> dict[str, Any]:
+def _fields_of_file(file: _File) -> dict[str, Any]:
     """The fields of a model, from the content of its file.
 
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    asked, axes = _asked(file), response_of(file.target).axes
+    asked, axes = _splits_of_file(file), response_of(file.target).axes
     kind = KINDS.get(file.kind)
     if kind is None or kind.make is None or kind.check is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
-    arrays = _unpacked(file.arrays, {**_INTERCEPT, **dict(kind.arrays)})
+    arrays = _unpack_arrays(file.arrays, {**_INTERCEPT, **dict(kind.arrays)})
     intercept = arrays.pop("intercept")
     if intercept.shape != axes:
         raise ValueError("intercept must have a value for each class of the target")
@@ -384,7 +390,7 @@ def _fields(file: _File) -> dict[str, Any]:
     return {"hypotheses": hypotheses, "intercept": intercept, "kept": about, **reads}
 
 
-def _asked(file: _File) -> Splits | None:
+def _splits_of_file(file: _File) -> Splits | None:
     """What is asked of bins, by the domain or as the file says; None where numbers are read.
 
     Raises:
@@ -400,7 +406,7 @@ def _asked(file: _File) -> Splits | None:
         raise ValueError("rows must be uint8 with splits, or float32 without")
     if file.splits is None:
         return None
-    asked = Splits(**_unpacked(file.splits, _SPLITS))
+    asked = Splits(**_unpack_arrays(file.splits, _SPLITS))
     count, attributes = asked.feature.size, asked.attribute.size
     shapes = [*[(count,)] * 3, (attributes,), (attributes, MAX_BINS)]
     if [array.shape for array in asked[:5]] != shapes:

@@ -15,7 +15,7 @@ Measures = Mapping[str, float | None]
 """Name -> value; None where it is not defined."""
 
 
-def of_two_classes(
+def measure_two_classes(
     target: np.ndarray, score: np.ndarray, probability: np.ndarray | None
 ) -> Measures:
     """Accuracy, AUROC and log loss of scores f[M], of which one above 0 is the positive class.
@@ -32,7 +32,7 @@ def of_two_classes(
     }
 
 
-def of_classes(
+def measure_classes(
     target: np.ndarray, predicted: np.ndarray, probability: np.ndarray | None
 ) -> Measures:
     """Accuracy, AUROC and log loss of classes i64[M], as the target is, and their f[M, K].
@@ -52,7 +52,7 @@ def of_classes(
     }
 
 
-def of_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) -> Measures:
+def measure_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) -> Measures:
     """Root of the mean squared error, mean absolute error, and R^2 of numbers f64[M].
 
     R^2 is 1 minus the mean squared error over that of the mean of the test rows.
@@ -66,7 +66,7 @@ def of_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) -> Meas
     }
 
 
-def of_objective(target: np.ndarray, predicted: np.ndarray, response: Response) -> Measures:
+def measure_objective(target: np.ndarray, predicted: np.ndarray, response: Response) -> Measures:
     """What is measured of numbers f64[M] whose objective is not the squared error.
 
     Of counts it is the mean Poisson deviance, where a prediction below 1e-6 counts as this. Of a
@@ -85,7 +85,7 @@ def of_objective(target: np.ndarray, predicted: np.ndarray, response: Response) 
     return {}
 
 
-def most_frequent(target: np.ndarray) -> float:
+def share_of_most_frequent(target: np.ndarray) -> float:
     """The accuracy of one answer for all rows, the best one, given classes of at least one row."""
     return float(np.bincount(np.asarray(target).astype(int)).max() / len(target))
 
@@ -121,7 +121,7 @@ def log_loss_of_two(target: np.ndarray, probability: np.ndarray) -> float:
     return float(-np.mean(np.log(np.where(target, clipped, 1 - clipped))))
 
 
-def calibration(target: np.ndarray, probability: np.ndarray, bins: int = 10) -> list[tuple]:
+def calibration_bins(target: np.ndarray, probability: np.ndarray, bins: int = 10) -> list[tuple]:
     """(rows, mean probability, share of positive rows) by probability, in bins of equal width.
 
     Args:

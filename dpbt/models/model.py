@@ -8,7 +8,7 @@ Functions read encoded rows, of the kind that the model was trained on:
 
 - bins u8[N, F] (`domains.encode`) or exact numbers f32[N, F] (`domains.positions`);
 - a Table of either, or one in blocks, whose absent rows are predicted, too;
-- splits bool[N, S], if the model was trained on a table of raw splits (`splits.of_splits`).
+- splits bool[N, S], if the model was trained on a table of raw splits (`splits.table_of_splits`).
 
 There may be no rows: N may be 0. The methods of a model with a domain read raw columns, too.
 """
@@ -26,7 +26,7 @@ from msgspec import structs
 
 import dpbt
 from dpbt.common.arithmetic import Array, array_namespace
-from dpbt.common.validate import as_path, is_traced, whole
+from dpbt.common.validate import as_path, check_whole_number, is_traced
 from dpbt.data import domains
 from dpbt.data.cells import eager_advice
 from dpbt.data.domains import Domain, names_of
@@ -35,10 +35,10 @@ from dpbt.learners.hypotheses import DIGITS, KINDS, Hypotheses
 from dpbt.models import file, scoring
 from dpbt.models import statement as statements
 from dpbt.models.file import About, probability_of
-from dpbt.models.file import about as about_models_of
-from dpbt.models.scoring import answer, vote
+from dpbt.models.file import about_recipe as about_models_of
+from dpbt.models.scoring import answers_of_scores, answers_of_votes
 from dpbt.privacy.accounting import RELATION_WORDS
-from dpbt.public_types import DeclaredDomain, HoldsFunctions, Splits, same_splits
+from dpbt.public_types import DeclaredDomain, HoldsFunctions, Splits, have_same_splits
 
 if TYPE_CHECKING:
     from dpbt.privacy.accounting import Ledger
@@ -108,11 +108,11 @@ class Model(HoldsFunctions):
         rows = {"model": repr(self).removeprefix("Model(").partition(";")[0]}
         if self.recipe is None or np.ndim(self.recipe.rounds) == 0:  # no axis of settings
             book = ledger(self)
-            rows["guarantee"] = statements.claim(book)
+            rows["guarantee"] = statements.claim_of_ledger(book)
             rows["neighbours"] = RELATION_WORDS[book.relation]
-        rows |= statements.of_model(self.about)
+        rows |= statements.facts_of_model(self.about)
         rows["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
-        return statements.listed(rows)._repr_html_()
+        return statements.statement_of_facts(rows)._repr_html_()
 
     def __reduce__(self) -> Any:
         """A loaded model can be pickled; its kind is found again by its name."""
@@ -133,13 +133,13 @@ class Model(HoldsFunctions):
             table: that was learned from, or one absent row of its kind.
             key: the kind of its key.
         """
-        from dpbt.data.tables import first_of
-        from dpbt.types import TableForm  # which brings JAX
+        from dpbt.data.tables import first_rows  # these bring JAX
+        from dpbt.types import TableForm
 
         transcript, hypotheses, intercept = learned
         transcript = transcript._replace(recorded_on=TableForm.of(table))
-        transcript = transcript._replace(rounds=first_of(transcript.rounds, recipe.capacity))
-        hypotheses, rows = first_of(hypotheses, recipe.capacity), table.bins
+        transcript = transcript._replace(rounds=first_rows(transcript.rounds, recipe.capacity))
+        hypotheses, rows = first_rows(hypotheses, recipe.capacity), table.bins
         kind = rows.shape[1], str(rows.dtype)
         ran = recipe.on(table)
         domain = recipe.domain if table.domain is None else table.domain
@@ -196,7 +196,7 @@ class Model(HoldsFunctions):
         Raises:
             ValueError: as `decision_function`, and if a score defines no probability.
         """
-        return _of_each_class(predict_proba(self, self.encode(rows)))
+        return _one_column_per_class(predict_proba(self, self.encode(rows)))
 
     def predict_all(self, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """What `decision_function`, `predict` and `predict_proba` say of rows, which it reads once.
@@ -212,10 +212,10 @@ class Model(HoldsFunctions):
             return scores, self._answers(scores), None
         by_trees = known.probability == "shares"
         found = predict_proba(self, rows) if by_trees else probability_of(known, scores)
-        return scores, self._answers(scores), _of_each_class(found)
+        return scores, self._answers(scores), _one_column_per_class(found)
 
     def _answers(self, scores: Array) -> np.ndarray:
-        found, classes = answer(self.about.target, _on_host(scores)), self.about.classes
+        found, classes = answers_of_scores(self.about.target, _on_host(scores)), self.about.classes
         if classes is None:
             return found
         one_type = len({type(word) for word in classes}) == 1
@@ -298,7 +298,7 @@ def decision_function(model: Model, rows: Any) -> Array:
     Raises:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
     """
-    found = scoring.of_rows(model_of(model), rows, scoring.scores)
+    found = scoring.predict_in_blocks(model_of(model), rows, scoring.scores_of_rows)
     return array_namespace(found).moveaxis(found, -1, 0)
 
 
@@ -318,7 +318,7 @@ def shares(model: Model, rows: Any) -> Array:
     known = model_of(model).about
     if known.kind.shares is None:
         raise ValueError(f"the hypotheses of {known.name} state scores, and no shares to vote with")
-    return scoring.of_rows(model, rows, scoring.shares)
+    return scoring.predict_in_blocks(model, rows, scoring.shares_of_rows)
 
 
 def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> Array:
@@ -331,19 +331,19 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
     Args:
         model: from `fit`, or `dpbt.load`.
         rows: as `decision_function`.
-        voting: a rule of `vote`, for hypotheses that state shares. The default is H > 0, which for
-            these is the majority. Other hypotheses take no rule.
+        voting: a rule of `answers_of_votes`, for hypotheses that state shares. The default is H >
+            0, which for these is the majority. Other hypotheses take no rule.
         key: of the coins of a probabilistic vote.
 
     Raises:
-        ValueError: as `decision_function` and `vote`.
+        ValueError: as `decision_function` and `answers_of_votes`.
     """
     if voting is None:
-        return answer(model_of(model).about.target, decision_function(model, rows))
-    return vote(shares(model, rows), voting, key)
+        return answers_of_scores(model_of(model).about.target, decision_function(model, rows))
+    return answers_of_votes(shares(model, rows), voting, key)
 
 
-def _of_each_class(found: Array) -> Array:
+def _one_column_per_class(found: Array) -> Array:
     """f32[N, K] of what `predict_proba` says, which of two classes is f32[N]."""
     if found.ndim != 2:
         found = array_namespace(found).stack([1 - found, found], axis=1)
@@ -421,7 +421,9 @@ def save(
             that no file holds, for hypotheses that are not finite, and a path that is a folder.
         OSError: if the file cannot be written.
     """
-    file.write(as_path("path", path), frozen(model_of(model)), domain, classes)
+    file.write_model(
+        as_path("path", path), without_training_parts(model_of(model)), domain, classes
+    )
 
 
 def load(path: str | Path) -> Model:
@@ -438,10 +440,10 @@ def load(path: str | Path) -> Model:
             changed, or has another format.
         OSError: if the file cannot be read.
     """
-    return Model(transcript=None, recipe=None, **file.read(as_path("path", path)))
+    return Model(transcript=None, recipe=None, **file.read_model(as_path("path", path)))
 
 
-def frozen(model: Model) -> Model:
+def without_training_parts(model: Model) -> Model:
     """The model as `load` reads it from its file: without a recipe or JAX."""
     if model.kept is not None:
         return model
@@ -449,7 +451,7 @@ def frozen(model: Model) -> Model:
     kept = about._replace(
         ledger=str(book),
         privacy=book,
-        statement=statements.of_ledger(book, about.name, dpbt.__version__),
+        statement=statements.statement_of_ledger(book, about.name, dpbt.__version__),
         versions={"dpbt": dpbt.__version__, "jax": metadata.version("jax")},
     )
     asked = None if splits is None else Splits(*map(np.asarray, splits[:5]))
@@ -481,9 +483,9 @@ def ledger(model: "Recipe | Model", key: Array | None = None) -> "Ledger":
             given = type(model).__name__
             raise ValueError(f"a ledger needs a recipe or a model, got {given}; {words}")
         return pricing.ledger(model, key)
-    kind = model.key if key is None else keys.kind(key)
+    kind = model.key if key is None else keys.kind_of_key(key)
     if model.kept is not None:
-        book = pricing.priced(model.kept.privacy)
+        book = pricing.reprice_ledger(model.kept.privacy)
     else:
         assert model.recipe is not None
         book = pricing.ledger(model.recipe)
@@ -535,16 +537,18 @@ def statement(
         if max_rows_per_user is not None:
             from dpbt.privacy import pricing
 
-            book = pricing.priced(book, whole("max_rows_per_user", max_rows_per_user))
+            book = pricing.reprice_ledger(
+                book, check_whole_number("max_rows_per_user", max_rows_per_user)
+            )
         name = None if isinstance(model, Ledger) else known.name
         version = kept.versions.get("dpbt", "") if kept else dpbt.__version__
-        text = statements.of_ledger(book, name, version)
-    read = statements.of_model(known) if isinstance(model, Model) else {}
-    text = statements.with_facts(text, {**(facts or {}), **read})
+        text = statements.statement_of_ledger(book, name, version)
+    read = statements.facts_of_model(known) if isinstance(model, Model) else {}
+    text = statements.add_facts(text, {**(facts or {}), **read})
 
     # What else is known of this release.
     if filter is not None:
-        text += f"\n\n{statements.of_filter(filter, own())}"
+        text += f"\n\n{statements.statement_of_filter(filter, own())}"
     if audits:
         from dpbt.privacy.bounds import Bound
 
@@ -588,16 +592,16 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
         places = [each.start() for each in re.finditer(r"^tree \d+$", words, re.MULTILINE)]
         if not places:
             raise ValueError(f"the hypotheses of {about.name} are no trees; all of it is shown")
-        left = len(places) - whole("trees", trees)
+        left = len(places) - check_whole_number("trees", trees)
         if left > 0:
             words = f"{words[: places[trees]]}{left} more trees are not shown"
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
-        return f"every row starts with {_start(model)}{odds}\n{words}"
+        return f"every row starts with {_start_in_words(model)}{odds}\n{words}"
     return words
 
 
-def _start(model: Model) -> str:
+def _start_in_words(model: Model) -> str:
     """Where scores start, or a number in its units, or the logarithm of a count."""
     target, start = model.about.target, np.asarray(model.intercept)
     if isinstance(target, Numeric):
@@ -623,6 +627,6 @@ def domain_of(model: Model, domain: Domain | None = None) -> Domain:
     if domain is not None:
         domains.check(domain)
         domains.check_same(domain, model.domain, "the given domain", "the model")
-    if not same_splits(asked, domains.splits(known)):
+    if not have_same_splits(asked, domains.splits(known)):
         raise ValueError("the model was trained with other splits than the domain asks")
     return known

@@ -16,7 +16,7 @@ from dpbt.common.storage import write_whole
 from dpbt.common.validate import as_path
 from dpbt.data.kinds import Nominal, Numeric
 from dpbt.learners.graph import Graph, Value
-from dpbt.models.model import Model, frozen, model_of
+from dpbt.models.model import Model, model_of, without_training_parts
 
 OPSET, IR_VERSION = 17, 8
 
@@ -45,7 +45,7 @@ def export(model: Model, path: str | Path) -> None:
         OSError: if the file cannot be written.
     """
     path = as_path("path", path)
-    model = frozen(model_of(model))
+    model = without_training_parts(model_of(model))
     about = model.about
     if about.kind.nodes is None:
         raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
@@ -54,7 +54,7 @@ def export(model: Model, path: str | Path) -> None:
     rows = Value(graph, "rows")
     score, share = about.kind.nodes(graph, model.hypotheses, rows, model.splits)
     score = graph.add("Add", score, model.intercept, name="score")
-    outputs = _answers(graph, model, score, share)
+    outputs = _add_outputs(graph, model, score, share)
 
     read = types.UINT8 if model.dtype == "uint8" else types.FLOAT
     given = helper.make_tensor_value_info("rows", read, ["rows", model.features])
@@ -79,7 +79,7 @@ Outputs = dict[str, tuple[str, tuple[int, ...]]]
 """Each output by its name: its type, and its axes after rows."""
 
 
-def _answers(graph: Graph, model: Model, score: Value, share: Value | None) -> Outputs:
+def _add_outputs(graph: Graph, model: Model, score: Value, share: Value | None) -> Outputs:
     """Add what scores predict."""
     match model.about.target:
         case Nominal(values=values):

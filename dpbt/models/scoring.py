@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbt.common.arithmetic import Array, array_namespace, fold
-from dpbt.common.validate import is_traced, shown
+from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
 from dpbt.data.cells import eager_advice
-from dpbt.data.kinds import Nominal, Target, in_units
+from dpbt.data.kinds import Nominal, Target, number_of_position
 from dpbt.learners.hypotheses import EncodedRows, Hypotheses, Kind
-from dpbt.public_types import Splits, of_bits, same_splits
+from dpbt.public_types import Splits, have_same_splits, splits_of_bits
 
 if TYPE_CHECKING:
     from dpbt.common.programs import Programs
@@ -28,10 +28,12 @@ VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
 
 What = Callable[[Kind, Hypotheses, Array, EncodedRows], Array]
-"""(kind, hypotheses, intercept, rows) -> [..., N]: `scores` or `shares`."""
+"""(kind, hypotheses, intercept, rows) -> [..., N]: `scores_of_rows` or `shares`."""
 
 
-def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
+def scores_of_rows(
+    kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
+) -> Array:
     """f32[N], or f32[K, N] with several classes: the scores of rows."""
     laid_out = kind.read(rows)
 
@@ -43,13 +45,15 @@ def scores(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRo
     return intercept[..., None] + fold(add, start, hypotheses)
 
 
-def shares(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
+def shares_of_rows(
+    kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
+) -> Array:
     """f32[k, N]: the shares that hypotheses state."""
     assert kind.shares is not None
     return kind.shares(hypotheses, kind.read(rows))
 
 
-def of_rows(model: Any, rows: Any, what: What) -> Array:
+def predict_in_blocks(model: Any, rows: Any, what: What) -> Array:
     """[..., N]: what a function of encoded rows says of each row, with the arrays of a `Model`.
 
     Raises:
@@ -57,7 +61,7 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
     """
     if hasattr(rows, "splits"):  # a table
         domains.check_same(rows.domain, model.domain, "the table", "the model")
-        if _differ(model.splits, rows.splits):
+        if _have_other_splits(model.splits, rows.splits):
             raise ValueError("the model was trained with other splits than the table has")
     if isinstance(rows, BlockTable):
         if is_traced(*model.hypotheses, model.intercept):
@@ -66,10 +70,12 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
                 "and grad"
             )
         blocks = rows.pieces(BLOCK_ROWS)
-        found = [np.asarray(of_rows(model, block.bins.T.copy(), what)) for block in blocks]
+        found = [
+            np.asarray(predict_in_blocks(model, block.bins.T.copy(), what)) for block in blocks
+        ]
         return np.concatenate(found, axis=-1)
 
-    bins, asked = _bins(model, rows), model.splits
+    bins, asked = encoded_bins(model, rows), model.splits
     arrays = model.about.kind, model.hypotheses, model.intercept
     if array_namespace(*arrays[1:], bins) is np:
         starts = range(0, max(len(bins), 1), BLOCK_ROWS)
@@ -86,14 +92,14 @@ def of_rows(model: Any, rows: Any, what: What) -> Array:
     if not isinstance(bins, Tracer):
         padding = max(tables.row_bucket(count) - count, 0)
         bins = np.pad(np.asarray(bins), [(0, padding), (0, 0)])
-    found = compiled(what)(*arrays, EncodedRows(bins, asked))
+    found = compiled_predictor(what)(*arrays, EncodedRows(bins, asked))
     if isinstance(found, Tracer):
         return found[..., :count]
     return jax.device_put(np.asarray(found)[..., :count])
 
 
 @functools.cache
-def compiled(what: What) -> "Programs[Array]":
+def compiled_predictor(what: What) -> "Programs[Array]":
     """A function of rows as a program of JAX."""
     import jax
     import jax.numpy as jnp
@@ -103,10 +109,10 @@ def compiled(what: What) -> "Programs[Array]":
     def run(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
         return what(kind, *jax.tree.map(jnp.asarray, (hypotheses, intercept, rows)))
 
-    return programs.kept(static_argnames=("kind",))(run)
+    return programs.keep_compiled(static_argnames=("kind",))(run)
 
 
-def _bins(model: Any, rows: Any) -> Array:
+def encoded_bins(model: Any, rows: Any) -> Array:
     """Encoded rows as the model reads them.
 
     Raises:
@@ -124,8 +130,8 @@ def _bins(model: Any, rows: Any) -> Array:
         raise ValueError(f"rows must be an array or a table, got {given}; {advice}")
     if not hasattr(rows, "__array_namespace__"):
         rows = np.asarray(rows)
-    bits = None if model.domain is not None else of_bits(model.features)
-    if rows.dtype == bool and bits is not None and not _differ(model.splits, bits):
+    bits = None if model.domain is not None else splits_of_bits(model.features)
+    if rows.dtype == bool and bits is not None and not _have_other_splits(model.splits, bits):
         rows = rows.astype(np.uint8)  # splits are bins 0 and 1
     if rows.dtype != model.dtype or rows.ndim != 2 or rows.shape[1] != model.features:
         kind = "text or objects" if rows.dtype.kind not in "biufcV" else rows.dtype
@@ -136,7 +142,7 @@ def _bins(model: Any, rows: Any) -> Array:
     return rows
 
 
-def _differ(splits: Splits | None, others: Splits | None) -> bool:
+def _have_other_splits(splits: Splits | None, others: Splits | None) -> bool:
     """Whether both are there and are not the same; which splits are allowed does not count.
 
     Of traced splits the shapes are compared, which is all that is known of them.
@@ -146,10 +152,10 @@ def _differ(splits: Splits | None, others: Splits | None) -> bool:
     if is_traced(*splits, *others):
         pairs = zip(splits[:5], others[:5], strict=True)
         return any(np.shape(ours) != np.shape(theirs) for ours, theirs in pairs)
-    return not same_splits(splits, others)
+    return not have_same_splits(splits, others)
 
 
-def answer(target: Target | None, scores: Array) -> Array:
+def answers_of_scores(target: Target | None, scores: Array) -> Array:
     """What scores predict: bool[N], i32[N] or f[N], as `predict` says.
 
     Args:
@@ -160,10 +166,10 @@ def answer(target: Target | None, scores: Array) -> Array:
         return scores > 0
     if isinstance(target, Nominal):
         return array_namespace(scores).argmax(scores, axis=1).astype(np.int32)
-    return in_units(target, scores)
+    return number_of_position(target, scores)
 
 
-def vote(stated: Array, voting: str, key: Any = None) -> Array:
+def answers_of_votes(stated: Array, voting: str, key: Any = None) -> Array:
     """bool[...]: the answers of trees that state shares f32[k, ...] of the positive class.
 
     The rules are those of Bojarski et al. (2014), Algorithm 1:
@@ -190,7 +196,7 @@ def vote(stated: Array, voting: str, key: Any = None) -> Array:
     if voting == "threshold":
         return mean > 0.5
     if voting != "probabilistic":
-        raise ValueError(f"voting must be one of {VOTINGS}, got {shown(voting)}")
+        raise ValueError(f"voting must be one of {VOTINGS}, got {show_value(voting)}")
     if key is None:
         raise ValueError("a probabilistic vote needs a key")
     import jax

@@ -174,7 +174,7 @@ _HTML = """\
 """
 
 
-def of_ledger(book: Ledger, name: str | None, version: str) -> str:
+def statement_of_ledger(book: Ledger, name: str | None, version: str) -> str:
     """The statement, as `dpbt.statement` says.
 
     Args:
@@ -204,7 +204,7 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     attacks, one = [], "user" if book.limited else "row" if people == 1 else "person"
     of_all = {"user": "users", "row": "rows", "person": "people"}[one]
     for alarms in FALSE_POSITIVES:  # the rate found is rounded up, as it is a bound
-        found = min(math.ceil(round(true_positives(book, alarms) * 1000, 6)) / 10, 100)
+        found = min(math.ceil(round(max_true_positive_rate(book, alarms) * 1000, 6)) / 10, 100)
         attacks.append(f"- {_ATTACK[relation].format(100 * alarms, found, of_all)}")
     samplers = f"by samplers of FLOAT: {accounting.FLOAT_WORDS}."
     if book.exact:
@@ -230,18 +230,18 @@ def of_ledger(book: Ledger, name: str | None, version: str) -> str:
     )
 
 
-def listed(facts: Mapping[str, Any]) -> Statement:
+def statement_of_facts(facts: Mapping[str, Any]) -> Statement:
     """Facts by name, a line each."""
     lines = (f"- {name}: {' '.join(str(fact).split())}" for name, fact in facts.items())
     return Statement("\n".join(lines))
 
 
-def with_facts(text: str, facts: Mapping[str, Any]) -> str:
+def add_facts(text: str, facts: Mapping[str, Any]) -> str:
     """A statement with further lines after its title."""
-    return text.replace("\n\n", f"\n\n{listed(facts)}\n\n", 1) if facts else text
+    return text.replace("\n\n", f"\n\n{statement_of_facts(facts)}\n\n", 1) if facts else text
 
 
-def of_model(about: Any) -> dict[str, str]:
+def facts_of_model(about: Any) -> dict[str, str]:
     """What is public about the data of a model that was saved with its domain, by name."""
     if about.domain is None:
         return {}
@@ -252,7 +252,7 @@ def of_model(about: Any) -> dict[str, str]:
     return {**columns, **({"Predicts": said} if said else {})}
 
 
-def of_filter(budget: Any, own: Ledger) -> str:
+def statement_of_filter(budget: Any, own: Ledger) -> str:
     """What a statement says of the filter that paid for a release, and of its other releases.
 
     Args:
@@ -275,7 +275,7 @@ def of_filter(budget: Any, own: Ledger) -> str:
     )
 
 
-def true_positives(book: Ledger, false_positives: float) -> float:
+def max_true_positive_rate(book: Ledger, false_positives: float) -> float:
     """The largest share of cases that any test of the release detects, at a rate of false alarms.
 
     The test tells two neighbouring tables apart. With Gaussian draws alone it is
@@ -312,7 +312,7 @@ def true_positives(book: Ledger, false_positives: float) -> float:
     return found
 
 
-def claim(book: Ledger) -> str:
+def claim_of_ledger(book: Ledger) -> str:
     """Epsilon and delta."""
     return f"epsilon = {book.epsilon:.6g} and delta = {book.delta or book.sampler_delta:.2g}"
 
@@ -324,7 +324,7 @@ def _guarantee(book: Ledger) -> list[str]:
         return ["nothing is protected. Some private value was released without noise."]
     tier = next(words for most, words in _TIERS if epsilon <= most * (1 + 1e-6))
     lines = [
-        f"{claim(book)}.",
+        f"{claim_of_ledger(book)}.",
         f"- This epsilon is '{tier}' on the scale of Ponomareva et al. (How to DP-fy ML, 2023) for "
         "models: up to 1 strong, up to 10 reasonable, above that weak. NIST SP 800-226 (2025) sets "
         "no number that suits all data, so the owner must judge it by what the data hold.",

@@ -9,9 +9,9 @@ average here describes the model, and not the people that it learned from.
 Noise has effects, too. A model of noise alone splits on attributes that tell nothing, and those
 then have an effect here. An effect says what the model uses, and not what is true of the data. With
 `noise=True` functions say what noise alone does. They take a fitted model and draw the noise of its
-rounds again around what was released (`boosting.redrawn`). That needs the public scales of noise
-and no row, so it costs no privacy. Splits that were selected stay, and so do the first and the last
-step. A loaded model has no transcript, so its noise is not known here.
+rounds again around what was released (`boosting.redraw_hypotheses`). That needs the public scales
+of noise and no row, so it costs no privacy. Splits that were selected stay, and so do the first and
+the last step. A loaded model has no transcript, so its noise is not known here.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpbt.common.validate import one_of, shown, whole
+from dpbt.common.validate import check_choice, check_whole_number, show_value
 from dpbt.data.domains import Domain
 from dpbt.models import model as models
 from dpbt.models.model import Model, domain_of
@@ -103,16 +103,18 @@ def attribute_effects(
             not an integer of at least 1.
     """
     known, found = domain_of(model, domain), []
-    again = redrawn(model) if noise else []
+    again = redrawn_models(model) if noise else []
     for number, name in enumerate(known):
-        scores, exact = _scored(model, known, [number], "score", draws)
+        scores, exact = _score_columns(model, known, [number], "score", draws)
         variances = scores.var(axis=0)
         of_rows = variances.reshape(len(variances), -1).sum(axis=1)  # over classes
         of_noise = 0.0
         if again:
-            moved = _moved(model, again, known, [number], "score").var(axis=1)
+            moved = _deviation_of_effects(model, again, known, [number], "score").var(axis=1)
             of_noise = float(moved.mean(axis=(0, 1)).sum())
-        found.append(Effect(name, float(of_rows.mean()), float(_error(of_rows, exact)), of_noise))
+        found.append(
+            Effect(name, float(of_rows.mean()), float(_standard_error(of_rows, exact)), of_noise)
+        )
     return sorted(found, key=lambda effect: -effect.variance)
 
 
@@ -149,23 +151,27 @@ def partial_dependence(
     known = domain_of(model, domain)
     names = (attributes,) if isinstance(attributes, str) else tuple(attributes)
     if len(names) not in (1, 2) or len(set(names)) != len(names):
-        raise ValueError(f"expected the names of one column, or of two, got {shown(names)}")
+        raise ValueError(f"expected the names of one column, or of two, got {show_value(names)}")
     check_columns(names, known)
-    one_of("of", of, ("score", "probability"))
+    check_choice("of", of, ("score", "probability"))
 
     chosen = [list(known).index(name) for name in names]
-    scores, exact = _scored(model, known, chosen, of, draws)
+    scores, exact = _score_columns(model, known, chosen, of, draws)
     shape = (*(known[name].n_bins for name in names), *scores.shape[2:])
     rows_first = np.moveaxis(scores, 1, 0)
-    means, errors, deviation = scores.mean(axis=1), _error(rows_first, exact), np.zeros(shape)
-    if again := redrawn(model) if noise else []:
-        moved = _moved(model, again, known, chosen, of).mean(axis=2)
+    means, errors, deviation = (
+        scores.mean(axis=1),
+        _standard_error(rows_first, exact),
+        np.zeros(shape),
+    )
+    if again := redrawn_models(model) if noise else []:
+        moved = _deviation_of_effects(model, again, known, chosen, of).mean(axis=2)
         moved -= moved.mean(axis=1, keepdims=True)
         deviation = np.sqrt(np.mean(moved**2, axis=0)).reshape(shape)
     return PartialDependence(names, means.reshape(shape), errors.reshape(shape), deviation)
 
 
-def redrawn(model: Model) -> list[Model]:
+def redrawn_models(model: Model) -> list[Model]:
     """Models as they are if the noise of the rounds is drawn again around what was released.
 
     They are made under a fixed seed, and are the same in every call. There are none where the
@@ -186,17 +192,17 @@ def redrawn(model: Model) -> list[Model]:
     dummy = Table(bins, target, jnp.zeros(1, bool), model.splits)
     keys = jax.random.split(research_key(0), REDRAWS)
     bare = step.without_domain(recipe), dummy
-    found = jax.device_get(boosting.redrawn(keys, model.transcript.parts, *bare))
+    found = jax.device_get(boosting.redraw_hypotheses(keys, model.transcript.parts, *bare))
     each = (type(found)(*arrays) for arrays in zip(*found, strict=True))
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in each]
 
 
-def _moved(
+def _deviation_of_effects(
     model: Model, again: Sequence[Model], domain: Domain, chosen: list[int], of: str
 ) -> np.ndarray:
     """f64[models, combinations, rows, ...]: what other models say, less what the model says."""
     ours, *theirs = (
-        _scored(one, domain, chosen, of, _DRAWS_OF_NOISE)[0] for one in (model, *again)
+        _score_columns(one, domain, chosen, of, _DRAWS_OF_NOISE)[0] for one in (model, *again)
     )
     return np.array(theirs) - ours
 
@@ -209,10 +215,10 @@ def check_columns(names: Sequence[str], domain: Domain) -> None:
     """
     for name in names:
         if name not in domain:
-            raise ValueError(f"the domain has no column {shown(name)}, it has {list(domain)}")
+            raise ValueError(f"the domain has no column {show_value(name)}, it has {list(domain)}")
 
 
-def _scored(
+def _score_columns(
     model: Model, domain: Domain, chosen: list[int], of: str, draws: int
 ) -> tuple[np.ndarray, bool]:
     """What a model says of rows with all combinations of the bins of some columns.
@@ -221,13 +227,13 @@ def _scored(
         f64[combinations, rows, ...]; all combinations have the same rows, but for their own bins.
         And whether these rows have every combination of the other columns' bins.
     """
-    whole("draws", draws)
+    check_whole_number("draws", draws)
     bins = [column.n_bins for column in domain.values()]
     others = [column for column in range(len(bins)) if column not in chosen]
-    combinations = _every([bins[column] for column in chosen])
+    combinations = _every_combination([bins[column] for column in chosen])
     rest, exact = [bins[column] for column in others], math.prod(bins) <= WHOLE
     count = max(min(draws, EVALUATIONS // len(combinations)), 16)
-    taken = _every(rest) if exact else _hypercube(rest, count)
+    taken = _every_combination(rest) if exact else _hypercube(rest, count)
 
     rows = np.empty((len(combinations), len(taken), len(bins)), np.uint8)
     rows[..., chosen] = combinations[:, None]
@@ -237,7 +243,7 @@ def _scored(
     return found.reshape(*rows.shape[:2], *found.shape[1:]), exact
 
 
-def _every(bins: Sequence[int]) -> np.ndarray:
+def _every_combination(bins: Sequence[int]) -> np.ndarray:
     """u8[prod(bins), F]: all combinations of bins, the last column fastest."""
     return np.indices(tuple(bins), np.uint8).reshape(len(bins), math.prod(bins)).T
 
@@ -249,7 +255,7 @@ def _hypercube(bins: Sequence[int], count: int) -> np.ndarray:
     return np.stack(columns, axis=1).astype(np.uint8)
 
 
-def _error(found: np.ndarray, exact: bool) -> np.ndarray:
+def _standard_error(found: np.ndarray, exact: bool) -> np.ndarray:
     """About the standard error of the mean over the first axis."""
     if exact:
         return np.zeros(found.shape[1:])

@@ -28,15 +28,15 @@ from sklearn.utils.validation import check_is_fitted
 
 import dpbt
 from dpbt import recipes
-from dpbt.common.watching import working
+from dpbt.common.watching import show_progress
 from dpbt.data import declarations, domains, tables
 from dpbt.data.cells import eager_advice
 from dpbt.data.declarations import Answers, Reading, Rows, rows_of
 from dpbt.data.domains import Domain, Label, UserColumn, WeightColumn, names_of
 from dpbt.data.kinds import with_objective
 from dpbt.models import model as models
-from dpbt.models.file import about
-from dpbt.models.model import explain, frozen, ledger, save, statement
+from dpbt.models.file import about_recipe
+from dpbt.models.model import explain, ledger, save, statement, without_training_parts
 from dpbt.owners import file_report
 from dpbt.owners.file_report import OwnerReport
 from dpbt.privacy import accounting, keys
@@ -159,7 +159,7 @@ class PrivateEstimator(BaseEstimator):
         answers = self._answers(label, labels)
         made = {name: getattr(self, name, None) for name in _MADE_OF}
         made |= {"domain": reading.domain, "target": answers.target}
-        with working("setting the noise", verbose):
+        with show_progress("setting the noise", verbose):
             recipe = recipes.make_recipe(self.recipe, made, self._recipes)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rows) > 0:
             raise ValueError("recipe must return one setting of a recipe, as dpbt.recipes makes it")
@@ -189,11 +189,11 @@ class PrivateEstimator(BaseEstimator):
         if users is None and given.count > bound:
             raise ValueError(f"X has more rows than rows={bound}, the stated bound on their number")
         room = None if recipe.relation is REPLACE_ONE else bound
-        with working("making the table", verbose):
+        with show_progress("making the table", verbose):
             private, report = read(reading, given, labels, answers, weights, room)
         key, public_key = keys_of(self.random_state)
         key = keys.noise_key(key, [private])
-        with working("learning", verbose) as progress:
+        with show_progress("learning", verbose) as progress:
             model = fit(key, private, recipe, public_key, progress=progress)
         self._warn()
 
@@ -292,7 +292,7 @@ class PrivateEstimator(BaseEstimator):
         state: dict[str, Any] = {**cast(dict, super().__getstate__())}
         state.pop("owner_report_", None)  # private
         if "model_" in state:
-            state["model_"] = frozen(state["model_"])
+            state["model_"] = without_training_parts(state["model_"])
         return state
 
 
@@ -362,7 +362,7 @@ def keys_of(random_state: Any) -> tuple[Array, Array]:
     """
     if random_state is not None and not isinstance(random_state, numbers.Integral):
         random_state = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    return keys.noise_and_public(None if random_state is None else int(random_state))
+    return keys.noise_and_public_keys(None if random_state is None else int(random_state))
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -521,7 +521,7 @@ class PrivateForestClassifier(_PrivateClassifier):
         return super().fit(X, y, users=users)
 
     def _check(self, recipe: Recipe) -> None:
-        if about(recipe).probability != "shares":
+        if about_recipe(recipe).probability != "shares":
             raise ValueError(f"a forest takes a recipe of random trees, got {recipe.name}")
 
     def decision_function(self, X: Any) -> np.ndarray:

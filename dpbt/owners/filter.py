@@ -45,13 +45,19 @@ import msgspec
 
 from dpbt.common import storage
 from dpbt.common.storage import Digits, decode
-from dpbt.common.validate import as_path, one_of, warn_of_delta, whole, within
+from dpbt.common.validate import (
+    as_path,
+    check_choice,
+    check_interval,
+    check_whole_number,
+    warn_of_delta,
+)
 from dpbt.privacy import accounting, conversions, keys, pricing
 from dpbt.privacy.accounting import MEASURES, Ledger, Line
 from dpbt.privacy.outside import ledger_lines_of_event
 from dpbt.privacy.sensitivity import num_changed_rows
 from dpbt.types import ADD_REMOVE, MAX_ROWS_IN_BLOCKS, Array, Recipe, Relation
-from dpbt.types import relation as to_relation
+from dpbt.types import as_relation as to_relation
 
 PURE_TAIL = 1e-9
 """The most delta that finite bits may cost all releases of a pure budget. They cost below 1e-15."""
@@ -167,7 +173,7 @@ def filter_limits(measure: str, *, epsilon: float, delta: float) -> Limits:
     Raises:
         ValueError: for another measure than those of `MEASURES`, or a delta that is not its.
     """
-    one_of("measure", measure, MEASURES)
+    check_choice("measure", measure, MEASURES)
     if (measure == "epsilon") != (delta == 0):
         raise ValueError(
             f"a budget of {MEASURES[measure]} needs a delta "
@@ -319,10 +325,10 @@ class Filter:
         measure: str | None = None,
         path: str | Path | None = None,
     ):
-        epsilon = float(within("epsilon", epsilon, "(0, inf)"))
-        delta = float(within("delta", delta, "[0, 1)"))
-        rows = whole("rows", rows, MAX_ROWS_IN_BLOCKS)
-        max_rows_per_user = whole("max_rows_per_user", max_rows_per_user)
+        epsilon = float(check_interval("epsilon", epsilon, "(0, inf)"))
+        delta = float(check_interval("delta", delta, "[0, 1)"))
+        rows = check_whole_number("rows", rows, MAX_ROWS_IN_BLOCKS)
+        max_rows_per_user = check_whole_number("max_rows_per_user", max_rows_per_user)
         relation_name: Any = to_relation(relation).value
         measure_name: Any = measure or ("rho" if delta else "epsilon")
         terms = Terms(
@@ -444,7 +450,8 @@ class Filter:
         own: where choices followed from releases, the filter's epsilon is the claim.
         """
         ledgers = [
-            pricing.priced(accounting.from_json(release.ledger)) for release in self._releases()
+            pricing.reprice_ledger(accounting.from_json(release.ledger))
+            for release in self._releases()
         ]
         if ledgers:
             return accounting.compose_ledgers(ledgers, self.terms.delta)
@@ -581,7 +588,9 @@ class Filter:
         """
         if key_or_run is None:
             return None
-        content = key_or_run.encode() if isinstance(key_or_run, str) else keys.as_bytes(key_or_run)
+        content = (
+            key_or_run.encode() if isinstance(key_or_run, str) else keys.key_as_bytes(key_or_run)
+        )
         return hmac.new(self._texts[1].encode(), content, hashlib.sha256).hexdigest()
 
     def payment_callback(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
@@ -615,7 +624,7 @@ class Filter:
             ValueError: for a fraction that `make` cannot meet, and as `make` and `take`.
         """
         terms = self.terms
-        fraction = float(within("fraction", fraction, "(0, 1]"))
+        fraction = float(check_interval("fraction", fraction, "(0, 1]"))
         max_cost = round_down_to_float(self._exact_remaining() * Fraction(fraction))
         if max_cost <= 0:
             raise ValueError(f"nothing is left in the filter: {self.words()}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpbt.common.validate import shown, whole
+from dpbt.common.validate import check_whole_number, show_value
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Boolean, Column, Nominal, Numeric
 from dpbt.learners.hypotheses import SHAPES
@@ -70,7 +70,7 @@ def attributes(
         ValueError: as `attribute_effects`, and for `most` below 1.
         ImportError: without matplotlib.
     """
-    whole("most", most)
+    check_whole_number("most", most)
     effects = attribute_effects(model, domain, noise=True)
     first, target = effects[:most], model.about.target
     ax = _panel(ax, (6.0, 1.2 + 0.26 * len(first)))
@@ -142,8 +142,8 @@ def shape(
     """
     known = domain_of(model, domain)
     if not isinstance(attribute, str):
-        raise ValueError(f"attribute must be the name of one column, got {shown(attribute)}")
-    curve = _curve(model, known, (attribute,), of, class_)
+        raise ValueError(f"attribute must be the name of one column, got {show_value(attribute)}")
+    curve = _curve_of_columns(model, known, (attribute,), of, class_)
     ax = _panel(ax, (6.0, 3.6))
     _draw(ax, known[attribute], curve)
     ax.set(xlabel=attribute, ylabel=curve.label, title=_title(model, data) if data else "")
@@ -180,7 +180,7 @@ def shapes(
         ValueError: as `shape`, and for `most` below 1.
         ImportError: without matplotlib.
     """
-    whole("most", most)
+    check_whole_number("most", most)
     known = domain_of(model, domain)
     own = model.about.kind is SHAPES and of == "score"
     named = (
@@ -189,7 +189,7 @@ def shapes(
         else [(name,) for name in known]
     )
     found: dict[tuple[str, ...], _Curve] = {}
-    found |= {name: _curve(model, known, name, of, class_) for name in named}
+    found |= {name: _curve_of_columns(model, known, name, of, class_) for name in named}
     order = sorted(found, key=lambda name: -float(np.ptp(found[name].values)))[:most]
     down = math.ceil(len(order) / 4)
     across = math.ceil(len(order) / down)
@@ -265,7 +265,9 @@ class _Curve(NamedTuple):
     base: float
 
 
-def _curve(model: Model, domain: Domain, names: tuple[str, ...], of: str, class_: Any) -> _Curve:
+def _curve_of_columns(
+    model: Model, domain: Domain, names: tuple[str, ...], of: str, class_: Any
+) -> _Curve:
     """The own curve of a column or a pair in an additive model, and else its partial dependence.
 
     Raises:
@@ -275,11 +277,11 @@ def _curve(model: Model, domain: Domain, names: tuple[str, ...], of: str, class_
         check_columns(names, domain)
         found, noise = shape_functions_by_column(model.on_host(), domain)
         own = np.moveaxis(found[names], range(-len(names), 0), range(len(names)))
-        values, words, scale = _drawn(model, own, of, class_)
+        values, words, scale = _curve_values(model, own, of, class_)
         return _Curve(values * scale, f"what a column adds to the {words}", noise * scale, 0.0)
     found = partial_dependence(model, names, domain, of=of, noise=True)
-    values, words, scale = _drawn(model, found.values, of, class_)
-    noise = scale * _drawn(model, found.noise, of, class_)[0]
+    values, words, scale = _curve_values(model, found.values, of, class_)
+    noise = scale * _curve_values(model, found.noise, of, class_)[0]
     if isinstance(model.about.target, Numeric):
         values = model.about.target.of_score[1] + scale * values
     return _Curve(values, f"mean {words}", noise, float(values.mean()))
@@ -365,7 +367,9 @@ def _of_positive(model: Model) -> str:
     return f" of {about.classes[1]}" if about.target is None and about.classes else ""
 
 
-def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.ndarray, str, float]:
+def _curve_values(
+    model: Model, means: np.ndarray, of: str, class_: Any
+) -> tuple[np.ndarray, str, float]:
     """(one number of each bin, their name, the scale of a predicted number's scores or 1).
 
     Raises:
@@ -375,7 +379,7 @@ def _drawn(model: Model, means: np.ndarray, of: str, class_: Any) -> tuple[np.nd
     if isinstance(target, Nominal):
         names = list(model.about.classes or target.values)
         if class_ not in names:
-            raise ValueError(f"class_ must be one of {shown(names)}, got {shown(class_)}")
+            raise ValueError(f"class_ must be one of {show_value(names)}, got {show_value(class_)}")
         return means[..., names.index(class_)], f"{of} of {class_}", 1.0
     if class_ is not None:
         raise ValueError("class_ is for models of several classes")

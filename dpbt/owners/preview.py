@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import programs
-from dpbt.common.validate import shown, whole, within
+from dpbt.common.validate import check_interval, check_whole_number, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target
 from dpbt.models import measures
-from dpbt.models.scoring import answer
+from dpbt.models.scoring import answers_of_scores
 from dpbt.privacy import pricing
 from dpbt.privacy.keys import research_key
 from dpbt.training import step
@@ -82,10 +82,13 @@ def preview(
         ValueError: for numbers out of range, for what is no recipe of one setting, for a recipe or
             public rows of another domain, and as `boost`.
     """
-    share, count = float(within("signal", signal, "(0, 1)")), whole("repeats", repeats, 1000)
+    share, count = (
+        float(check_interval("signal", signal, "(0, 1)")),
+        check_whole_number("repeats", repeats, 1000),
+    )
     recipes = list(recipes)
     if not recipes or any(not isinstance(r, Recipe) or np.ndim(r.rows) for r in recipes):
-        raise ValueError(f"preview takes recipes of one setting each, got {shown(recipes)}")
+        raise ValueError(f"preview takes recipes of one setting each, got {show_value(recipes)}")
     domain = domains.declare(domain)
     if public is not None:
         domains.check_same(public.domain, domain, "the public table", "the preview")
@@ -99,11 +102,16 @@ def preview(
             table, best = _rows(domain, target, int(recipe.rows), share, public, rng)
             scores = np.asarray(_scores(research_key(rng.integers(2**31)), table, recipe))
             test = ~np.asarray(table.present)
-            labels, predicted = np.asarray(table.target)[test], answer(target, scores[test])
+            labels, predicted = (
+                np.asarray(table.target)[test],
+                answers_of_scores(target, scores[test]),
+            )
             if isinstance(target, Numeric):
                 predicted = (predicted - target.low) / (target.high - target.low)
-            of_best = np.nan if best is None else _measured(target, labels, best[test])[0]
-            found.append((*_measured(target, labels, predicted), of_best))
+            of_best = (
+                np.nan if best is None else _measure_predictions(target, labels, best[test])[0]
+            )
+            found.append((*_measure_predictions(target, labels, predicted), of_best))
         mean, constant, best = np.mean(found, axis=0)
         error = np.std([each[0] for each in found], ddof=count > 1) / np.sqrt(count)
         epsilon = pricing.ledger(recipe).epsilon
@@ -113,7 +121,7 @@ def preview(
     return Preview(lines, words, "R^2" if kinds.response_of(target).is_number else "accuracy")
 
 
-@programs.kept()
+@programs.keep_compiled()
 def _scores(key: Array, table: Table, recipe: Recipe) -> Array:
     """f32[N] or f32[N, K]; recipes that differ in numbers alone share a program."""
     return jnp.moveaxis(boost(key, table, recipe).scores, 0, -1)
@@ -161,13 +169,13 @@ def _rows(
     return Table(*of_rows, jnp.arange(total) < rows, domains.splits(domain)), said(known)
 
 
-def _measured(
+def _measure_predictions(
     target: Target | None, labels: np.ndarray, predicted: np.ndarray
 ) -> tuple[float, float]:
     """The accuracy or R^2 of predicted classes or positions, and that of a constant."""
     response = kinds.response_of(target)
     if not response.is_number:
-        return float(np.mean(predicted == labels)), measures.most_frequent(labels)
+        return float(np.mean(predicted == labels)), measures.share_of_most_frequent(labels)
 
     def loss(predicted: np.ndarray | float) -> float:
         apart, level = labels - predicted, response.level

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replaced
-from dpbt.common.validate import one_of, within
+from dpbt.common.storage import Count, Fraction, Rows, RowsOfPerson, decode, replace_words
+from dpbt.common.validate import check_choice, check_interval
 from dpbt.privacy import conversions
 from dpbt.privacy.conversions import Choice, Cost, NonNegative, SamplerCost
 from dpbt.public_types import ADD_REMOVE, GRID, REPLACE_ONE, Relation
@@ -147,7 +147,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self):
         for name in ("sensitivity", "scale", "epsilon", "rho", "mu", "gap", "tail"):
             if (value := getattr(self, name)) != math.inf or name == "sensitivity":
-                within(f"{name} of the draw {self.site!r}", value, f"[0, {_MOST:g}]")
+                check_interval(f"{name} of the draw {self.site!r}", value, f"[0, {_MOST:g}]")
 
     @property
     def count(self) -> int:
@@ -345,11 +345,11 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Raises:
             ValueError: for a delta outside (0, 1), or another accountant.
         """
-        delta = float(within("delta", delta, "(0, 1)"))
+        delta = float(check_interval("delta", delta, "(0, 1)"))
         accountants = (
             ["gdp", "pure", "zcdp"] if self.choice else ["advanced", "gdp", "pure", "zcdp"]
         )
-        one_of("accountant", accountant, accountants)
+        check_choice("accountant", accountant, accountants)
 
         # What finite bits leave of delta to the laws of the mechanisms.
         sampler_epsilon = self.sampler_epsilon
@@ -544,7 +544,7 @@ def to_json(ledger: Ledger) -> dict[str, Any]:
     The content also has three totals that `from_json` does not read, for whoever reads a file.
     """
     totals = {name: getattr(ledger, name) for name in ("epsilon", "sampler_delta", "exact")}
-    return replaced({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
+    return replace_words({**totals, **msgspec.to_builtins(ledger)}, math.inf, "inf")
 
 
 def from_json(content: Mapping[str, Any]) -> Ledger:
@@ -553,7 +553,7 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
     Raises:
         ValueError: for content that is no ledger, with the place and without the value.
     """
-    return decode(Ledger, replaced(content, "inf", math.inf), "the ledger")
+    return decode(Ledger, replace_words(content, "inf", math.inf), "the ledger")
 
 
 # Print.

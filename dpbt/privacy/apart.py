@@ -15,7 +15,7 @@ from dpbt.common.validate import is_traced
 from dpbt.privacy import dataflow
 
 
-def traced_apart(function: Callable[..., Any], *arguments: Any) -> Any:
+def trace_apart(function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)`, worked out by its trace; the function sees no array that has values.
 
     What it keeps of its arguments cannot be read once it returns. The operations are those of a
@@ -27,10 +27,10 @@ def traced_apart(function: Callable[..., Any], *arguments: Any) -> Any:
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     check_references("a function of rows", closed)
-    return evaluated(closed, shapes, arguments)
+    return evaluate_closed(closed, shapes, arguments)
 
 
-def of_public(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def trace_of_public(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` for an author's function of what is public, traced apart from rows.
 
     Its arguments are copies, as far as they are containers.
@@ -52,14 +52,14 @@ def of_public(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         called = function(*jax.tree.map(lambda leaf: leaf, arguments))
         if not is_traced(*jax.tree.leaves(called)):
             return called
-    return evaluated(closed, shapes, arguments)
+    return evaluate_closed(closed, shapes, arguments)
 
 
 def traced(what: str, function: Callable[..., Any], *arguments: Any) -> tuple[Any, Any]:
     """(closed jaxpr, shapes of the result) of a function that may read its arguments alone.
 
     Raises:
-        ValueError: as `of_public`.
+        ValueError: as `trace_of_public`.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     check_references(what, closed)
@@ -86,7 +86,7 @@ def check_references(what: str, closed: Any) -> None:
         )
 
 
-def evaluated(closed: Any, shapes: Any, arguments: Any) -> Any:
+def evaluate_closed(closed: Any, shapes: Any, arguments: Any) -> Any:
     """What a closed jaxpr works out of pytrees of arguments, in the structure of its shapes."""
     outputs = jaxpr_as_fun(closed)(*jax.tree.leaves(arguments))
     return jax.tree.unflatten(jax.tree.structure(shapes), outputs)

@@ -16,7 +16,8 @@ program reads is a `View`. `run` runs it, and each function here is an answer to
   alone, so that every line prices the draw that runs. It follows from no row.
 - `public_draws` samples public randomness alone, which follows from no row either.
 - `sums` gives the sums over some rows, for a table that is read in parts. `totals` draws once from
-  the sums over all rows, and `pricing.stages` says which sums one pass over the rows can serve.
+  the sums over all rows, and `pricing.pass_stages` says which sums one pass over the rows can
+  serve.
 
 So an audit exercises the very code that ran. What the program returns is ignored.
 """
@@ -38,10 +39,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.privacy import dataflow
-from dpbt.privacy.apart import ReadOnly, check_references, evaluated, traced_apart
+from dpbt.privacy.apart import ReadOnly, check_references, evaluate_closed, trace_apart
 from dpbt.privacy.keys import research_key
 from dpbt.privacy.mechanism import Mechanism, Numbers, Sensitivity, StepLoss, Value
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.types import (
     Array,
     Epilogue,
@@ -59,7 +60,7 @@ from dpbt.types import (
     View,
     WeakLearner,
 )
-from dpbt.types import relation as to_relation
+from dpbt.types import as_relation as to_relation
 
 
 class Total(NamedTuple):
@@ -77,10 +78,10 @@ class Total(NamedTuple):
     after: Callable[..., Any] = lambda total: total
     told: tuple[Any, ...] = ()
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
-def stated(number: Any) -> bool:
+def is_static(number: Any) -> bool:
     """Whether a number is known where it is written, and follows from nothing that is traced."""
     return isinstance(number, int | float | np.generic)
 
@@ -91,7 +92,7 @@ class DrawSpec:
     """What a program asks `draw` for: a request, or without its private value a description.
 
     In JAX it is a tree of what follows from traced numbers: `scale`, `most` and `told`, unless they
-    are `stated`. All else is static.
+    are `is_static`. All else is static.
 
     Attributes:
         site, mechanism, moves, theorem, count, releases, unit: as `Draw` has them.
@@ -119,12 +120,12 @@ class DrawSpec:
     unit: str
     own_scale: bool
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
     def tree_flatten(self) -> tuple[tuple[dict[str, Any]], tuple[Any, ...]]:
         """What is traced, and what is static."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        names = [name for name in ("scale", "most", "told") if not stated(fields[name])]
+        names = [name for name in ("scale", "most", "told") if not is_static(fields[name])]
         traced = {name: fields.pop(name) for name in names}
         return (traced,), tuple(fields.items())
 
@@ -152,16 +153,16 @@ class DrawSpec:
         return self.mechanism.at is not None and not self.mechanism.price.reads_rows
 
 
-def _site_word(site: str) -> int:
+def _hash_site(site: str) -> int:
     return zlib.crc32(site.encode()) & 0x7FFFFFFF
 
 
 def site_key(key: Array, site: str) -> Array:
     """The key of the draw called `site`: it depends on the round's key and on the name alone."""
-    return jax.random.fold_in(key, _site_word(site))
+    return jax.random.fold_in(key, _hash_site(site))
 
 
-def no_public_key(site: str) -> ValueError:
+def missing_public_key_error(site: str) -> ValueError:
     """The refusal of a public draw without a public key."""
     return ValueError(
         f"the draw {site!r} is public randomness: give public_key, a key that is "
@@ -169,7 +170,7 @@ def no_public_key(site: str) -> ValueError:
     )
 
 
-def group_of(site: str, noise: Mapping[str, Any]) -> str:
+def budget_group_of_site(site: str, noise: Mapping[str, Any]) -> str:
     """The entry of a budget's noise that a site has: its own, or that of "leaf" for "leaf_3".
 
     Raises:
@@ -217,7 +218,7 @@ class Draw:
         """The output of a mechanism on a private value.
 
         Its scale is the sensitivity times the multiplier that the budget holds for the site
-        (`group_of`), so the ledger prices the multiplier that runs.
+        (`budget_group_of_site`), so the ledger prices the multiplier that runs.
 
         Args:
             site: the name of the draw, unique in its program.
@@ -240,7 +241,7 @@ class Draw:
 
         Raises:
             ValueError: for a second draw of one name or one key, for noise from the public key, and
-                as `group_of`.
+                as `budget_group_of_site`.
         """
         if mechanism.public and mechanism.price.reads_rows:
             raise ValueError(
@@ -248,7 +249,7 @@ class Draw:
                 "everyone could subtract its noise"
             )
         for earlier in self.known:
-            if _site_word(earlier) == _site_word(site):
+            if _hash_site(earlier) == _hash_site(site):
                 raise ValueError(
                     f"the draws {site!r} and {earlier!r} would have one key; rename one of them"
                 )
@@ -279,7 +280,7 @@ def run(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None
     # The multipliers that count are out of the program's reach.
     def scaled(ask: DrawSpec) -> Any:
         if not ask.own_scale:
-            multiplier = multipliers[group_of(ask.site, multipliers)]
+            multiplier = multipliers[budget_group_of_site(ask.site, multipliers)]
             scale = jnp.asarray(ask.scale, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
             ask = dataclasses.replace(ask, scale=scale)
         return answer(ask)
@@ -326,14 +327,14 @@ def check_as_priced(asked: Mapping[str, DrawSpec], priced: Sequence[PricedDraw])
         ask = asked[draw.spec.site]
         for name in _COMPARED:
             if getattr(ask, name) != getattr(draw.spec, name):
-                raise _unlike(draw.spec.site, name)
+                raise _difference_error(draw.spec.site, name)
         for name, words in (("most", "sensitivity"), ("scale", "scale")):
             now, then = getattr(ask, name), getattr(draw.spec, name)
-            if stated(now) and stated(then) and not np.array_equal(now, then, equal_nan=True):
-                raise _unlike(draw.spec.site, words)
+            if is_static(now) and is_static(then) and not np.array_equal(now, then, equal_nan=True):
+                raise _difference_error(draw.spec.site, words)
 
 
-def _unlike(site: str, name: str) -> ValueError:
+def _difference_error(site: str, name: str) -> ValueError:
     return ValueError(
         f"the draw {site!r} runs with another {name} than the ledger prices: what it asks for may "
         "follow from the recipe alone, and not from the shape of the table or from what Python has "
@@ -341,7 +342,7 @@ def _unlike(site: str, name: str) -> ValueError:
     )
 
 
-def draw_apart(
+def run_apart_from_public(
     program: Program,
     answer: Callable[[DrawSpec], tuple[Array, Any]],
     view: View,
@@ -392,7 +393,7 @@ def draw_apart(
     if priced is not None:
         check_as_priced(asked, priced)
         _check_formulas(closed, shapes, view, priced, released_here)
-    return evaluated(closed, shapes, view)[2]
+    return evaluate_closed(closed, shapes, view)[2]
 
 
 def _check_formulas(
@@ -408,10 +409,10 @@ def _check_formulas(
     for draw in reading:
         most, scale = next(found), next(found)
         if most != draw.max_formula:
-            raise _unlike(draw.spec.site, "sensitivity")
+            raise _difference_error(draw.spec.site, "sensitivity")
         known = draw.scale_formula is not None and (released_here or not draw.scale_reads_releases)
         if known and scale != draw.scale_formula:
-            raise _unlike(draw.spec.site, "scale")
+            raise _difference_error(draw.spec.site, "scale")
 
 
 def release_name(site: str) -> str:
@@ -457,20 +458,20 @@ def sample(
 
     Raises:
         ValueError: for two draws of one name or one key, or a public draw without a public key.
-            Also as `draw_apart`.
+            Also as `run_apart_from_public`.
     """
 
     def answer(ask: DrawSpec) -> tuple[Array, Array]:
         root = public_key if ask.mechanism.public else key
         if root is None:
-            raise no_public_key(ask.site)
+            raise missing_public_key_error(ask.site)
         output = ask.mechanism.sample(site_key(root, ask.site), ask.value, ask.scale)
         return output, output
 
-    return draw_apart(program, answer, view, priced)
+    return run_apart_from_public(program, answer, view, priced)
 
 
-def replayed(program: Program, release: Release, view: View) -> dict[str, DrawSpec]:
+def replay_draws(program: Program, release: Release, view: View) -> dict[str, DrawSpec]:
     """Run the program on recorded outputs, and return what each draw asked for on this view.
 
     Raises:
@@ -501,13 +502,13 @@ def log_prob(program: Program, release: Release, view: View) -> dict[str, Array]
     """The exact log density f32[] of each recorded output, by site."""
 
     def densities(release: Release, view: View) -> dict[str, Array]:
-        sites = replayed(program, release, view)
+        sites = replay_draws(program, release, view)
         return {
             name: jnp.sum(site.mechanism.log_prob(release[name], site.value, site.scale))
             for name, site in sites.items()
         }
 
-    return traced_apart(densities, release, view)
+    return trace_apart(densities, release, view)
 
 
 def compared(
@@ -520,15 +521,15 @@ def compared(
     """
 
     def both(release: Release, view: View, other: View) -> dict[str, tuple[Array, StepLoss]]:
-        there = replayed(program, release, other)
+        there = replay_draws(program, release, other)
         found = {}
-        for name, site in replayed(program, release, view).items():
+        for name, site in replay_draws(program, release, view).items():
             pairs = (site.value, site.scale), (there[name].value, there[name].scale)
             ours, theirs = (site.mechanism.log_prob(release[name], *pair) for pair in pairs)
             found[name] = jnp.sum(ours - theirs), site.mechanism.divergence(*pairs[0], *pairs[1])
         return found
 
-    return traced_apart(both, release, view, other)
+    return trace_apart(both, release, view, other)
 
 
 def describe(
@@ -543,7 +544,7 @@ def describe(
 
     def answer(ask: DrawSpec) -> Array:
         numbers = {
-            name: number if stated(number) else jnp.asarray(number, jnp.float32)
+            name: number if is_static(number) else jnp.asarray(number, jnp.float32)
             for name, number in (("scale", ask.scale), ("most", ask.most))
         }
         shapes = jax.eval_shape(lambda: ask.parts)
@@ -557,8 +558,8 @@ def describe(
 def public_draws(program: Program, public_key: Array, view: View) -> Release:
     """The sites of public randomness, as `sample` draws them of any rows under this public key.
 
-    All other draws give zeros. `pricing.stages` refuses a program in which a public draw follows
-    from them.
+    All other draws give zeros. `pricing.pass_stages` refuses a program in which a public draw
+    follows from them.
     """
     sites: Release = {}
 
@@ -587,14 +588,14 @@ def sums(
     no sum of this stage depends.
 
     Args:
-        program: a program with `pricing.stages`.
+        program: a program with `pricing.pass_stages`.
         wanted: the sites of one of its stages.
         given: what the sums follow from.
         view: some rows, and what is public.
         priced: the draws of the ledger, as `sample` takes them.
 
     Raises:
-        ValueError: for public randomness with an axis of rows, and as `draw_apart`.
+        ValueError: for public randomness with an axis of rows, and as `run_apart_from_public`.
     """
 
     def answer(ask: DrawSpec) -> tuple[Array, Any]:
@@ -610,7 +611,7 @@ def sums(
         output = given.sites.get(ask.site, jnp.zeros_like(ask.output))
         return output, ask.parts if ask.site in wanted else None
 
-    found = draw_apart(program, answer, view, priced, released_here=False)
+    found = run_apart_from_public(program, answer, view, priced, released_here=False)
     return {site: found[site] for site in wanted}
 
 

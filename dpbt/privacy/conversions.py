@@ -20,7 +20,7 @@ from msgspec import Meta
 from numpy.typing import ArrayLike
 
 from dpbt.common.storage import Count
-from dpbt.common.validate import within
+from dpbt.common.validate import check_interval
 
 NonNegative = Annotated[float, Meta(ge=0)]
 """A number of at least 0, which may be infinite; files then have the word "inf"."""
@@ -190,8 +190,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     Raises:
         ValueError: naming the number that is out of its range.
     """
-    within("rho", rho, "[0, inf]")
-    within("delta", delta, "(0, 1)")
+    check_interval("rho", rho, "[0, inf]")
+    check_interval("delta", delta, "(0, 1)")
     if rho == 0 or math.isinf(rho):
         return rho
 
@@ -276,8 +276,8 @@ def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     Raises:
         ValueError: naming the number that is out of its range.
     """
-    within("epsilon", epsilon, "(0, inf]")
-    within("delta", delta, "(0, 1)")
+    check_interval("epsilon", epsilon, "(0, inf]")
+    check_interval("delta", delta, "(0, 1)")
     epsilon, delta = np.broadcast_arrays(*(np.asarray(x, np.float64) for x in (epsilon, delta)))
     finite_epsilon = np.where(np.isfinite(epsilon), epsilon, 1.0)
     max_delta = delta * (1 - _GDP_SLACK)
@@ -324,7 +324,7 @@ def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
     be exact, and the last factor is for rounding alone.
     """
     epsilon, delta = np.broadcast_arrays(
-        within("epsilon", epsilon, "(0, inf]"), within("delta", delta, "(0, 1)")
+        check_interval("epsilon", epsilon, "(0, inf]"), check_interval("delta", delta, "(0, 1)")
     )
     finite_epsilon = np.where(np.isfinite(epsilon), epsilon, 1.0)
     log_inverse_delta = -np.log(delta)
@@ -352,8 +352,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     Raises:
         ValueError: naming the number that is out of its range.
     """
-    within("mu", mu, "[0, inf]")
-    within("delta", delta, "(0, 1)")
+    check_interval("mu", mu, "[0, inf]")
+    check_interval("delta", delta, "(0, 1)")
     if mu == 0 or math.isinf(mu):
         return mu
     max_delta = delta * (1 - _GDP_SLACK / 2)
@@ -406,7 +406,10 @@ def run_count_law(mean: float, eta: float = 0.0) -> RunCount:
         ValueError: for numbers outside these ranges. Also if gamma would be below `MIN_GAMMA`, as
             K could then be too many.
     """
-    mean, eta = float(within("mean", mean, "[1, inf)")), float(within("eta", eta, "[-0.9, 100]"))
+    mean, eta = (
+        float(check_interval("mean", mean, "[1, inf)")),
+        float(check_interval("eta", eta, "[-0.9, 100]")),
+    )
     if mean == 1:
         return RunCount(gamma=1.0, eta=eta)
     max_mean = RunCount(gamma=MIN_GAMMA, eta=eta).mean

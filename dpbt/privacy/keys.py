@@ -171,7 +171,7 @@ def fresh_key() -> Array:
     return jax.random.wrap_key_data(jax.device_put(entropy), impl=CHACHA20)
 
 
-def kind(key: Array, name: str = "key") -> str:
+def kind_of_key(key: Array, name: str = "key") -> str:
     """The purpose of a typed key: "release" (chacha20) or "research" (threefry2x32).
 
     It cannot tell where the 256 bits of a release key came from.
@@ -221,7 +221,7 @@ def research_key(seed: int | np.integer | Array) -> Array:
     return jax.random.wrap_key_data(jnp.stack([jnp.zeros_like(low), low]), impl=_RESEARCH_IMPL)
 
 
-def noise_and_public(seed: int | None) -> tuple[Array, Array]:
+def noise_and_public_keys(seed: int | None) -> tuple[Array, Array]:
     """Two fresh release keys of a run, or with a seed a pair of research keys."""
     return (fresh_key(), fresh_key()) if seed is None else pair(research_key(seed))
 
@@ -234,9 +234,9 @@ def warn_of_research(key: Array) -> None:
     """Warn if a key is a research key, once for each place that calls `fit` with one.
 
     Raises:
-        ValueError: as `kind`.
+        ValueError: as `kind_of_key`.
     """
-    if kind(key) == RESEARCH:
+    if kind_of_key(key) == RESEARCH:
         warnings.warn(
             "research key: it has at most 64 bits, and whoever finds it can subtract the noise; "
             "release private rows with dpbt.fresh_key()",
@@ -255,12 +255,12 @@ def check(key: Array, name: str = "key") -> None:
     Raises:
         ValueError: unless `key` is one typed key of shape (), of chacha20 or threefry2x32.
     """
-    kind(key, name)
+    kind_of_key(key, name)
     if key.shape != ():
         raise ValueError(f"{name} must be one key of shape (), got {key.shape}: vmap over several")
 
 
-def words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
+def key_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
     """u32[count, *shape]: uniform 32-bit words, a function of the key alone.
 
     A chacha20 block gives 16 of them and a threefry2x32 block gives 2. For a release key they are
@@ -275,7 +275,7 @@ def words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
         ValueError: as `check`.
     """
     check(key)
-    if kind(key) == RELEASE:
+    if kind_of_key(key) == RELEASE:
         return jax.random.bits(key, (count, *shape), jnp.uint32)
     size = count * math.prod(shape)
     return _threefry(jax.random.key_data(key), size)[:size].reshape(count, *shape)
@@ -302,7 +302,7 @@ def _threefry(key: Array, size: int) -> Array:
     return jax.lax.optimization_barrier(jnp.concatenate([x, y]))  # else it is made in each use
 
 
-def as_bytes(key: Array) -> bytes:
+def key_as_bytes(key: Array) -> bytes:
     """The words of one key as bytes; as secret as the key."""
     return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
 
@@ -325,7 +325,7 @@ def fold_words(key: Array, words: AnyArray, text: str | None = None) -> Array:
         text: whose SHA-256 in UTF-8, as 8 little-endian words, comes before the words.
 
     Raises:
-        ValueError: as `check`, or if `words` is not u32 of rank 1.
+        ValueError: as `check`, or if `key_words` is not u32 of rank 1.
     """
     check(key)
     if words.dtype != jnp.uint32 or words.ndim != 1:
@@ -354,9 +354,9 @@ def noise_key(key: Array, blocks: Iterable[Any]) -> Array:
         ValueError: as `check`.
     """
     check(key)
-    if kind(key) == RELEASE:
+    if kind_of_key(key) == RELEASE:
         return key
-    own = as_bytes(key)
+    own = key_as_bytes(key)
     made = hmac.digest(own, _digest(blocks), "sha256")[: len(own)]
     own_words = jnp.asarray(np.frombuffer(made, "<u4").astype(np.uint32))
     return jax.random.wrap_key_data(own_words, impl=_RESEARCH_IMPL)

@@ -31,7 +31,7 @@ from jax.scipy.special import log_ndtr
 
 from dpbt.common.arithmetic import LN2
 from dpbt.privacy import variates
-from dpbt.privacy.keys import words
+from dpbt.privacy.keys import key_words
 from dpbt.privacy.mechanism import (
     BOUNDED_RANGE,
     FREE,
@@ -44,7 +44,7 @@ from dpbt.privacy.mechanism import (
     StepLoss,
 )
 from dpbt.privacy.variates import positive
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.types import UNSPLIT, Array
 
 # Additive noise on integers.
@@ -112,7 +112,7 @@ def _as_released_type(noisy_value: Array, value: Array) -> Array:
 
 
 def _discrete_laplace_sample(key: Array, value: Array, scale: Numbers) -> Array:
-    bits = words(key, 8, jnp.shape(value))
+    bits = key_words(key, 8, jnp.shape(value))
     with variates.double_precision():
         scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), jnp.shape(value))
         size = variates.geometric(bits, positive(scale))
@@ -167,7 +167,7 @@ def rounding_step(scale: Numbers) -> Array:
 
 def _rounded_gaussian_sample(key: Array, value: Array, scale: Numbers) -> Array:
     shape = jnp.shape(value)
-    bits = words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
+    bits = key_words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
     with variates.double_precision():
         value_f64 = variates.double(value)
         scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape)
@@ -247,7 +247,7 @@ class Scores(NamedTuple):
     high: Array
     low: Array
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 def behind_best(values: Array, allowed: Array | None = None) -> Scores:
@@ -312,7 +312,7 @@ def selection_noise(key: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     `variates.double_precision`.
     """
     groups, size = _group_shape(shape[-1])
-    bits = words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], groups + size))
+    bits = key_words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], groups + size))
     noise = variates.exponential(bits)
     return noise[..., :groups], noise[..., groups:]
 
@@ -450,7 +450,7 @@ def _noisy_max_sample(key: Array, scores: Array | Scores, scale: Numbers) -> Arr
     """The argmax of scores in units of the scale, plus Laplace noise of scale 1 on each."""
     with variates.double_precision():
         behind, quiet = _scores_behind_best(scores, scale)
-        bits = words(key, variates.EXPONENTIAL_WORDS, behind.shape)
+        bits = key_words(key, variates.EXPONENTIAL_WORDS, behind.shape)
         size = variates.exponential(bits)
         noise = jnp.where(variates.sign_bit(bits), -size, size)
         return _first_argmax(behind + jnp.where(quiet, np.float64(0), noise))
@@ -539,7 +539,7 @@ def _remainder(high: Array, low: Array, scale: Numbers) -> Array:
 
 def _uniform_sample(key: Array, value: Array, scale: Numbers) -> Array:
     if jnp.issubdtype(value.dtype, jnp.integer):
-        high, low = words(key, 2, value.shape)
+        high, low = key_words(key, 2, value.shape)
         return _remainder(high, low, scale).astype(value.dtype)
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 

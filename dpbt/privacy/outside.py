@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dpbt.common.validate import whole, within
+from dpbt.common.validate import check_interval, check_whole_number
 from dpbt.privacy.accounting import Line
 from dpbt.privacy.mechanism import gdp_mu_of_pure
 
@@ -41,7 +41,9 @@ def ledger_lines_of_event(
         line = _line_of_single_event(
             single_event, num_changed_rows=num_changed_rows, filter_epsilon=filter_epsilon
         )
-        counts[line] = whole("the number of events", counts.get(line, 0) + count, 2**62)
+        counts[line] = check_whole_number(
+            "the number of events", counts.get(line, 0) + count, 2**62
+        )
     if not 0 < len(counts) <= MAX_LINES:
         raise ValueError(f"an outside release must cost something, by at most {MAX_LINES} events")
     return tuple(
@@ -59,14 +61,16 @@ def _single_events(event: Any, count: int = 1) -> Iterator[tuple[Any, int]]:
             for part in event.events:
                 yield from _single_events(part, count)
         case "SelfComposedDpEvent":
-            yield from _single_events(event.event, count * whole("count", event.count))
+            yield from _single_events(event.event, count * check_whole_number("count", event.count))
         case _:
             yield event, count
 
 
 def _number_of_event(event: Any, name: str, interval: str = "[1e-50, 1e50]") -> float:
     """A number that an event states; ValueError if it is out of its range."""
-    return float(within(f"{name} of {type(event).__name__}", getattr(event, name), interval))
+    return float(
+        check_interval(f"{name} of {type(event).__name__}", getattr(event, name), interval)
+    )
 
 
 def _line_of_single_event(event: Any, *, num_changed_rows: int, filter_epsilon: float) -> Line:
@@ -81,10 +85,10 @@ def _line_of_single_event(event: Any, *, num_changed_rows: int, filter_epsilon: 
             epsilon = num_changed_rows / _number_of_event(event, "noise_multiplier")
         case "DiscreteLaplaceDpEvent":
             epsilon = num_changed_rows * _number_of_event(event, "noise_parameter")
-            epsilon *= whole("sensitivity", event.sensitivity)
+            epsilon *= check_whole_number("sensitivity", event.sensitivity)
         case "ZCDpEvent":
             rho = _number_of_event(event, "rho")
-            within("xi of a ZCDpEvent", event.xi, "[0, 0]")
+            check_interval("xi of a ZCDpEvent", event.xi, "[0, 0]")
         case "EpsilonDeltaDpEvent":
             epsilon = _number_of_event(event, "epsilon")
             delta = _number_of_event(event, "delta", "[0, 1)")

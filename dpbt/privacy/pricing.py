@@ -1,8 +1,8 @@
 """Pricing: the ledger of a recipe, as its own programs describe their draws.
 
 What each draw follows from is read off the traced program, and nothing runs. So `ledger` refuses
-draws whose price follows from rows or from releases, and `stages` says which draws one pass over a
-table in parts can serve.
+draws whose price follows from rows or from releases, and `pass_stages` says which draws one pass
+over a table in parts can serve.
 """
 
 import functools
@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 
 from dpbt.common import programs
-from dpbt.common.validate import whole, within
+from dpbt.common.validate import check_interval, check_whole_number
 from dpbt.privacy import accounting, apart, boundary, dataflow, keys, mechanisms
 from dpbt.privacy.accounting import Ledger, Line
-from dpbt.privacy.boundary import DrawSpec, PricedDraw, group_of, stated
+from dpbt.privacy.boundary import DrawSpec, PricedDraw, budget_group_of_site, is_static
 from dpbt.privacy.conversions import SamplerCost
 from dpbt.privacy.mechanism import ROUNDING, Mechanism, Numbers
 from dpbt.privacy.sensitivity import weights_on_grid
@@ -74,17 +74,19 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
     lines: dict[str, list[Line]] = {}
     for part in recipe.learner.parts:
         times, static = int(rounds) if part == "rounds" else 1, (part, recipe.weight_update)
-        order = [ask.site for ask in sites(recipe, part)]
-        specs = drawn(recipe.learner, *static, recipe.params, recipe.public(), np.float32(0))
+        order = [ask.site for ask in draw_specs_of_phase(recipe, part)]
+        specs = describe_draws(
+            recipe.learner, *static, recipe.params, recipe.public(), np.float32(0)
+        )
         boundary.check_as_priced(specs, priced_draws(recipe, part))
-        lines[part] = [line(specs[site], *numbers, times=times) for site in order]
+        lines[part] = [ledger_line_of_spec(specs[site], *numbers, times=times) for site in order]
     boundary.check_sites(**{part: [line.site for line in own] for part, own in lines.items()})
     return Ledger(
         relation=recipe.relation,
         lines=tuple(itertools.chain.from_iterable(lines.values())),
         delta=float(recipe.delta),
         unprotected=recipe.learner.traits.unprotected,
-        key=None if key is None else keys.kind(key),
+        key=None if key is None else keys.kind_of_key(key),
         rows=int(recipe.rows),
         max_rows_per_user=recipe.max_rows_per_user,
         limited=recipe.limited,
@@ -96,7 +98,7 @@ _BELOW = 1 + 2.0**-50
 """Takes the roundings of float64 from a price; `ROUNDING` leaves more than that."""
 
 
-def line(
+def ledger_line_of_spec(
     spec: DrawSpec, noise: Mapping[str, Any], max_rows_per_user: int = 1, *, times: int = 1
 ) -> Line:
     """The line of a draw that a program asks for, for all rows of one person.
@@ -108,19 +110,19 @@ def line(
         times: how often the draw takes place.
 
     Raises:
-        ValueError: as `line_of`, and for a scale beyond the range of the draw's sampler.
+        ValueError: as `ledger_line`, and for a scale beyond the range of the draw's sampler.
     """
     price, shift, scale = spec.mechanism.price, spec.most, spec.scale
     if not price.reads_rows:
-        shift, scale = 0.0, scale if stated(scale) else 0.0
+        shift, scale = 0.0, scale if is_static(scale) else 0.0
     elif np.size(shift) != 1 or np.size(scale) != 1:
         raise ValueError(_NO_NUMBER.format(spec.site))
     elif not spec.own_scale:
-        multiplier = np.asarray(noise[group_of(spec.site, noise)], np.float64)
+        multiplier = np.asarray(noise[budget_group_of_site(spec.site, noise)], np.float64)
         scale = np.float64(shift) * multiplier / ROUNDING * _BELOW
     else:
         scale = np.float64(np.float32(scale))  # as it is drawn
-        scale = scale if stated(spec.scale) and stated(shift) else scale / ROUNDING
+        scale = scale if is_static(spec.scale) and is_static(shift) else scale / ROUNDING
     if price.sampler is not None and not scale <= price.sampler.max_scale:
         raise ValueError(
             f"the draw {spec.site!r} must have a scale of at most {price.sampler.max_scale:g}, "
@@ -128,10 +130,10 @@ def line(
         )
     words = spec.site, spec.mechanism, spec.releases, shift, scale, spec.theorem
     counts = {"pays": spec.count, "times": times, "moved": spec.moves, "unit": spec.unit}
-    return line_of(*words, **counts, people=max_rows_per_user)
+    return ledger_line(*words, **counts, people=max_rows_per_user)
 
 
-def line_of(
+def ledger_line(
     site: str,
     mechanism: Mechanism,
     releases: str,
@@ -175,10 +177,13 @@ def line_of(
         raise ValueError(f"moved of the draw {site!r} must say how many of its outputs a row moves")
     given = {"pays": pays, "times": times, "moved": 1 if moved is None else moved}
     pays, times, outputs = (
-        whole(f"{name} of the draw {site!r}", value, 2**62) for name, value in given.items()
+        check_whole_number(f"{name} of the draw {site!r}", value, 2**62)
+        for name, value in given.items()
     )
-    of_all = people * float(within(f"sensitivity of the draw {site!r}", sensitivity, "[0, 1e100]"))
-    scale = float(within(f"scale of the draw {site!r}", scale, "[0, inf]"))
+    of_all = people * float(
+        check_interval(f"sensitivity of the draw {site!r}", sensitivity, "[0, 1e100]")
+    )
+    scale = float(check_interval(f"scale of the draw {site!r}", scale, "[0, inf]"))
     if not price.reads_rows and of_all > 0:
         raise ValueError(
             f"sensitivity of the draw {site!r} must be 0, because {mechanism.name} draws never "
@@ -209,7 +214,7 @@ def line_of(
     )
 
 
-def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
+def reprice_ledger(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
     """The ledger with the prices of its lines as their sensitivities and scales give them.
 
     A file may say anything, so costs of the library's mechanisms are not taken from it. Only those
@@ -229,7 +234,7 @@ def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
     """
     if book.parts:
         return accounting.compose_ledgers(
-            [priced(part, max_rows_per_user) for part in book.parts], book.delta
+            [reprice_ledger(part, max_rows_per_user) for part in book.parts], book.delta
         )
     if book.choice is not None and len(book.lines) < 2:
         raise ValueError("the ledger of a choice must have lines of a run and of its score")
@@ -252,23 +257,23 @@ def priced(book: Ledger, max_rows_per_user: int | None = None) -> Ledger:
         words = old.releases, old.sensitivity * people / now, old.scale, old.theorem
         moved = None if old.moved is None else old.moved // now * people
         counts = {"pays": old.pays, "times": old.times, "moved": moved, "unit": old.unit}
-        return line_of(old.site, own, *words, **counts)
+        return ledger_line(old.site, own, *words, **counts)
 
     lines = tuple(map(anew, book.lines))
     limited = book.limited and people == now
     return msgspec.structs.replace(book, lines=lines, max_rows_per_user=people, limited=limited)
 
 
-def sites(recipe: Recipe, part: str) -> tuple[DrawSpec, ...]:
+def draw_specs_of_phase(recipe: Recipe, part: str) -> tuple[DrawSpec, ...]:
     """The draws of a part of a run, with shapes for numbers that are traced.
 
     Raises:
         ValueError: as `ledger`.
     """
-    return tuple(each.spec for each in _read(recipe, part))
+    return tuple(each.spec for each in _dependencies_of_phase(recipe, part))
 
 
-def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
+def sampler_scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
     """(site, largest scale of its sampler, scale f64[...]) of each draw that reads rows.
 
     Where a sampler takes every scale, the multiplier of the sensitivity stands for the scale.
@@ -279,33 +284,35 @@ def scales(recipe: Recipe) -> Iterator[tuple[str, float, np.ndarray]]:
     flat = jax.tree.map(lambda leaf: np.reshape(leaf, -1), recipe)
     single = jax.tree.map(lambda leaf: leaf[0], flat)
     for part in recipe.learner.parts:
-        for spec in sites(single, part):
+        for spec in draw_specs_of_phase(single, part):
             price, multiplier = spec.mechanism.price, np.float64(1)
             if not price.reads_rows:
                 continue
             most = math.inf if price.sampler is None else price.sampler.max_scale
             own = spec.scale if spec.own_scale else spec.most if math.isfinite(most) else 1.0
-            if not stated(own):
-                evaluated = _evaluated(flat, part)[spec.site]
+            if not is_static(own):
+                evaluated = _evaluate_settings(flat, part)[spec.site]
                 own = evaluated.scale if spec.own_scale else evaluated.most
                 if np.ndim(own) != 1:
                     raise ValueError(_NO_NUMBER.format(spec.site))
             if not spec.own_scale:
                 noise = recipe.params.noise
-                multiplier = np.asarray(noise[group_of(spec.site, noise)], np.float64)
+                multiplier = np.asarray(noise[budget_group_of_site(spec.site, noise)], np.float64)
             shape = np.shape(recipe.rows) if np.ndim(own) else ()
             yield spec.site, most, np.reshape(np.asarray(own, np.float64), shape) * multiplier
 
 
 @jax.enable_x64(False)
-def _evaluated(flat: Recipe, part: str) -> Mapping[str, DrawSpec]:
+def _evaluate_settings(flat: Recipe, part: str) -> Mapping[str, DrawSpec]:
     """The draws of G settings, with numbers [G] where its program works them out."""
     static = flat.learner, part, flat.weight_update
-    return jax.vmap(lambda one: drawn(*static, one.params, one.public(), np.float32(0)))(flat)
+    return jax.vmap(lambda one: describe_draws(*static, one.params, one.public(), np.float32(0)))(
+        flat
+    )
 
 
-@programs.kept(static_argnames=("learner", "part", "weight_update"))
-def drawn(
+@programs.keep_compiled(static_argnames=("learner", "part", "weight_update"))
+def describe_draws(
     learner: WeakLearner,
     part: str,
     weight_update: WeightUpdate,
@@ -323,11 +330,11 @@ def drawn(
         public: what is public.
         bound: on the scores that the weights follow from.
     """
-    view = _row(learner, part, weight_update, params, public, bound)
-    return boundary.describe(program_of(learner, part), view)
+    view = _view_of_one_row(learner, part, weight_update, params, public, bound)
+    return boundary.describe(program_of_phase(learner, part), view)
 
 
-def program_of(learner: WeakLearner, part: str) -> Program:
+def program_of_phase(learner: WeakLearner, part: str) -> Program:
     """The program of a part of a run that the learner has."""
     return (learner if part == "rounds" else getattr(learner, part)).program
 
@@ -346,9 +353,9 @@ def after_prologue(learner: WeakLearner, params: Params, public: Public) -> Publ
     if once is not None:
         for name, says in (("unit", once.unit), ("seen", once.seen)):
             if says is not None:
-                number = apart.of_public(f"the {name} of a prologue", says, release, params)
+                number = apart.trace_of_public(f"the {name} of a prologue", says, release, params)
                 public = public._replace(**{name: jnp.asarray(number, jnp.float32)})
-        said = apart.of_public("the intercept of a prologue", once.intercept, release, params)
+        said = apart.trace_of_public("the intercept of a prologue", once.intercept, release, params)
         start = jnp.asarray(said, jnp.float32)
     return public._replace(start=start)
 
@@ -358,10 +365,10 @@ def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any
     partition = learner.hypotheses.partition
     if partition is None:
         return None
-    return apart.of_public("the structure of a round", partition.structure, params, public)
+    return apart.trace_of_public("the structure of a round", partition.structure, params, public)
 
 
-def weigh(
+def weigh_rows(
     update: WeightUpdate, scores: Array, bound: Numbers, rows: Any, public: Public
 ) -> Weighted:
     """The weights of rows and their cap, traced apart, with a cap that follows from no row.
@@ -384,10 +391,10 @@ def weigh(
             f"the cap of {update.tag} follows from private rows or their scores; it is public, and "
             "may follow from the bound on scores"
         )
-    return apart.evaluated(closed, shapes, ((scores, rows), bound, public))
+    return apart.evaluate_closed(closed, shapes, ((scores, rows), bound, public))
 
 
-def _row(
+def _view_of_one_row(
     learner: WeakLearner,
     part: str,
     weight_update: WeightUpdate,
@@ -402,7 +409,7 @@ def _row(
     """
     # What follows a prologue reads its release; zeros stand for it here.
     if learner.prologue is not None and part != "prologue":
-        specs = drawn(learner, "prologue", weight_update, params, public, np.float32(0))
+        specs = describe_draws(learner, "prologue", weight_update, params, public, np.float32(0))
         zeros = {site: jnp.zeros_like(spec.output) for site, spec in specs.items()}
         public = public._replace(prologue=zeros)
     if part != "prologue":
@@ -417,7 +424,7 @@ def _row(
     score = jnp.zeros(shape, jnp.float32)
     if part == "epilogue":
         return View(prepared, score, params, public)
-    weighted = weigh(weigher, score, bound, prepared, public)
+    weighted = weigh_rows(weigher, score, bound, prepared, public)
 
     # The structure of a round, and what it says of the row.
     if part == "rounds" and learner.hypotheses.partition is not None:
@@ -428,7 +435,7 @@ def _row(
     return View(prepared, weights, params, public._replace(cap=weighted.cap))
 
 
-class Follows(NamedTuple):
+class DrawDependencies(NamedTuple):
     """What a draw asks for, and the names that each part of it follows from.
 
     A name is a site, `ROWS`, `SPLITS` for what else of a table lies beside its rows, or `EARLIER`
@@ -466,7 +473,7 @@ RECIPE_CONSTANTS = frozenset({"rows", "weighting"})
 
 
 @jax.enable_x64(False)
-def _read(recipe: Recipe, part: str) -> list[Follows]:
+def _dependencies_of_phase(recipe: Recipe, part: str) -> list[DrawDependencies]:
     """What is read off the program of a part of a run.
 
     Raises:
@@ -477,18 +484,20 @@ def _read(recipe: Recipe, part: str) -> list[Follows]:
         leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jax.typeof(leaf) for leaf in leaves
     )
     kinds = tuple((leaf.shape, str(leaf.dtype), leaf.weak_type) for leaf in known)
-    return _read_of(recipe.learner, part, recipe.weight_update, structure, kinds)
+    return _traced_dependencies(recipe.learner, part, recipe.weight_update, structure, kinds)
 
 
 @functools.lru_cache(maxsize=1024)
-def _read_of(
+def _traced_dependencies(
     learner: WeakLearner,
     part: str,
     weight_update: WeightUpdate,
     structure: Any,
     kinds: tuple[tuple[tuple[int, ...], str, bool], ...],
-) -> list[Follows]:
-    """`_read`, of nothing but what it is kept by: the numbers of a recipe are shapes here.
+) -> list[DrawDependencies]:
+    """The dependencies of a phase, from nothing but what the cache keys them by.
+
+    The numbers of a recipe are shapes here.
 
     Args:
         learner: the weak learner.
@@ -506,11 +515,11 @@ def _read_of(
 
     def make(private: Any, params: Params, public: Public, bound: Numbers) -> View:
         rows, weights = private
-        return _row(*static, params, public, bound, rows)._replace(weights=weights)
+        return _view_of_one_row(*static, params, public, bound, rows)._replace(weights=weights)
 
     numbers = params, public, jax.ShapeDtypeStruct((), np.float32)
-    weights = jax.eval_shape(functools.partial(_row, *static), *numbers).weights
-    found = follows(program_of(learner, part), make, (known, weights), numbers)
+    weights = jax.eval_shape(functools.partial(_view_of_one_row, *static), *numbers).weights
+    found = draw_dependencies(program_of_phase(learner, part), make, (known, weights), numbers)
     check_prices(found, protected=not learner.traits.unprotected)
     return found
 
@@ -521,12 +530,12 @@ def priced_draws(recipe: Recipe, part: str) -> tuple[PricedDraw, ...]:
     Raises:
         ValueError: as `ledger`.
     """
-    return tuple(each.priced for each in _read(recipe, part))
+    return tuple(each.priced for each in _dependencies_of_phase(recipe, part))
 
 
-def follows(
+def draw_dependencies(
     program: Program, make: Callable[..., View], private: Any, public: tuple[Any, ...] = ()
-) -> list[Follows]:
+) -> list[DrawDependencies]:
     """What each draw follows from, read off the traced program; nothing runs.
 
     Args:
@@ -580,7 +589,7 @@ def follows(
     found = []
     for spec, own, most, scale in zip(specs, named, formulas[::2], formulas[1::2], strict=True):
         total, told, of_scale, of_most = (set().union(*jax.tree.leaves(part)) for part in own)
-        found.append(Follows(spec, total, told, of_scale, of_most, (most, scale)))
+        found.append(DrawDependencies(spec, total, told, of_scale, of_most, (most, scale)))
     return found
 
 
@@ -590,7 +599,7 @@ def _named(from_rows: Any, otherwise: str | None) -> list[set[str]]:
     return [{ROWS} if flag else other for flag in jax.tree.leaves(from_rows)]
 
 
-def check_prices(found: list[Follows], *, protected: bool = True) -> None:
+def check_prices(found: list[DrawDependencies], *, protected: bool = True) -> None:
     """Refuse a draw whose price follows from rows or from what was released, or is another's.
 
     Args:
@@ -644,7 +653,7 @@ Stages = tuple[tuple[str, ...], ...]
 """The sites of draws from sums, in their order; a stage's sums follow from earlier stages alone."""
 
 
-def stages(recipe: Recipe, part: str) -> Stages:
+def pass_stages(recipe: Recipe, part: str) -> Stages:
     """Which draws from sums of a part of a run one pass over a table in parts can serve, in order.
 
     A sum may follow from draws of earlier stages. Draws are made in the order of the program,
@@ -656,7 +665,7 @@ def stages(recipe: Recipe, part: str) -> Stages:
             own. Also for sums that are not int32, for a draw whose scale or `Total.told` follows
             from rows, and for public randomness that follows from what was drawn from them.
     """
-    found = _read(recipe, part)
+    found = _dependencies_of_phase(recipe, part)
     summed = {each.spec.site for each in found if each.spec.mechanism.price.reads_rows}
     order: list[list[str]] = []
     for spec in (each.spec for each in found if each.spec.site in summed):
@@ -695,6 +704,6 @@ def check_in_parts(recipe: Recipe) -> None:
     if recipe.weight_update.coupled:
         raise ValueError(f"{recipe.weight_update.tag} makes weights that depend on all rows")
     for part in recipe.learner.parts:
-        found = stages(recipe, part)
+        found = pass_stages(recipe, part)
         if part != "rounds" and len(found) > 1:
             raise ValueError(f"the {part} has sums that follow from its own draws: {found}")

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dpbt.common.validate import shown
+from dpbt.common.validate import show_value
 from dpbt.public_types import BOOSTED, FORESTS
 from dpbt.recipes.additive import additive as additive
 from dpbt.recipes.building import custom as custom
@@ -49,7 +49,7 @@ def make_recipe(
         raise ValueError(
             f"recipe must be one of {[*makers]}, or a function that is given epsilon, delta, rows, "
             "relation and domain by name and returns a recipe, such as "
-            f"functools.partial(dpbt.recipes.bdpe, depth=2); got {shown(maker)}"
+            f"functools.partial(dpbt.recipes.bdpe, depth=2); got {show_value(maker)}"
         )
 
     stated = {name: value for name, value in options.items() if value is not None}
@@ -59,6 +59,8 @@ def make_recipe(
     for name in [name for name in stated if name not in parameters]:
         if name != "domain" and (name, stated[name]) != ("max_rows_per_user", 1):
             others = [each for each in makers if name in inspect.signature(makers[each]).parameters]
-            raise ValueError(f"the recipe {shown(maker)} takes no {name}, as these do: {others}")
+            raise ValueError(
+                f"the recipe {show_value(maker)} takes no {name}, as these do: {others}"
+            )
         del stated[name]
     return function(**stated)

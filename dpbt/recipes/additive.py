@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import types
-from dpbt.common.validate import shown, whole, within
+from dpbt.common.validate import check_interval, check_whole_number, show_value
 from dpbt.data import kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
@@ -112,7 +112,7 @@ def additive(
         ValueError: for a value outside these ranges, named with what was given. Also for settings
             whose programs would differ.
     """
-    num_rounds = whole("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
+    num_rounds = check_whole_number("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
     check_axes(
         epsilon=epsilon,
         delta=delta,
@@ -136,10 +136,10 @@ def additive(
     response = kinds.response_of(target)
     if step is None:
         step = 0.5 if response.is_number else 1.6 if response == types.BINARY else 1.1
-    total_step = within("step", step, "[1e-30, 1e30]")
+    total_step = check_interval("step", step, "[1e-30, 1e30]")
     if learning_rate is None:
         learning_rate = 12.0 if response.is_number else 50.0
-    learning_rate = within("learning_rate", learning_rate, "[1e-30, 1e30]")
+    learning_rate = check_interval("learning_rate", learning_rate, "[1e-30, 1e30]")
 
     # What is drawn once follows from public quantities, as for `auto`.
     numbers = choose_numbers_of_settings(request, len(domain), response)
@@ -222,7 +222,7 @@ def _recipe_of_all_columns(
         learner.noise_growth(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
     )
     params = learner.AdditiveParams({}, step_of_round, learning_rate, _MOMENTUM, num_rounds)
-    sizes = within("resolutions", resolutions, f"[1, {types.MAX_BINS}]", whole=True)
+    sizes = check_interval("resolutions", resolutions, f"[1, {types.MAX_BINS}]", whole=True)
 
     def make_learner(bins_config: ObliviousConfig) -> types.WeakLearner:
         config = learner.AdditiveConfig(
@@ -260,15 +260,17 @@ def _columns_of_pairs(
         ValueError: as `additive`, naming a pair.
     """
     if not isinstance(pairs, list | tuple) or not all(isinstance(p, list | tuple) for p in pairs):
-        raise ValueError(f"pairs must list pairs of columns, got {shown(pairs)}")
+        raise ValueError(f"pairs must list pairs of columns, got {show_value(pairs)}")
     names, columns_of_pairs = list(domain), []
     for pair in pairs:
         columns = [names.index(name) for name in pair if name in names]
         if len(pair) != 2 or len(set(columns)) != 2:
-            raise ValueError(f"pairs: {shown(pair)} must be two columns of {names}")
+            raise ValueError(f"pairs: {show_value(pair)} must be two columns of {names}")
         if sorted(columns) in map(sorted, columns_of_pairs):
-            raise ValueError(f"pairs: {shown(pair)} is there twice")
+            raise ValueError(f"pairs: {show_value(pair)} is there twice")
         if any((monotone or {}).get(name) for name in pair):
-            raise ValueError(f"pairs: {shown(pair)} has a monotone column, and cells are not so")
+            raise ValueError(
+                f"pairs: {show_value(pair)} has a monotone column, and cells are not so"
+            )
         columns_of_pairs.append((columns[0], columns[1]))
     return tuple(columns_of_pairs)

@@ -16,13 +16,20 @@ from numpy.typing import ArrayLike
 
 from dpbt import types
 from dpbt.common import validate
-from dpbt.common.validate import floats, one_of, shown, whole, wholes, within
+from dpbt.common.validate import (
+    check_choice,
+    check_floats,
+    check_interval,
+    check_whole_number,
+    check_whole_numbers,
+    show_value,
+)
 from dpbt.losses import as_loss_family, check_loss
 from dpbt.privacy import boundary, conversions, pricing
 from dpbt.privacy.mechanism import ROUNDING, Allowance
 from dpbt.public_types import DeclaredDomain
 from dpbt.types import MAX_ROWS, Params, Recipe, WeakLearner
-from dpbt.types import relation as to_relation
+from dpbt.types import as_relation as to_relation
 from dpbt.weighting import uniform
 
 MAX_EPSILON = 1e6
@@ -50,9 +57,11 @@ def zero_or_share(name: str, value: ArrayLike) -> np.ndarray:
     Raises:
         ValueError: unless it is 0 for every setting, or in (0, 1) for every setting.
     """
-    numbers = floats(name, value)
+    numbers = check_floats(name, value)
     if np.any(numbers != 0) and not np.all((numbers > 0) & (numbers < 1)):
-        raise ValueError(f"{name} must be 0, or in (0, 1) for every setting, got {shown(numbers)}")
+        raise ValueError(
+            f"{name} must be 0, or in (0, 1) for every setting, got {show_value(numbers)}"
+        )
     return numbers
 
 
@@ -162,25 +171,27 @@ def checked_privacy_request(
             published calibration of a pure guarantee.
     """
     check_axes(epsilon=epsilon, delta=delta, rows=rows, rounds=rounds)
-    one_of("calibration", calibration, ("tight", "published"))
-    checked_rows = within("rows", rows, f"[1, {max_rows}]", whole=True)
+    check_choice("calibration", calibration, ("tight", "published"))
+    checked_rows = check_interval("rows", rows, f"[1, {max_rows}]", whole=True)
     rows_in_float32 = checked_rows.astype(np.float32)
     if np.any(checked_rows != rows_in_float32):
         above = np.nextafter(rows_in_float32, np.float32(np.inf)).astype(int)
-        raise ValueError(f"rows must fit float32: use {shown(above)} in place of {shown(rows)}")
-    checked_epsilon = within("epsilon", epsilon, "(0, inf]")
+        raise ValueError(
+            f"rows must fit float32: use {show_value(above)} in place of {show_value(rows)}"
+        )
+    checked_epsilon = check_interval("epsilon", epsilon, "(0, inf]")
     checked_delta = zero_or_share("delta", delta)
     if np.any(np.isfinite(checked_epsilon) & (checked_epsilon > MAX_EPSILON)):
         most = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
-        raise ValueError(f"epsilon must be {most}, got {shown(epsilon)}")
+        raise ValueError(f"epsilon must be {most}, got {show_value(epsilon)}")
     request = PrivacyRequest(
         epsilon=checked_epsilon,
         delta=checked_delta,
         rows=checked_rows,
-        rounds=wholes("rounds", rounds).astype(np.int32),
+        rounds=check_whole_numbers("rounds", rounds).astype(np.int32),
         calibration=calibration,
         relation=to_relation(relation),
-        max_rows_per_user=whole("max_rows_per_user", max_rows_per_user),
+        max_rows_per_user=check_whole_number("max_rows_per_user", max_rows_per_user),
     )
     if request.is_approximate and not (request.is_tight or has_published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
@@ -263,7 +274,7 @@ def _as_float32(numbers: Any) -> Any:
     with_paths, structure = jax.tree_util.tree_flatten_with_path(numbers)
     return structure.unflatten(
         [
-            floats(jax.tree_util.keystr(path, simple=True, separator=" "), number).astype(
+            check_floats(jax.tree_util.keystr(path, simple=True, separator=" "), number).astype(
                 np.float32
             )
             for path, number in with_paths
@@ -368,10 +379,12 @@ def _checked_fractions(fractions: Mapping[str, Any] | Sequence[tuple[str, Any]])
     """
     fractions = dict(fractions)
     for site, fraction in fractions.items():
-        within(f"the fraction of {site!r}", fraction, "(0, inf]")
+        check_interval(f"the fraction of {site!r}", fraction, "(0, inf]")
     total = sum(np.asarray(fraction, np.float64) for fraction in fractions.values())
     if np.any(total > 1 + 1e-9):
-        raise ValueError(f"the fractions of a budget must add up to at most 1, got {shown(total)}")
+        raise ValueError(
+            f"the fractions of a budget must add up to at most 1, got {show_value(total)}"
+        )
     return fractions
 
 
@@ -417,11 +430,11 @@ def _paid_draws(
     paid_draws = [
         PaidDraw(
             spec=spec,
-            group=boundary.group_of(spec.site, fractions),
+            group=boundary.budget_group_of_site(spec.site, fractions),
             times=request.rounds.astype(np.float64) if part == "rounds" else np.ones(()),
         )
         for part in recipe.learner.parts
-        for spec in pricing.sites(first_setting, part)
+        for spec in pricing.draw_specs_of_phase(first_setting, part)
         if spec.mechanism.price.reads_rows and not spec.own_scale
     ]
     if unused := sorted(set(fractions) - {draw.group for draw in paid_draws}):
@@ -481,7 +494,9 @@ def pay_for_finite_bits(
         if mechanism.price.sampler is None:
             continue
         assert moves is not None  # as `pricing.check_prices` says of draws that read rows
-        multiplier = np.asarray(noise[boundary.group_of(draw.spec.site, noise)], np.float64)
+        multiplier = np.asarray(
+            noise[boundary.budget_group_of_site(draw.spec.site, noise)], np.float64
+        )
         moved_by = max_rows_per_user * ROUNDING / np.where(multiplier > 0, multiplier, np.inf)
         cost = mechanism.price.sampler.cost_of_draw(
             total_shift=moved_by, num_outputs=moves * max_rows_per_user
@@ -492,15 +507,15 @@ def pay_for_finite_bits(
     epsilon, is_private = request.epsilon, request.is_private
     if np.any(is_private & (2 * gap > MAX_SAMPLER_SHARE_OF_EPSILON * epsilon)):
         raise ValueError(
-            f"epsilon is too small for so many draws, got {shown(epsilon)}: use fewer rounds"
+            f"epsilon is too small for so many draws, got {show_value(epsilon)}: use fewer rounds"
         )
     max_tail = np.where(
         request.is_approximate, MAX_SAMPLER_SHARE_OF_DELTA * request.delta, MAX_SAMPLER_DELTA
     )
     if np.any(is_private & (tail > max_tail)):
         raise ValueError(
-            f"epsilon is too large for so few draws, got {shown(epsilon)}: their finite bits could "
-            "give a row away; a larger delta helps"
+            f"epsilon is too large for so few draws, got {show_value(epsilon)}: their finite bits "
+            "could give a row away; a larger delta helps"
         )
 
     delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
@@ -530,8 +545,8 @@ def _with_params(draft: Recipe, params: Params, is_private: np.ndarray) -> Recip
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
         if not np.all(value >= 0):  # NaN, too
             name = jax.tree_util.keystr(path, simple=True, separator=" ")
-            raise ValueError(f"{name} must be a float32 of at least 0, got {shown(value)}")
-    for site, max_scale, scale in pricing.scales(recipe):
+            raise ValueError(f"{name} must be a float32 of at least 0, got {show_value(value)}")
+    for site, max_scale, scale in pricing.sampler_scales(recipe):
         if np.any(is_private & ~((scale > 0) & (scale <= max_scale) & np.isfinite(scale))):
             raise ValueError(
                 f"the noise of {site!r} must have a scale in (0, {max_scale:g}], "
@@ -558,7 +573,9 @@ def setting(recipe: Recipe, index: int | np.integer | tuple[int | np.integer, ..
     except IndexError:
         inside = False
     if not inside:
-        raise ValueError(f"index must be a place in settings of shape {shape}, got {shown(index)}")
+        raise ValueError(
+            f"index must be a place in settings of shape {shape}, got {show_value(index)}"
+        )
     return jax.tree.map(lambda leaf: leaf[index], recipe)
 
 
@@ -614,7 +631,9 @@ def custom(
         raise ValueError("give either epsilon, perhaps with fractions of it, or params")
     if type(weighting) is not weight_update.numbers:
         numbers = weight_update.numbers.__name__
-        raise ValueError(f"{weight_update.tag} needs weighting={numbers}, got {shown(weighting)}")
+        raise ValueError(
+            f"{weight_update.tag} needs weighting={numbers}, got {show_value(weighting)}"
+        )
     request = checked_privacy_request(
         epsilon=np.inf if epsilon is None else epsilon,
         delta=delta,

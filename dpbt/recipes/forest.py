@@ -8,7 +8,7 @@ import functools
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common.validate import flag, one_of, whole
+from dpbt.common.validate import check_choice, check_flag, check_whole_number
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
@@ -91,7 +91,7 @@ def random_forest(
         ValueError: for a value outside these ranges, named with what was given.
     """
     # Check the arguments.
-    one_of("variant", variant, ("random_forest", "rf_l", "rf_e"))
+    check_choice("variant", variant, ("random_forest", "rf_l", "rf_e"))
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -103,13 +103,13 @@ def random_forest(
         max_rows=MAX_ROWS_IN_BLOCKS,
         has_published_delta=False,
     )
-    depth = whole("depth", depth, random_tree.MAX_DEPTH)
-    flag("disjoint", disjoint)
+    depth = check_whole_number("depth", depth, random_tree.MAX_DEPTH)
+    check_flag("disjoint", disjoint)
     if disjoint and not request.is_tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
 
     # The number of parts of disjoint rows is that of trees, so it is static.
-    num_parts = whole("rounds", request.rounds) if disjoint else 1
+    num_parts = check_whole_number("rounds", request.rounds) if disjoint else 1
     if num_parts > 2**30 >> depth:  # so that 32 bits number the classes of all leaves
         raise ValueError(
             f"disjoint trees have at most 2^30 leaves, got {num_parts} trees of 2^{depth}"
@@ -120,7 +120,7 @@ def random_forest(
     # Negative counts are by default those of the calibration.
     if negative is None:
         negative = "zero" if request.is_tight else "uniform"
-    one_of("negative", negative, random_tree.NEGATIVE_WEIGHT_RULES)
+    check_choice("negative", negative, random_tree.NEGATIVE_WEIGHT_RULES)
 
     states_labels = variant == "rf_e"
     if states_labels:

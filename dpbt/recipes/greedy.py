@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses, types
-from dpbt.common.validate import floats, shown, whole, within
+from dpbt.common.validate import check_floats, check_interval, check_whole_number, show_value
 from dpbt.learners import greedy_tree, trees
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism import round_down_to_float32
@@ -153,7 +153,7 @@ def bdpe(
         max_rows=types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS,
         has_published_delta=False,
     )
-    depth = whole("depth", depth, MAX_DEPTH)
+    depth = check_whole_number("depth", depth, MAX_DEPTH)
     families = _loss_families(alpha=alpha, criterion=criterion, loss=loss)
     settings = _tree_settings(
         request,
@@ -166,8 +166,8 @@ def bdpe(
         smoothing=smoothing,
         step_clip=step_clip,
     )
-    structure_fraction = within("beta_tree", beta_tree, "(0, 1)")
-    error_fraction = within("error_fraction", error_fraction, "(0, 1)")
+    structure_fraction = check_interval("beta_tree", beta_tree, "(0, 1)")
+    error_fraction = check_interval("error_fraction", error_fraction, "(0, 1)")
 
     # Put the parts together, and share the budget.
     config = trees.GreedyTreeConfig(
@@ -238,7 +238,7 @@ def _loss_families(*, alpha: Alpha | None, criterion: Loss, loss: Loss | None) -
     is_objective = isinstance(alpha, str)
     if is_objective and (is_single or alpha != "objective"):
         raise ValueError(
-            f'alpha must be "objective" with a family, or a number, got {shown(alpha)}'
+            f'alpha must be "objective" with a family, or a number, got {show_value(alpha)}'
         )
 
     # The link: by default the criterion's, or Matsushita's where that one has kinks.
@@ -251,8 +251,10 @@ def _loss_families(*, alpha: Alpha | None, criterion: Loss, loss: Loss | None) -
 
     # The link may have an alpha where the criterion has none.
     has_no_alpha = is_single and is_single_loss(link)
-    if has_no_alpha and (callable(alpha) or np.any(floats("alpha", alpha) != 1)):
-        raise ValueError(f"alpha must be None or 1 for the single loss {name}, got {shown(alpha)}")
+    if has_no_alpha and (callable(alpha) or np.any(check_floats("alpha", alpha) != 1)):
+        raise ValueError(
+            f"alpha must be None or 1 for the single loss {name}, got {show_value(alpha)}"
+        )
     name_of_criterion = "alpha" if family is losses.m_alpha else name
     return _LossFamilies(
         alpha=alpha,
@@ -293,18 +295,18 @@ def _tree_settings(
     # Alpha by depth, and that of the link; a kink cannot be boosted.
     schedule = 1.0 if isinstance(alpha, str) else alpha
     alphas = [schedule(level) if callable(schedule) else schedule for level in range(depth)]
-    alpha_by_depth = np.stack([within("alpha", alpha, "[0, 1]") for alpha in alphas])
+    alpha_by_depth = np.stack([check_interval("alpha", alpha, "[0, 1]") for alpha in alphas])
     link_alpha = np.asarray(1.0)
     if not callable(schedule):
         smoothness = link(alpha_by_depth[0].astype(np.float32)).smoothness
         link_alpha = np.where(np.isfinite(smoothness), alpha_by_depth[0], 1.0)
 
     # The options, in ranges that float32 holds.
-    clip = within("clip", clip, "[1e-6, 1e6]")
-    zeta = within("zeta", zeta, "[1e-6, 0.5)")
-    pi = within("pi", pi, "(-1, 1)")
-    smoothing = within("smoothing", smoothing, "[0, 1e6]")
-    step_clip = within("step_clip", step_clip, "[1e-6, inf]")
+    clip = check_interval("clip", clip, "[1e-6, 1e6]")
+    zeta = check_interval("zeta", zeta, "[1e-6, 0.5)")
+    pi = check_interval("pi", pi, "(-1, 1)")
+    smoothing = check_interval("smoothing", smoothing, "[0, 1e6]")
+    step_clip = check_interval("step_clip", step_clip, "[1e-6, inf]")
 
     # The step a follows from the link's smoothness and the clip.
     loss = link(np.asarray(link_alpha, np.float32))

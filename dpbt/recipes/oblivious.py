@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses, types
-from dpbt.common.validate import floats, shown, whole, within
+from dpbt.common.validate import check_floats, check_interval, check_whole_number, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Target
@@ -26,7 +26,7 @@ from dpbt.recipes.building import (
     checked_privacy_request,
     zero_or_share,
 )
-from dpbt.types import relation as to_relation
+from dpbt.types import as_relation as to_relation
 from dpbt.weighting import MirrorNumbers, ResidualNumbers, clipped_mirror, residuals
 
 MAX_SEED = 2**24
@@ -249,24 +249,26 @@ def oblivious_recipe(
         steps = [step(number) for number in range(int(np.max(request.rounds)))]
     else:
         steps = [step]
-    steps = [within("step", one_step, _POSITIVE) for one_step in steps]
-    limit = within("limit", limit, _POSITIVE)
+    steps = [check_interval("step", one_step, _POSITIVE) for one_step in steps]
+    limit = check_interval("limit", limit, _POSITIVE)
     if curvature is None:
         curvature = 6 * steps[0] if response.is_number else 0.05
-    curvature = within("curvature", curvature, "[0, 1e30]")
-    seed = within("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
-    attribute_counts = within(
+    curvature = check_interval("curvature", curvature, "[0, 1e30]")
+    seed = check_interval("seed", seed, f"[0, {MAX_SEED - 1}]", whole=True)
+    attribute_counts = check_interval(
         "attributes_per_tree", attributes_per_tree, f"[1, {MAX_DEPTH}]", whole=True
     )
-    smoothing_weight = within("smoothing", smoothing, "[0, 1)")
+    smoothing_weight = check_interval("smoothing", smoothing, "[0, 1)")
     if smoothing_weight.ndim:
-        raise ValueError(f"smoothing must be one number, got {shown(smoothing)}")
-    num_structures = int(within("structures", structures, f"[0, {types.MAX_ROWS}]", whole=True))
-    depth = whole("depth", depth, MAX_DEPTH)
+        raise ValueError(f"smoothing must be one number, got {show_value(smoothing)}")
+    num_structures = int(
+        check_interval("structures", structures, f"[0, {types.MAX_ROWS}]", whole=True)
+    )
+    depth = check_whole_number("depth", depth, MAX_DEPTH)
 
     # A leaf's denominator counts its rows where these are known.
     has_marginals = bool(
-        np.any(floats("marginals_fraction", one_time_draws.marginals_fraction) > 0)
+        np.any(check_floats("marginals_fraction", one_time_draws.marginals_fraction) > 0)
     )
     params = ObliviousParams(
         noise={},
@@ -352,7 +354,7 @@ def recipe_over_bins(
     directions = _directions(domain, monotone)
     if directions and response.axes:
         raise ValueError("monotone constraints need one score, and several classes have one each")
-    target_bins = within(
+    target_bins = check_interval(
         "target_bins", one_time_draws.target_bins, f"[2, {types.MAX_BINS}]", whole=True
     )
     mechanism = (
@@ -404,7 +406,9 @@ def _fractions_of_sites(
     if response.is_number:
         if np.any(scores > 0):
             raise ValueError("scores by class need classes: a number has no scores_fraction")
-        fractions[TARGET_SITE] = within("target_fraction", one_time_draws.target_fraction, "(0, 1)")
+        fractions[TARGET_SITE] = check_interval(
+            "target_fraction", one_time_draws.target_fraction, "(0, 1)"
+        )
         fractions[round_site] = fractions[round_site] - fractions[TARGET_SITE]
     total = 1 - np.min(fractions[round_site])
     if total >= 1:
@@ -423,8 +427,8 @@ def _clipped_weights(
     if clip is None:
         clip = _default_clip(response) if response.is_number else 0.3
     if not response.is_number:
-        within("clip", clip, "(0, 1]")
-    clip = within("clip", clip, _POSITIVE)
+        check_interval("clip", clip, "(0, 1]")
+    clip = check_interval("clip", clip, _POSITIVE)
     if response == types.BINARY:
         return clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip)
     factor = 1 if response.is_number else 2 if norm == "l1" else math.sqrt(2)
@@ -717,7 +721,8 @@ def choose_numbers_of_settings(
     }
     if len(static) > 1:
         raise ValueError(
-            f"no program serves all of these: make a recipe for each of {shown(request.epsilon)}"
+            "no program serves all of these: make a recipe for each of "
+            f"{show_value(request.epsilon)}"
         )
 
     def of_settings(read_number: Callable[[AutoNumbers], Any]) -> np.ndarray:

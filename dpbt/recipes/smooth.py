@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import losses
-from dpbt.common.validate import flag, floats, shown, whole, within
+from dpbt.common.validate import (
+    check_flag,
+    check_floats,
+    check_interval,
+    check_whole_number,
+    show_value,
+)
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy.mechanism import Allowance, round_down_to_float32
@@ -179,16 +185,21 @@ def lazybb_trees(
         relation=relation,
         max_rows_per_user=max_rows_per_user,
     )
-    splits, depth = whole("splits", splits), whole("depth", depth, MAX_DEPTH)
+    splits, depth = (
+        check_whole_number("splits", splits),
+        check_whole_number("depth", depth, MAX_DEPTH),
+    )
     if splits > 2**depth - 1:
         raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
     family = losses.as_loss_family(criterion, "criterion")
     if not is_single_loss(family):
-        raise ValueError(f"criterion must be a single loss here, got the family {shown(criterion)}")
+        raise ValueError(
+            f"criterion must be a single loss here, got the family {show_value(criterion)}"
+        )
     loss = family(1.0)
 
     # The shares of a round.
-    labels_share = within("leaf_fraction", leaf_fraction, "(0, 1)")
+    labels_share = check_interval("leaf_fraction", leaf_fraction, "(0, 1)")
     if not request.is_tight and (loss is not losses.square or np.any(labels_share != 0.5)):
         raise ValueError("the published calibration needs the Gini criterion and leaf_fraction=0.5")
     if request.is_tight:
@@ -247,13 +258,13 @@ def _voting_recipe(
     Raises:
         ValueError: for a density or a learning rate outside its range.
     """
-    kappa = within("density", density, "(0, 1)")
+    kappa = check_interval("density", density, "(0, 1)")
     weighting = LazyNumbers(
-        round_down_to_float32(kappa), within("learning_rate", learning_rate, "(0, inf)")
+        round_down_to_float32(kappa), check_interval("learning_rate", learning_rate, "(0, inf)")
     )
     total_weight = kappa * request.rows
     if np.any(total_weight < 1):
-        raise ValueError(f"density times rows must be at least 1, got {shown(total_weight)}")
+        raise ValueError(f"density times rows must be at least 1, got {show_value(total_weight)}")
     parts = RecipeParts(
         learner=learner,
         weight_update=lazy_bregman(request.is_tight),
@@ -374,8 +385,8 @@ def halfspace_boost(
     """
     if (epsilon is None) == (noise_scale is None):
         raise ValueError("give either epsilon or noise_scale")
-    if np.any(floats("delta", delta) == 0):
-        raise ValueError(f"delta must be in (0, 1) for Gaussian noise, got {shown(delta)}")
+    if np.any(check_floats("delta", delta) == 0):
+        raise ValueError(f"delta must be in (0, 1) for Gaussian noise, got {show_value(delta)}")
     check_axes(
         epsilon=epsilon,
         delta=delta,
@@ -394,17 +405,17 @@ def halfspace_boost(
         relation=relation,
         max_rows_per_user=max_rows_per_user,
     )
-    flag("normalized", normalized)
+    check_flag("normalized", normalized)
     config = halfspace.HalfspaceConfig(
         relation=request.relation,
         calibration=calibration,
         normalized=bool(normalized),
-        features=whole("features", features),
+        features=check_whole_number("features", features),
     )
-    margin_rate = within("learning_rate", learning_rate, "(0, inf)") / 2
+    margin_rate = check_interval("learning_rate", learning_rate, "(0, inf)") / 2
     fixed_params = None
     if noise_scale is not None:
-        sigma = within("noise_scale", noise_scale, "(0, inf)").astype(np.float32)
+        sigma = check_interval("noise_scale", noise_scale, "(0, inf)").astype(np.float32)
         fixed_params = functools.partial(halfspace.halfspace_params_of_sigma, config, sigma)
     return _voting_recipe(
         request,

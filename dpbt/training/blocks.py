@@ -32,15 +32,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt.common import programs
-from dpbt.common.validate import as_path, whole, within
+from dpbt.common.validate import as_path, check_interval, check_whole_number
 from dpbt.common.watching import Progress, Report
 from dpbt.data.blocks import BlockTable, Rows
 from dpbt.privacy import boundary, pricing, totals
 from dpbt.privacy.totals import Totals
-from dpbt.public_types import Splits, without_values
+from dpbt.public_types import Splits, redacted_repr
 from dpbt.training import processes, step
-from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, key_words, recipe_words
-from dpbt.training.step import Context, Learned
+from dpbt.training.checkpoint import AGAIN, Checkpoint, Releases, describe_key, describe_recipe
+from dpbt.training.step import Context, FittedParts
 from dpbt.types import MAX_ROWS, Array, Given, Prepared, Recipe, Release, Table
 
 # How a run fits into memory.
@@ -99,10 +99,10 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
     """
     classes = math.prod(recipe.learner.hypotheses.response.axes)
     scores = 0 if recipe.independent else 4 * classes
-    row, together = _work_bytes(table, recipe)
+    row, together = _bytes_of_work(table, recipe)
     each = threads * (table.features + row + 12 * scores + 40)
-    sums = _pass_numbers(table, recipe) * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
-    outputs = sum(spec.output.size for spec in pricing.sites(recipe, "rounds"))
+    sums = _num_sums_of_pass(table, recipe) * (_SUM_BYTES * AHEAD * threads + _TOTAL_BYTES)
+    outputs = sum(spec.output.size for spec in pricing.draw_specs_of_phase(recipe, "rounds"))
     model = _OUTPUT_BYTES * int(recipe.rounds) * outputs
     left = memory - BASE_BYTES - model - sums - threads * together - scores * table.capacity
     if left < each * _MIN_BLOCK:
@@ -123,20 +123,20 @@ def plan_for(table: BlockTable, recipe: Recipe, memory: float, threads: int) -> 
     return MemoryPlan(max(block, _MIN_BLOCK), threads, rounds)
 
 
-def _work_bytes(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
+def _bytes_of_work(table: BlockTable, recipe: Recipe) -> tuple[int, int]:
     """How many bytes a row takes in work, and how many all rows of a slice take together."""
     block, splits = table.room(_MIN_BLOCK), table.splits
-    laid = jax.eval_shape(lambda block: rows_of(block, splits, recipe), block)
+    laid = jax.eval_shape(lambda block: prepare_block(block, splits, recipe), block)
     if recipe.learner.traits.work is not None:
         return recipe.learner.traits.work(laid)
     size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(laid))
     return -(-size // _MIN_BLOCK), 0
 
 
-def _pass_numbers(table: BlockTable, recipe: Recipe) -> int:
+def _num_sums_of_pass(table: BlockTable, recipe: Recipe) -> int:
     """How many numbers a round sums up and draws in its largest pass."""
-    found = jax.eval_shape(lambda: step.of_a_round(recipe, step.dummy_row(table))[1])
-    stages = pricing.stages(recipe, "rounds")
+    found = jax.eval_shape(lambda: step.first_round_draw_specs(recipe, step.absent_row(table))[1])
+    stages = pricing.pass_stages(recipe, "rounds")
     public = sum(draw.output.size for draw in found.values() if draw.mechanism.public)
     parts = [jax.tree.leaves([found[site].parts for site in stage]) for stage in stages]
     return public + max(sum(part.size for part in stage) for stage in parts)
@@ -179,7 +179,7 @@ class Batch(NamedTuple):
     pending: Any
 
 
-def rows_of(block: Rows, splits: Splits, recipe: Recipe) -> Prepared:
+def prepare_block(block: Rows, splits: Splits, recipe: Recipe) -> Prepared:
     """The rows of a block, laid out for the learner."""
     bins, target, present, weight = jax.tree.map(jnp.asarray, block)
     table = Table(bins.T, target, present, splits, weight)
@@ -199,12 +199,12 @@ def _sums_of_slice(
 ) -> Any:
     """(new scores or None, sums, cap); compiled once for a shape."""
     learner, context = recipe.learner, batch.context
-    rows = rows_of(block, splits, recipe)
+    rows = prepare_block(block, splits, recipe)
 
     def add(number: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[number], batch.pending)
-        placed = step.placed(recipe, structure, rows)
-        return scores + step.predicted(recipe, hypothesis, placed)
+        placed = step.assign_leaves(recipe, structure, rows)
+        return scores + step.predict_rows(recipe, hypothesis, placed)
 
     if scores is not None and batch.pending is not None:
         count = jax.tree.leaves(batch.pending)[0].shape[0]
@@ -213,14 +213,17 @@ def _sums_of_slice(
     if read is None:
         axes = learner.hypotheses.response.axes
         read = jnp.zeros((*axes, *rows.present.shape), jnp.float32)
-    weighed = step.weigh(part, recipe, rows, read, context)
+    weighed = step.weigh_rows(part, recipe, rows, read, context)
 
     def one(entry: tuple[Array, Any, Release, Array]) -> Any:
         number, structure, sites, key = entry
         public = context.public._replace(round=number, structure=structure)
-        view = step.view(part, recipe, rows, weighed, context._replace(public=public))
+        view = step.program_view(part, recipe, rows, weighed, context._replace(public=public))
         given = Given(sites, key, place)
-        program, priced = pricing.program_of(learner, part), pricing.priced_draws(recipe, part)
+        program, priced = (
+            pricing.program_of_phase(learner, part),
+            pricing.priced_draws(recipe, part),
+        )
         return boundary.sums(program, wanted, given, view, priced)
 
     entries = context.public.round, context.public.structure, batch.sites, noise
@@ -233,7 +236,7 @@ def _sums_of_slice(
 
 
 # The new scores take the place of the old ones.
-_summed = programs.kept(donate_argnames=("scores",), static_argnames=("part", "wanted"))(
+_summed = programs.keep_compiled(donate_argnames=("scores",), static_argnames=("part", "wanted"))(
     _sums_of_slice
 )
 
@@ -257,7 +260,7 @@ class Passes:
         self._table, self._recipe, self._plan = table, recipe, plan
         self._splits = jax.tree.map(jnp.asarray, table.splits)
         self._pool = ThreadPoolExecutor(plan.threads)
-        self._slices = list(_slices(table, plan.block, place))
+        self._slices = list(_slices_of_table(table, plan.block, place))
         self._rooms: queue.SimpleQueue[Rows] = queue.SimpleQueue()
         for _ in range(plan.threads):
             self._rooms.put(table.room(plan.block))
@@ -326,7 +329,7 @@ class Passes:
             sums = totals.add_sums(sums, more)
             caps.append(cap)
         assert sums is not None
-        return processes.summed(sums), caps[0]  # every slice says the same
+        return processes.sum_over_processes(sums), caps[0]  # every slice says the same
 
     def _columns(self, batch: Batch) -> Sequence[int] | None:
         """The columns that some rounds and the pending ones ask; None for all."""
@@ -350,7 +353,7 @@ class Passes:
             yield ahead.popleft().result()
 
 
-def _slices(table: BlockTable, size: int, place: int) -> Iterator[Slice]:
+def _slices_of_table(table: BlockTable, size: int, place: int) -> Iterator[Slice]:
     """The slices of a table, whose first row has a place among the rows of all processes."""
     number = 0
     for block, (rows, _, _) in enumerate(table.blocks):
@@ -367,7 +370,7 @@ Pay = Callable[[str | None], None]
 """Called before anything is drawn, with the name of the run in a checkpoint, if there is one."""
 
 
-def learn(
+def fit_in_blocks(
     key: Array,
     table: BlockTable,
     recipe: Recipe,
@@ -378,8 +381,8 @@ def learn(
     memory: float,
     threads: int | None = None,
     progress: Report | None = None,
-) -> Learned:
-    """`fit.learn` of a table in blocks.
+) -> FittedParts:
+    """`fit.fit_unwarned` of a table in blocks.
 
     A payment that is refused leaves no checkpoint behind that was not there before.
 
@@ -387,10 +390,10 @@ def learn(
         ValueError: as `fit`.
         OSError: as `fit`.
     """
-    capacity, first, public_key = check(key, table, recipe, public_key)
+    capacity, first, public_key = check_fit_in_blocks(key, table, recipe, public_key)
     recipe = step.without_domain(recipe)  # so that domains share programs
-    workers = os.cpu_count() or 1 if threads is None else whole("threads", threads)
-    plan = plan_for(table, recipe, float(within("memory", memory, "(0, inf)")), workers)
+    workers = os.cpu_count() or 1 if threads is None else check_whole_number("threads", threads)
+    plan = plan_for(table, recipe, float(check_interval("memory", memory, "(0, inf)")), workers)
     report = progress or (lambda state: None)
 
     with contextlib.ExitStack() as stack:
@@ -398,7 +401,7 @@ def learn(
         if kept is None and checkpoint is not None:
             kept = stack.enter_context(Checkpoint(as_path("checkpoint", checkpoint)))
         if kept is not None:
-            identities = processes.digests(table.identity)
+            identities = processes.gather_digests(table.identity)
             kept.begin(key, recipe, identities, jax.process_index(), public_key)
         try:
             passes = stack.enter_context(Passes(table, recipe, plan, first))
@@ -410,13 +413,13 @@ def learn(
             if kept is not None:
                 kept.give_up()
             raise
-        own = step.own_key(key, recipe)
-        keys = step.part_keys(own, recipe), step.part_keys(public_key, recipe)
-        small, dummy = capacity <= MAX_ROWS, step.without_domain(step.dummy_row(table))
+        own = step.derive_recipe_key(key, recipe)
+        keys = step.phase_keys(own, recipe), step.phase_keys(public_key, recipe)
+        small, dummy = capacity <= MAX_ROWS, step.without_domain(step.absent_row(table))
         return _Run(recipe, passes, kept, small, *keys, dummy, []).learn(plan.rounds, report)
 
 
-def check(
+def check_fit_in_blocks(
     key: Array, table: BlockTable, recipe: Recipe, public_key: Array | None = None
 ) -> tuple[int, int, Array | None]:
     """Refuse what a run in blocks cannot take, before a row is read.
@@ -428,7 +431,7 @@ def check(
     Raises:
         ValueError: as `fit`.
     """
-    like = step.dummy_row(table)
+    like = step.absent_row(table)
     step.check_run(like, recipe)
     try:
         pricing.check_in_parts(recipe)
@@ -445,32 +448,38 @@ def check(
                 "folder that has all rows"
             )
         words = {
-            "recipe": recipe_words(recipe),
-            "key": key_words(key, recipe.name),
-            "public_key": key_words(public_key, recipe.name),
+            "recipe": describe_recipe(recipe),
+            "key": describe_key(key, recipe.name),
+            "public_key": describe_key(public_key, recipe.name),
             "table": hashlib.sha256(table.declared.encode()).hexdigest(),
         }
         for name, text in words.items():
-            if len(set(processes.digests(text))) > 1:  # on every process
+            if len(set(processes.gather_digests(text))) > 1:  # on every process
                 raise ValueError(f"the processes have different values of {name}; give the same")
         own = table.identity
         if not any(block.present for block in table.blocks):  # such folders may be alike
             own = hashlib.sha256(os.fsencode(table.folder.resolve())).hexdigest()
-        tables = processes.digests(own)
+        tables = processes.gather_digests(own)
         if len(set(tables)) < len(tables):
             raise ValueError("two processes were given the same table; give each its own rows")
     own = sum(block.present for block in table.blocks)
-    present, capacity, first = processes.place_of(own, table.capacity)
+    present, capacity, first = processes.place_among_processes(own, table.capacity)
     step.check_rows(present, capacity, recipe)
     return capacity, first, public_key
 
 
 # The steps, each of which is compiled once for a recipe.
-_specs = programs.kept(static_argnames=("part",))(step.specs)
-_public_draws = programs.kept(static_argnames=("part",))(step.public_draws)
-_begun, _opened = programs.kept()(step.begun), programs.kept()(step.opened)
-_learned, _line_of = programs.kept()(step.learned), programs.kept()(step.line_of)
-_finished = programs.kept()(step.finished)
+_specs = programs.keep_compiled(static_argnames=("part",))(step.draw_specs)
+_public_draws = programs.keep_compiled(static_argnames=("part",))(step.public_draws)
+_begun, _opened = (
+    programs.keep_compiled()(step.round_context),
+    programs.keep_compiled()(step.after_prologue),
+)
+_learned, _line_of = (
+    programs.keep_compiled()(step.hypothesis_of_round),
+    programs.keep_compiled()(step.score_line),
+)
+_finished = programs.keep_compiled()(step.model_hypotheses)
 
 
 @dataclasses.dataclass
@@ -481,14 +490,14 @@ class _Run:
     _passes: Passes
     _kept: Checkpoint | None
     _small: bool  # whether its sums have 32 bits
-    _noise: step.Parts
-    _structure: step.Parts
+    _noise: step.PhaseValues
+    _structure: step.PhaseValues
     _dummy: Table
     _waiting: list[Any]  # (structure, hypothesis) that the scores do not have yet
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
-    def learn(self, at_once: int, report: Report) -> Learned:
+    def learn(self, at_once: int, report: Report) -> FittedParts:
         """What is learned, in passes that serve some rounds at once."""
         recipe, rounds = self._recipe, int(self._recipe.rounds)
         before = Context(recipe.public(), jnp.float32(0))
@@ -500,7 +509,7 @@ class _Run:
 
         released: list[Releases] = []
         learned: list[Any] = []
-        kept = processes.least(0 if self._kept is None else self._kept.rounds)
+        kept = processes.min_over_processes(0 if self._kept is None else self._kept.rounds)
         while len(learned) < rounds:
             first = len(learned)
             known = self._known(str(first), "rounds") if first < kept else None
@@ -534,7 +543,7 @@ class _Run:
             return {}
         report(Progress(part, 0, 1))
         known = self._known(part, part)
-        if not processes.least(known is not None):  # then all draw it again
+        if not processes.min_over_processes(known is not None):  # then all draw it again
             known = None
         (release,), _ = known or self._released(part, [context])
         report(Progress(part, 1, 1))
@@ -548,21 +557,21 @@ class _Run:
         """
         recipe, first = self._recipe, contexts[0]
         cap: Any = None
-        noise = [_own(self._noise, part, context) for context in contexts]
+        noise = [_key_of_phase(self._noise, part, context) for context in contexts]
         released: list[Releases] = [{} for _ in contexts]
         for release, context in zip(released, contexts, strict=True):
-            own = _own(self._structure, part, context)
+            own = _key_of_phase(self._structure, part, context)
             if own is not None:
                 draws = _public_draws(part, recipe, self._dummy, context, own)
                 release |= {site: np.asarray(array) for site, array in draws.items()}
 
         zeros = self._zeros(part)
         own = [(each.public.round, each.public.structure) for each in contexts]
-        numbers, structures = _on_host(own)
+        numbers, structures = _stack_on_host(own)
         public = first.public._replace(round=numbers, structure=structures)
         pending = self._pending(part, first)
-        for stage in pricing.stages(recipe, part):
-            sites = _on_host([totals.narrow_release(release) for release in released])
+        for stage in pricing.pass_stages(recipe, part):
+            sites = _stack_on_host([totals.narrow_release(release) for release in released])
             batch = Batch(Context(public, first.bound), sites, pending)
             sums, cap = self._passes.sums(part, batch, jnp.stack(noise), stage)
             pending = None  # the scores have it now
@@ -587,9 +596,11 @@ class _Run:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             told = self._recipe, self._zeros("rounds"), context.public, None
-            hypothesis = jax.tree.map(jnp.zeros_like, jax.eval_shape(step.learned, *told)[0])
+            hypothesis = jax.tree.map(
+                jnp.zeros_like, jax.eval_shape(step.hypothesis_of_round, *told)[0]
+            )
             waiting = [(context.public.structure, hypothesis)]
-        return _on_host(waiting)
+        return _stack_on_host(waiting)
 
     def _zeros(self, part: str) -> Release:
         """Zeros in place of the release of a part, as post-processing reads it."""
@@ -599,7 +610,7 @@ class _Run:
             wide = noisy and not self._small
             return jnp.zeros(spec.output.shape, jnp.float32 if wide else spec.output.dtype)
 
-        return {spec.site: zeros(spec) for spec in pricing.sites(self._recipe, part)}
+        return {spec.site: zeros(spec) for spec in pricing.draw_specs_of_phase(self._recipe, part)}
 
     def _known(self, name: str, part: str) -> tuple[list[Releases], Any] | None:
         """What the checkpoint has of a part of the run, by its name there.
@@ -611,7 +622,7 @@ class _Run:
         if self._kept is None or found is None:
             return None
         release, cap = found
-        specs = pricing.sites(self._recipe, part)
+        specs = pricing.draw_specs_of_phase(self._recipe, part)
         drawn = {spec.site: spec.output for spec in specs if not spec.for_places}
         alike = release.keys() == drawn.keys() and all(
             array.shape == drawn[site].shape and array.dtype in (drawn[site].dtype, np.int64)
@@ -623,7 +634,7 @@ class _Run:
 
     def _learned(
         self, prologue: Releases, released: list[Releases], learned: list[Any], epilogue: Releases
-    ) -> Learned:
+    ) -> FittedParts:
         """What is learned, with zeros for the rounds that the recipe has room for besides."""
         recipe = self._recipe
         missing = recipe.capacity - len(released)
@@ -634,8 +645,8 @@ class _Run:
         slope, intercept = _line_of(
             recipe, totals.narrow_release(prologue), totals.narrow_release(epilogue)
         )
-        hypotheses = jax.tree.map(lambda array: jnp.asarray(padded(array)), _on_host(learned))
-        rounds = jax.tree.map(padded, _on_host(released))
+        hypotheses = jax.tree.map(lambda array: jnp.asarray(padded(array)), _stack_on_host(learned))
+        rounds = jax.tree.map(padded, _stack_on_host(released))
         # Releases of 64 bits stay with NumPy.
         transcript = jax.tree.map(
             lambda array: array if array.dtype == np.int64 else jnp.asarray(array),
@@ -643,15 +654,15 @@ class _Run:
         )
         public = _opened(recipe, totals.narrow_release(prologue))[0]
         hypotheses = _finished(recipe, public, hypotheses, slope)
-        return step.learned_of(transcript, hypotheses, intercept, recipe)
+        return step.fitted_parts(transcript, hypotheses, intercept, recipe)
 
 
-def _own(keys_of_run: step.Parts, part: str, context: Context) -> Any:
+def _key_of_phase(keys_of_run: step.PhaseValues, part: str, context: Context) -> Any:
     """The key of a part of a run; of a round it is that of its number."""
     own = getattr(keys_of_run, part)
     return own[int(context.public.round)] if part == "rounds" and own is not None else own
 
 
-def _on_host(arrays: list[Any]) -> Any:
+def _stack_on_host(arrays: list[Any]) -> Any:
     """Pytrees of arrays with a leading axis for rounds, on the host, where it costs no program."""
     return jax.tree.map(lambda *each: np.stack([np.asarray(array) for array in each]), *arrays)

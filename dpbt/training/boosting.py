@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from dpbt.common import programs
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.mechanism import StepLoss
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.training import step
-from dpbt.training.step import Context, Parts
+from dpbt.training.step import Context, PhaseValues
 from dpbt.types import Array, Hypotheses, Prepared, Recipe, Release, Table, Transcript, View
 
 # The loop.
@@ -24,7 +24,7 @@ Answer = Callable[[str, Any, Sequence[View]], tuple[Release, Any]]
 """(part, entry, what its program reads of each table) -> (its release, what to keep of it)."""
 
 
-class Ran(NamedTuple):
+class RunResult(NamedTuple):
     """What `run` returns.
 
     Attributes:
@@ -34,17 +34,17 @@ class Ran(NamedTuple):
         scores: of each table, after the epilogue; None where rounds ran side by side.
     """
 
-    kept: Parts
+    kept: PhaseValues
     hypotheses: Hypotheses
     intercept: Array
     scores: list[Array] | None
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 def run(
     recipe: Recipe, tables: Sequence[Prepared], answer: Answer, entries: Any, batch: int = 0
-) -> Ran:
+) -> RunResult:
     """Run a recipe from its prologue to its epilogue; traceable.
 
     Each round weighs the rows by their scores, asks for a release, and adds its hypothesis. Every
@@ -65,12 +65,12 @@ def run(
         part: str, entry: Any, context: Context, scores: Sequence[Array], tables: Any = tables
     ) -> tuple[Release, Any, list[View]]:
         weighed = [
-            step.weigh(part, recipe, rows, score, context)
+            step.weigh_rows(part, recipe, rows, score, context)
             for rows, score in zip(tables, scores, strict=True)
         ]
         shared = weighed[0][1]  # the cap follows from what was released, so all have it
         views = [
-            step.view(part, recipe, rows, (weights, shared), context)
+            step.program_view(part, recipe, rows, (weights, shared), context)
             for rows, (weights, _) in zip(tables, weighed, strict=True)
         ]
         return *answer(part, entry, views), views
@@ -81,17 +81,21 @@ def run(
     if learner.prologue is not None:
         context = Context(recipe.public(), jnp.float32(0))
         prologue, opening, _ = asked("prologue", entries.prologue, context, nothing)
-    public, start, resting = step.opened(recipe, prologue)
+    public, start, resting = step.after_prologue(recipe, prologue)
     everyone = start[..., None]
     scores = [jnp.broadcast_to(everyone, start.shape + rows.present.shape) for rows in tables]
     bound = jnp.max(jnp.abs(start))
 
     # The rounds. Structures that come again are worked out once, and what they say of each row.
     def turn(number: Array) -> Any:
-        structure = step.begun(recipe, public, bound, number).public.structure
-        return structure, [step.placed(recipe, structure, rows).leaf for rows in tables]
+        structure = step.round_context(recipe, public, bound, number).public.structure
+        return structure, [step.assign_leaves(recipe, structure, rows).leaf for rows in tables]
 
-    count = 0 if batch else step.turns(recipe, sum(rows.present.shape[0] for rows in tables))
+    count = (
+        0
+        if batch
+        else step.num_cached_structures(recipe, sum(rows.present.shape[0] for rows in tables))
+    )
     cycle = jax.lax.map(turn, jnp.arange(count, dtype=jnp.int32)) if count else None
 
     def one_round(state: Any, numbered: tuple[Array, Any]) -> tuple[Any, Any]:
@@ -100,12 +104,14 @@ def run(
         if cycle is not None:
             structure, leaves = jax.tree.map(lambda array: array[number % count], cycle)
             read = [rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)]
-        context = step.begun(recipe, public, bound, number, structure)
+        context = step.round_context(recipe, public, bound, number, structure)
         release, kept, views = asked("rounds", entry, context, scores, read)
-        hypothesis, more, moving = step.learned(recipe, release, views[0].public, moving)
+        hypothesis, more, moving = step.hypothesis_of_round(
+            recipe, release, views[0].public, moving
+        )
         if not batch:  # else no round reads them
             scores = [
-                score + step.predicted(recipe, hypothesis, view.rows)
+                score + step.predict_rows(recipe, hypothesis, view.rows)
                 for score, view in zip(scores, views, strict=True)
             ]
         return (scores, bound + more, moving), (kept, hypothesis)
@@ -132,23 +138,23 @@ def run(
         last = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
         context = Context(last, bound)
         epilogue, ending, _ = asked("epilogue", entries.epilogue, context, scores)
-        slope, intercept = step.line_of(recipe, prologue, epilogue)
+        slope, intercept = step.score_line(recipe, prologue, epilogue)
         scores = [intercept[..., None] + slope * (score - everyone) for score in scores]
-    hypotheses = step.finished(recipe, public, hypotheses, slope)
-    return Ran(Parts(opening, rounds, ending), hypotheses, intercept, scores)
+    hypotheses = step.model_hypotheses(recipe, public, hypotheses, slope)
+    return RunResult(PhaseValues(opening, rounds, ending), hypotheses, intercept, scores)
 
 
 @jax.custom_batching.custom_vmap
-def _anywhere(flag: Array) -> Array:
+def _any_lane(flag: Array) -> Array:
     """The flag; under vmap, whether any lane has it. So a cond on it stays a cond under vmap."""
     return flag
 
 
-@_anywhere.def_vmap
-def _anywhere_in_a_batch(
+@_any_lane.def_vmap
+def _any_lane_of_batch(
     axis_size: int, in_batched: Sequence[bool], flag: Array
 ) -> tuple[Array, bool]:
-    return (_anywhere(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
+    return (_any_lane(jnp.any(flag, axis=0)) if in_batched[0] else flag), False
 
 
 def _scan(
@@ -174,7 +180,7 @@ def _scan(
             shapes.append(jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), found[1]))
             return jax.tree.map(lambda a, b: jnp.where(active, a, b), found, skip(state, entry))
 
-        return jax.lax.cond(_anywhere(active), go_on, skip, state, entry)
+        return jax.lax.cond(_any_lane(active), go_on, skip, state, entry)
 
     return jax.lax.scan(one, state, entries)
 
@@ -195,26 +201,27 @@ class Replayed(NamedTuple):
     hypotheses: Hypotheses
 
 
-WATCHED: dict[int, Callable[[int], None]] = {}
+ROUND_REPORTS: dict[int, Callable[[int], None]] = {}
 """What is told of the rounds of programs that run; a number stands for each in its program."""
 
 
-def _tell(watch: Any, number: Any) -> None:
+def _report_round(watch: Any, number: Any) -> None:
     """Tell that a round draws. It tells its number, which is public, and reads nothing else."""
-    WATCHED.get(int(watch), lambda number: None)(int(number))
+    ROUND_REPORTS.get(int(watch), lambda number: None)(int(number))
 
 
-def sampled(
+def run_with_fresh_draws(
     key: Array,
     rows: Prepared,
     recipe: Recipe,
     public_key: Array | None,
     batch: int = 0,
     watch: Array | None = None,
-) -> Ran:
+) -> RunResult:
     """`run` with fresh draws, which it keeps.
 
-    With `watch`, an i32[], the one in `WATCHED` of that number is told of each round as it draws.
+    With `watch`, an i32[], the one in `ROUND_REPORTS` of that number is told of each round as it
+    draws.
 
     Raises:
         ValueError: for public structure without a public key, and for two draws of one name.
@@ -223,14 +230,17 @@ def sampled(
 
     def drawn(part: str, entry: tuple[Array, Array | None], views: Sequence[View]) -> Any:
         if watch is not None and part == "rounds":
-            jax.debug.callback(_tell, watch, views[0].public.round)
-        program, priced = pricing.program_of(learner, part), pricing.priced_draws(recipe, part)
+            jax.debug.callback(_report_round, watch, views[0].public.round)
+        program, priced = (
+            pricing.program_of_phase(learner, part),
+            pricing.priced_draws(recipe, part),
+        )
         release = boundary.sample(program, *entry, views[0], priced)
         return release, release
 
-    noise = step.part_keys(step.own_key(key, recipe), recipe)
-    pairs = zip(noise, step.part_keys(public_key, recipe), strict=True)
-    return run(recipe, [rows], drawn, Parts(*pairs), batch)
+    noise = step.phase_keys(step.derive_recipe_key(key, recipe), recipe)
+    pairs = zip(noise, step.phase_keys(public_key, recipe), strict=True)
+    return run(recipe, [rows], drawn, PhaseValues(*pairs), batch)
 
 
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
@@ -243,13 +253,15 @@ def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
 
     Raises:
         ValueError: for what is no transcript of this recipe, for one that was recorded on a table
-            of another domain or form (`step.check_transcript`), and as `step.prepared_table`.
+            of another domain or form (`step.check_transcript`), and as `step.prepare_table`.
     """
-    tables = _checked(transcript, [table], recipe)
+    tables = _check_and_strip(transcript, [table], recipe)
     return _replayed(transcript._replace(recorded_on=None), *tables, step.without_domain(recipe))
 
 
-def _checked(transcript: Transcript, tables: Sequence[Table], recipe: Recipe) -> list[Table]:
+def _check_and_strip(
+    transcript: Transcript, tables: Sequence[Table], recipe: Recipe
+) -> list[Table]:
     """The tables without their domains, after the checks of a replay.
 
     Raises:
@@ -262,39 +274,41 @@ def _checked(transcript: Transcript, tables: Sequence[Table], recipe: Recipe) ->
 
 
 # Always compiled: op by op, the classes of an author would be handed the values of rows.
-@programs.kept()
+@programs.keep_compiled()
 def _replayed(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    ran = _judged(transcript, [table], recipe, boundary.log_prob)
-    return Replayed(_by_site(ran.kept), ran.hypotheses)
+    ran = _run_with_recorded_draws(transcript, [table], recipe, boundary.log_prob)
+    return Replayed(_values_by_site(ran.kept), ran.hypotheses)
 
 
-@programs.kept()
+@programs.keep_compiled()
 def _compared(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[str, tuple[Array, StepLoss]]:
-    return _by_site(_judged(transcript, [table, neighbour], recipe, boundary.compared).kept)
+    return _values_by_site(
+        _run_with_recorded_draws(transcript, [table, neighbour], recipe, boundary.compared).kept
+    )
 
 
-def _judged(
+def _run_with_recorded_draws(
     transcript: Transcript, tables: Sequence[Table], recipe: Recipe, judge: Callable[..., Any]
-) -> Ran:
+) -> RunResult:
     """`run` with recorded draws, of which it keeps what `judge` says of (program, release, *views).
 
     Raises:
         ValueError: as `replay`.
     """
-    prepared = [step.prepared_table(table, recipe) for table in tables]
+    prepared = [step.prepare_table(table, recipe) for table in tables]
     for table in tables:
         step.check_transcript(transcript, table, recipe)
 
     def answer(part: str, release: Release, views: Sequence[View]) -> Any:
-        return release, judge(pricing.program_of(recipe.learner, part), release, *views)
+        return release, judge(pricing.program_of_phase(recipe.learner, part), release, *views)
 
     return run(recipe, prepared, answer, transcript)
 
 
-@programs.kept()
-def redrawn(
+@programs.keep_compiled()
+def redraw_hypotheses(
     keys: Array, transcript: tuple[Release, Release, Release], recipe: Recipe, dummy: Table
 ) -> Hypotheses:
     """The hypotheses of a recorded run, with the noise of its rounds drawn again around outputs.
@@ -319,7 +333,9 @@ def redrawn(
         release, key = entry
         if part != "rounds":
             return release, ()
-        asks = boundary.replayed(pricing.program_of(recipe.learner, part), release, views[0])
+        asks = boundary.replay_draws(
+            pricing.program_of_phase(recipe.learner, part), release, views[0]
+        )
         noisy = {
             site: ask.mechanism.sample(boundary.site_key(key, site), release[site], ask.scale)
             for site, ask in asks.items()
@@ -332,13 +348,13 @@ def redrawn(
     def one(key: Array) -> Hypotheses:
         prologue, rounds, epilogue = transcript
         of_rounds = rounds, jax.random.split(key, recipe.capacity)
-        entries = Parts((prologue, None), of_rounds, (epilogue, None))
+        entries = PhaseValues((prologue, None), of_rounds, (epilogue, None))
         return run(recipe, rows, answer, entries).hypotheses
 
     return jax.vmap(one)(keys)
 
 
-def _by_site(kept: Parts) -> dict[str, Any]:
+def _values_by_site(kept: PhaseValues) -> dict[str, Any]:
     """What was kept of the sites of all parts."""
     return {site: each for part in kept for site, each in part.items()}
 
@@ -362,5 +378,5 @@ def compared(
     Raises:
         ValueError: as `replay`.
     """
-    tables = _checked(transcript, [table, neighbour], recipe)
+    tables = _check_and_strip(transcript, [table, neighbour], recipe)
     return _compared(transcript._replace(recorded_on=None), *tables, step.without_domain(recipe))

@@ -29,9 +29,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import dpbt
-from dpbt.common.storage import database_errors, in_use, remove_left, write_whole
+from dpbt.common.storage import database_errors, is_in_use, remove_leftover, write_whole
 from dpbt.privacy import keys
-from dpbt.types import Array, Recipe, relation
+from dpbt.types import Array, Recipe, as_relation
 
 TABLES = (
     "CREATE TABLE run (name TEXT PRIMARY KEY, words TEXT NOT NULL)",
@@ -47,7 +47,7 @@ noise on other sums.
 """
 
 
-def _damaged(path: Path, words: object) -> ValueError:
+def _damaged_file_error(path: Path, words: object) -> ValueError:
     return ValueError(f"{path}: no checkpoint, or damaged ({words}); {AGAIN}")
 
 
@@ -55,9 +55,9 @@ Releases = dict[str, np.ndarray]
 """Site -> int32[...] or int64[...]: one release."""
 
 
-def recipe_words(recipe: Recipe) -> str:
+def describe_recipe(recipe: Recipe) -> str:
     """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
-    parts = [*recipe.tags, recipe.name, relation(recipe.relation).value]
+    parts = [*recipe.tags, recipe.name, as_relation(recipe.relation).value]
     parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
     digest = hashlib.sha256(json.dumps(parts).encode())
     for leaf in jax.tree.leaves(recipe):
@@ -66,12 +66,12 @@ def recipe_words(recipe: Recipe) -> str:
     return digest.hexdigest()
 
 
-def key_words(key: Array | None, salt: str) -> str:
+def describe_key(key: Array | None, salt: str) -> str:
     """A salted hash of a key, which tells None from every key.
 
     It tells nothing of a release key, which has 256 bits.
     """
-    words = b"" if key is None else keys.as_bytes(key)
+    words = b"" if key is None else keys.key_as_bytes(key)
     return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + words).hexdigest()
 
 
@@ -98,9 +98,9 @@ class Checkpoint:
         self.path, self.run, self.begun = path, None, False
         self._own: tuple[Array, Array] | None = None
         if not path.exists():
-            _make(path)
+            _create_tables(path)
         if not path.exists() and not path.is_symlink():
-            raise in_use(path)
+            raise is_in_use(path)
         found = path.lstat()
         if path.is_symlink() or not path.is_file():
             raise ValueError(f"{path}: a link or a folder, where a checkpoint is a file")
@@ -118,8 +118,8 @@ class Checkpoint:
             self._execute(f"PRAGMA {pragma}")
         with self._transaction():
             if not (path.exists() and os.path.samestat(found, path.stat())):
-                raise in_use(path)  # another run gave up its file meanwhile
-            remove_left(path)
+                raise is_in_use(path)  # another run gave up its file meanwhile
+            remove_leftover(path)
             self.begun = bool(self._names())
 
     def __enter__(self) -> Self:
@@ -177,10 +177,10 @@ class Checkpoint:
         # The flag jax_enable_x64 is off in every run (`step.check_precision`).
         expected = {
             "salt": salt,
-            "key": key_words(key, salt),
-            "public key": key_words(public_key, f"public {salt}"),
-            "recipe": recipe_words(recipe),
-            "table": hmac.new(keys.as_bytes(key), rows, hashlib.sha256).hexdigest(),
+            "key": describe_key(key, salt),
+            "public key": describe_key(public_key, f"public {salt}"),
+            "recipe": describe_recipe(recipe),
+            "table": hmac.new(keys.key_as_bytes(key), rows, hashlib.sha256).hexdigest(),
             "version of dpbt or jax": f"dpbt {dpbt.__version__}, jax {jax.__version__}",
         }
         for name, words in expected.items() if names else ():
@@ -191,7 +191,7 @@ class Checkpoint:
             with self._transaction():
                 self._database.executemany("INSERT INTO run VALUES (?, ?)", expected.items())
                 if self._own is not None:
-                    held = b"".join(map(keys.as_bytes, self._own))
+                    held = b"".join(map(keys.key_as_bytes, self._own))
                     self._database.execute("INSERT INTO keys VALUES (?)", [held])
         self.begun, self.run = True, json.dumps(expected, sort_keys=True)
 
@@ -222,7 +222,7 @@ class Checkpoint:
                 release = {name.removeprefix("site "): file[name] for name in file.files}
             return release, np.float32(release.pop("cap"))
         except (ValueError, KeyError, TypeError, EOFError, *_DAMAGED):
-            raise _damaged(self.path, "a release was changed or damaged") from None
+            raise _damaged_file_error(self.path, "a release was changed or damaged") from None
 
     def add(self, part: str, release: Mapping[str, np.ndarray], cap: float) -> None:
         """Put a release, and the public bound on the weights of its round, on the disk.
@@ -231,9 +231,9 @@ class Checkpoint:
             ValueError: if the part was released before with other values.
             OSError: naming the file, if the disk does not take it.
         """
-        packed, known = _packed(release, cap), self.get(part)
+        packed, known = _pack_release(release, cap), self.get(part)
         if known is not None:
-            if _packed(*known) != packed:
+            if _pack_release(*known) != packed:
                 raise ValueError(
                     f"{self.path}: two releases of one round under one key, of different rows; "
                     "publish neither"
@@ -246,13 +246,16 @@ class Checkpoint:
         return dict(self._execute("SELECT name, words FROM run"))
 
     def _execute(self, command: str, *values: Any) -> list[Any]:
-        with database_errors(self.path, _damaged):
+        with database_errors(self.path, _damaged_file_error):
             return self._database.execute(command, values).fetchall()
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         """All that is written within is on the disk after it, or none of it."""
-        with database_errors(self.path, _damaged), self._database:  # commits, or rolls back
+        with (
+            database_errors(self.path, _damaged_file_error),
+            self._database,
+        ):  # commits, or rolls back
             self._database.execute("BEGIN EXCLUSIVE")
             yield
 
@@ -261,7 +264,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, Overfl
 """What reading damaged bytes raises."""
 
 
-def _packed(release: Mapping[str, np.ndarray], cap: Any) -> bytes:
+def _pack_release(release: Mapping[str, np.ndarray], cap: Any) -> bytes:
     """A release and its cap, with a checksum of each array."""
     file = io.BytesIO()
     arrays: dict[str, Any] = {f"site {site}": array for site, array in release.items()}
@@ -269,7 +272,7 @@ def _packed(release: Mapping[str, np.ndarray], cap: Any) -> bytes:
     return file.getvalue()
 
 
-def _make(path: Path) -> None:
+def _create_tables(path: Path) -> None:
     """A new file with its tables. A kill leaves none of that name, or the whole of it."""
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         for table in TABLES:

@@ -20,17 +20,17 @@ import jax
 import numpy as np
 
 from dpbt.common import programs
-from dpbt.common.validate import is_traced, within
-from dpbt.common.watching import Progress, Report, quiet
+from dpbt.common.validate import check_interval, is_traced
+from dpbt.common.watching import Progress, Report, ignore_progress
 from dpbt.data import tables
 from dpbt.data.blocks import BlockTable
 from dpbt.models.model import Model
 from dpbt.privacy import keys, pricing
 from dpbt.privacy.payment import PrivacyFilter
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.training import step
-from dpbt.training.boosting import WATCHED, sampled
-from dpbt.training.step import Learned, learned_of
+from dpbt.training.boosting import ROUND_REPORTS, run_with_fresh_draws
+from dpbt.training.step import FittedParts, fitted_parts
 from dpbt.types import Array, Hypotheses, Recipe, Table, Transcript
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Boosted(NamedTuple):
     hypotheses: Hypotheses
     scores: Array
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
     def model(self, table: Table, recipe: Recipe) -> Model:
         """The model, which predicts other rows. It is pure, so it can be jitted and vmapped.
@@ -69,8 +69,8 @@ class Boosted(NamedTuple):
         """
         step.check_run(table, recipe)
         step.check_transcript(self.transcript, table, recipe)
-        _, intercept = step.line_of(recipe, self.transcript.prologue, self.transcript.epilogue)
-        learned = learned_of(self.transcript.parts, self.hypotheses, intercept, recipe)
+        _, intercept = step.score_line(recipe, self.transcript.prologue, self.transcript.epilogue)
+        learned = fitted_parts(self.transcript.parts, self.hypotheses, intercept, recipe)
         return Model.of(learned, recipe, table)
 
 
@@ -78,24 +78,24 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
     """Run T rounds of a recipe. The first T rounds are the same whatever the recipe's capacity.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
-    only the first `rows` present rows count (`step.admitted`). The key is a secret of the release.
-    Use it on one table only. On two tables it makes the same noise, even if one is an update of the
-    other. The same rows under another domain, with other weights or with exchanged classes are
-    another table.
+    only the first `rows` present rows count (`step.mask_beyond_rows`). The key is a secret of the
+    release. Use it on one table only. On two tables it makes the same noise, even if one is an
+    update of the other. The same rows under another domain, with other weights or with exchanged
+    classes are another table.
 
     It runs as one compiled program, of which the last used are kept.
     Like any function of JAX it then returns before the work is done; `jax.block_until_ready` waits.
 
     Args:
         key: a typed key; see `keys`. Recipes that differ in any number have independent noise
-            under it (`step.own_key`).
+            under it (`step.derive_recipe_key`).
         table: N rows.
         recipe: one setting (no leading axes).
         public_key: of public structure, such as a random tree's splits; needed if the learner
             draws any. It must be independent of `key`, because what it draws is published.
 
     Raises:
-        ValueError: for public structure without a public key, and as `step.prepared_table` and
+        ValueError: for public structure without a public key, and as `step.prepare_table` and
             `step.check_keys`. All that is static is checked under jit and vmap, too.
     """
     step.check_run(table, recipe)
@@ -108,14 +108,14 @@ def boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None = N
 
 def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
     """`boost` of a table whose form the caller records."""
-    rows = step.prepared_table(table, recipe)
+    rows = step.prepare_table(table, recipe)
     step.check_keys(key, recipe, public_key)
-    ran = sampled(key, rows, recipe, public_key)
+    ran = run_with_fresh_draws(key, rows, recipe, public_key)
     assert ran.scores is not None
     return Boosted(Transcript(*ran.kept), ran.hypotheses, ran.scores[0])
 
 
-_compiled_boost = programs.kept()(_boost)
+_compiled_boost = programs.keep_compiled()(_boost)
 
 
 MEMORY = 4 * 2**30
@@ -186,17 +186,17 @@ def fit(
                 "several processes would each pay for the same fit; let the first one take() the "
                 "recipe with the key, and call dpbt.fit without a filter in all"
             )
-        step.check_run(step.dummy_row(table) if isinstance(table, BlockTable) else table, recipe)
+        step.check_run(step.absent_row(table) if isinstance(table, BlockTable) else table, recipe)
         keys.check(key)
         filter.check(recipe, None if checkpoint is None else key)
         pay = filter.payment_callback(recipe.on(table), key)
     more: dict[str, Any] = {"threads": threads, "progress": progress, "checkpoint": checkpoint}
-    model = learn(key, table, recipe, public_key, pay=pay, memory=memory, **more)
+    model = fit_unwarned(key, table, recipe, public_key, pay=pay, memory=memory, **more)
     keys.warn_of_research(key)
     return model
 
 
-def learn(
+def fit_unwarned(
     key: Array,
     table: Table | BlockTable,
     recipe: Recipe,
@@ -223,29 +223,29 @@ def learn(
         from dpbt.training import blocks
 
         in_blocks |= {"pay": pay, "memory": memory, "checkpoint": checkpoint, "progress": progress}
-        learned = blocks.learn(key, table, recipe, public_key, **in_blocks)
+        learned = blocks.fit_in_blocks(key, table, recipe, public_key, **in_blocks)
         learned = jax.block_until_ready(learned)
-        return Model.of(learned, recipe, step.dummy_row(table), keys.kind(key))
+        return Model.of(learned, recipe, step.absent_row(table), keys.kind_of_key(key))
     if checkpoint is not None:
         raise ValueError("checkpoint is for tables in blocks, which dpbt.convert writes")
 
     # A table in memory.
     step.check_run(table, recipe)
-    table = step.on_device(table)
+    table = step.table_on_device(table)
     step.check_fit(key, recipe, public_key)
     step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], recipe)
-    limit = float(within("memory", memory, "(0, inf]"))
+    limit = float(check_interval("memory", memory, "(0, inf]"))
     if pay is not None:
         pay(None)
 
     batch = 0
     if recipe.independent:  # as many rounds side by side as fit, roughly
-        specs = pricing.sites(recipe, "rounds")
+        specs = pricing.draw_specs_of_phase(recipe, "rounds")
         private = sum(spec.output.size for spec in specs if spec.mechanism.price.reads_rows)
         each = 64 * table.target.shape[0] + 256 * private
         batch = int(np.clip(limit / 16 / each, 1, 64))
     bare = step.without_domain(recipe)  # so that domains share programs
-    room = dataclasses.replace(bare, capacity=tables.bucket(recipe.capacity))
+    room = dataclasses.replace(bare, capacity=tables.capacity_bucket(recipe.capacity))
 
     # Whether it is compiled sooner follows from what is public. It is if all draws of a round are
     # from sums that do not wait for each other: then the releases are the same, bit for bit. Those
@@ -254,31 +254,31 @@ def learn(
     # to compile.
     short, sooner = int(room.rows) * room.capacity <= SHORT_RUN, False
     other = room.learner.hypotheses.response.is_number or room.weight_update.coupled
-    if short and not other and may_choose():
+    if short and not other and may_choose_compiler_options():
         with contextlib.suppress(ValueError):  # reads all rows at once
-            sooner = len(pricing.stages(room, "rounds")) == 1
+            sooner = len(pricing.pass_stages(room, "rounds")) == 1
     run = _compiled_sooner if sooner else _compiled
-    with _watched(None if short or batch else progress, int(recipe.rounds)) as watch:
-        rows = step.without_domain(tables.padded(table))
+    with _report_rounds(None if short or batch else progress, int(recipe.rounds)) as watch:
+        rows = step.without_domain(tables.pad_to_bucket(table))
         learned = run(key, rows, room, public_key, watch, batch=batch)
         # A Ctrl-C during the work ends the fit, and a clock around it sees all of the work.
         learned = jax.block_until_ready(learned)
-    return Model.of(learned, recipe, table, keys.kind(key))
+    return Model.of(learned, recipe, table, keys.kind_of_key(key))
 
 
 @contextlib.contextmanager
-def _watched(report: Report | None, rounds: int) -> Iterator[np.int32 | None]:
+def _report_rounds(report: Report | None, rounds: int) -> Iterator[np.int32 | None]:
     """The number of a run whose rounds are reported; None without a report."""
-    if report in (None, quiet):
+    if report in (None, ignore_progress):
         yield None
         return
     number = next(_RUNS)
-    WATCHED[number] = lambda done: report(Progress("rounds", done, rounds))  # type: ignore[misc]
+    ROUND_REPORTS[number] = lambda done: report(Progress("rounds", done, rounds))  # type: ignore[misc]
     try:
         yield np.int32(number)
         jax.effects_barrier()  # the run may go on after its call
     finally:
-        del WATCHED[number]
+        del ROUND_REPORTS[number]
 
 
 _RUNS = itertools.count()
@@ -291,18 +291,20 @@ def _run(
     public_key: Array | None,
     watch: Array | None,
     batch: int,
-) -> Learned:
+) -> FittedParts:
     """A run in one program."""
-    rows = step.prepared_table(table, recipe)
-    ran = sampled(key, rows, recipe, public_key, batch, watch)
-    return learned_of(ran.kept, ran.hypotheses, ran.intercept, recipe)
+    rows = step.prepare_table(table, recipe)
+    ran = run_with_fresh_draws(key, rows, recipe, public_key, batch, watch)
+    return fitted_parts(ran.kept, ran.hypotheses, ran.intercept, recipe)
 
 
 OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
 """XLA's former way to turn loops into code for a processor: it compiles sooner and runs longer."""
 
-_compiled = programs.kept(static_argnames=("batch",))(_run)
-_compiled_sooner = programs.kept(static_argnames=("batch",), compiler_options=OLDER_EMITTER)(_run)
+_compiled = programs.keep_compiled(static_argnames=("batch",))(_run)
+_compiled_sooner = programs.keep_compiled(
+    static_argnames=("batch",), compiler_options=OLDER_EMITTER
+)(_run)
 
 SHORT_RUN = 2**23
 """A fit of at most so many rows times rounds is compiled sooner, if it may be.
@@ -312,7 +314,7 @@ as long to run. That is at most 50 ms more for each fit, and seconds less for th
 """
 
 
-def may_choose() -> bool:
+def may_choose_compiler_options() -> bool:
     """Whether programs are compiled in a way of our choice.
 
     They are not where the user set `JAX_DISABLE_MOST_OPTIMIZATIONS`, nor by versions of jaxlib that

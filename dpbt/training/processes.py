@@ -16,7 +16,7 @@ from dpbt.privacy.totals import Totals
 from dpbt.types import Array
 
 
-def gathered(numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+def gather_from_processes(numbers: Sequence[int] | np.ndarray) -> np.ndarray:
     """int64[P, n]: the numbers of every process, in the order of the processes.
 
     Args:
@@ -30,7 +30,7 @@ def gathered(numbers: Sequence[int] | np.ndarray) -> np.ndarray:
     return found.view(np.int64)
 
 
-def summed(totals: Totals) -> Totals:
+def sum_over_processes(totals: Totals) -> Totals:
     """The sums over the rows of all processes, in one message.
 
     Args:
@@ -40,13 +40,15 @@ def summed(totals: Totals) -> Totals:
         return totals
     leaves, form = jax.tree.flatten(totals)  # in the order of the names of the sites
     sizes = np.cumsum([leaf.size for leaf in leaves])
-    together = gathered(np.concatenate([leaf.reshape(-1) for leaf in leaves])).sum(axis=0)
+    together = gather_from_processes(np.concatenate([leaf.reshape(-1) for leaf in leaves])).sum(
+        axis=0
+    )
     parts = np.split(together, sizes[:-1])
     wholes = [part.reshape(leaf.shape) for leaf, part in zip(leaves, parts, strict=True)]
     return jax.tree.unflatten(form, wholes)
 
 
-def place_of(present: int, capacity: int) -> tuple[int, int, int]:
+def place_among_processes(present: int, capacity: int) -> tuple[int, int, int]:
     """Where the rows of this process are among those of all, in the order of the processes.
 
     Args:
@@ -57,15 +59,15 @@ def place_of(present: int, capacity: int) -> tuple[int, int, int]:
         How many rows are present in all processes, which is private; how many rows they have room
         for; and how many the processes before this one have room for.
     """
-    found = gathered([present, capacity])
+    found = gather_from_processes([present, capacity])
     before = found[: jax.process_index()] if jax.process_count() > 1 else found[:0]
     shown, room = found.sum(axis=0).tolist()
     return shown, room, int(before[:, 1].sum())
 
 
-def least(number: int) -> int:
+def min_over_processes(number: int) -> int:
     """The smallest of the processes' numbers."""
-    return int(gathered([number]).min())
+    return int(gather_from_processes([number]).min())
 
 
 def shared_key(key: Array) -> Array:
@@ -84,7 +86,7 @@ def shared_key(key: Array) -> Array:
     return jax.random.wrap_key_data(jnp.asarray(found), impl=jax.random.key_impl(key))
 
 
-def digests(text: str) -> list[str]:
+def gather_digests(text: str) -> list[str]:
     """64 hexadecimal digits of every process, in their order."""
-    found = gathered(np.frombuffer(bytes.fromhex(text), np.int64))
+    found = gather_from_processes(np.frombuffer(bytes.fromhex(text), np.int64))
     return [np.ascontiguousarray(row).tobytes().hex() for row in found]

@@ -15,16 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpbt import types
-from dpbt.common.validate import is_traced, shown
+from dpbt.common.validate import is_traced, show_value
 from dpbt.data import domains, kinds
 from dpbt.data.blocks import BlockTable
-from dpbt.data.splits import as_array, checked_array
+from dpbt.data.splits import as_device_array, checked_array
 from dpbt.privacy import boundary, keys, pricing
-from dpbt.privacy.apart import of_public, traced_apart
+from dpbt.privacy.apart import trace_apart, trace_of_public
 from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.flags import check_flags
 from dpbt.privacy.sensitivity import weights_on_grid
-from dpbt.public_types import without_values
+from dpbt.public_types import redacted_repr
 from dpbt.types import Array, Prepared, Public, Recipe, Release, Table, Transcript, View
 from dpbt.types import TableForm as TableForm
 
@@ -34,13 +34,13 @@ Domained = TypeVar("Domained", Table, Recipe)
 # only the number of rows is refused, and it is not shown.
 
 
-def on_device(table: Table) -> Table:
+def table_on_device(table: Table) -> Table:
     """The table's fields as device arrays.
 
     Raises:
-        ValueError: as `as_array`.
+        ValueError: as `as_device_array`.
     """
-    return _with_arrays(table, as_array)
+    return _with_arrays(table, as_device_array)
 
 
 _ARRAYS = ("bins", "target", "present", "weight", "declared")
@@ -126,7 +126,10 @@ def check_run(table: object, recipe: object) -> None:
         raise ValueError("a run takes one setting; vmap dpbt.boost, or take one by recipes.setting")
     parts = recipe.learner.parts
     if len(parts) > 1:
-        drawn = {part: [draw.site for draw in pricing.sites(recipe, part)] for part in parts}
+        drawn = {
+            part: [draw.site for draw in pricing.draw_specs_of_phase(recipe, part)]
+            for part in parts
+        }
         boundary.check_sites(**drawn)
 
     # The domains, and the arrays of the table.
@@ -144,9 +147,9 @@ def check_run(table: object, recipe: object) -> None:
                 f"{recipe.name} predicts {response.words}, so give both the same target="
             )
     told, target = table.declared, recipe.target
-    known = None if target is None or is_traced(told) else kinds.fingerprint(target)
+    known = None if target is None or is_traced(told) else kinds.target_fingerprint(target)
     if not (told is None or known is None or np.array_equal(np.asarray(told), known)):
-        words = shown(target)
+        words = show_value(target)
         raise ValueError(f"the table was made with another target than the recipe's, {words}")
     if (table.rows_per_user or 0) > recipe.max_rows_per_user:
         raise ValueError(
@@ -214,13 +217,15 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     """
     if not isinstance(transcript, Transcript):
         raise ValueError(f"expected a transcript of a run, got {type(transcript).__name__}")
-    parts = Parts._make(transcript.parts)._asdict()
+    parts = PhaseValues._make(transcript.parts)._asdict()
     boundary.check_sites(**parts)
 
     # The sites, and how many rounds there are.
     for part, release in parts.items():
         known = part in recipe.learner.parts
-        drawn = {draw.site for draw in pricing.sites(recipe, part)} if known else set()
+        drawn = (
+            {draw.site for draw in pricing.draw_specs_of_phase(recipe, part)} if known else set()
+        )
         if set(release) != drawn:
             words = f"sites {sorted(release)} of its {part}, where {recipe.name} draws"
             left_out = drawn & set(recipe.learner.traits.withheld) - set(release)
@@ -293,20 +298,22 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> Array | 
     keys.check(key)
     if public_key is not None:
         keys.check(public_key, "public_key")
-        same_kind = keys.kind(key) == keys.kind(public_key)
+        same_kind = keys.kind_of_key(key) == keys.kind_of_key(public_key)
         if (
             same_kind
             and not is_traced(key, public_key)
             and np.array_equal(jax.random.key_data(key), jax.random.key_data(public_key))
         ):
             raise ValueError("public_key must be independent of key: what it says is published")
-    draws = [draw for part in recipe.learner.parts for draw in pricing.sites(recipe, part)]
+    draws = [
+        draw for part in recipe.learner.parts for draw in pricing.draw_specs_of_phase(recipe, part)
+    ]
     names = {draw.site for draw in draws}
     if unknown := set(recipe.learner.traits.withheld) - names:
         raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(names)}")
     public = [draw.site for draw in draws if draw.mechanism.public]
     if public and public_key is None:
-        raise boundary.no_public_key(public[0])
+        raise boundary.missing_public_key_error(public[0])
     return public_key if public else None
 
 
@@ -334,7 +341,7 @@ def check_rows(present: int, capacity: int, recipe: Recipe) -> None:
 # The keys of a run.
 
 
-def own_key(key: Array, recipe: Recipe) -> Array:
+def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
     """The key of a recipe's noise: a function of the key, of every budget number and of the parts.
 
     So one key gives independent noise to two recipes that differ in any scale, share, learner or
@@ -393,7 +400,7 @@ def _layout(recipe: Recipe) -> list[str]:
     return found
 
 
-class Parts(NamedTuple):
+class PhaseValues(NamedTuple):
     """Something for each part of a run, such as its keys or its recorded release.
 
     Attributes:
@@ -406,26 +413,26 @@ class Parts(NamedTuple):
     rounds: Any
     epilogue: Any
 
-    __repr__ = without_values
+    __repr__ = redacted_repr
 
 
 _PROLOGUE, _EPILOGUE = np.uint32(2**32 - 1), np.uint32(2**32 - 2)
 """The numbers that are folded into a key for what takes place once. Rounds fold in smaller ones."""
 
 
-def part_keys(key: Array | None, recipe: Recipe) -> Parts:
+def phase_keys(key: Array | None, recipe: Recipe) -> PhaseValues:
     """The keys of all parts of a run; None where it has no key.
 
-    Those of its noise are made of its `own_key`, and those of its public structure of the public
-    key. Those of the first T rounds do not depend on the capacity.
+    Those of its noise are made of its `derive_recipe_key`, and those of its public structure of the
+    public key. Those of the first T rounds do not depend on the capacity.
     """
     if key is None:
-        return Parts(None, None, None)
+        return PhaseValues(None, None, None)
     numbers = np.arange(recipe.capacity, dtype=np.uint32)
     every = jnp.asarray(np.concatenate([numbers, [_PROLOGUE, _EPILOGUE]]))
     children = jax.vmap(lambda number: jax.random.fold_in(key, number))(every)
     epilogue = jax.random.fold_in(children[-1], jnp.asarray(recipe.rounds).astype(jnp.uint32))
-    return Parts(children[-2], children[: recipe.capacity], epilogue)
+    return PhaseValues(children[-2], children[: recipe.capacity], epilogue)
 
 
 # The steps.
@@ -443,7 +450,7 @@ class Context(NamedTuple):
     bound: Any
 
 
-def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
+def after_prologue(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
     """What is public in all rounds after the prologue, where scores start, and the optimizer.
 
     The score that every row starts from is f32[], or f32[K] with several classes. The optimizer's
@@ -455,15 +462,17 @@ def opened(recipe: Recipe, prologue: Release) -> tuple[Public, Array, Any]:
     if learner.traits.optimizer is None:
         return public, start, None
 
-    zeros = {s.site: jnp.zeros_like(s.output) for s in pricing.sites(recipe, "rounds")}
-    first = begun(recipe, public, jnp.float32(0), public.round).public
+    zeros = {
+        s.site: jnp.zeros_like(s.output) for s in pricing.draw_specs_of_phase(recipe, "rounds")
+    }
+    first = round_context(recipe, public, jnp.float32(0), public.round).public
     like = jax.eval_shape(lambda: _hypothesis(learner, zeros, params, first))
 
     def init(params: types.Params, like: types.Hypothesis) -> Any:
         assert learner.traits.optimizer is not None
         return jax.tree.map(jnp.asarray, learner.traits.optimizer(params).init(like))
 
-    state = of_public("the optimizer", init, params, jax.tree.map(jnp.zeros_like, like))
+    state = trace_of_public("the optimizer", init, params, jax.tree.map(jnp.zeros_like, like))
     return public, start, [state]
 
 
@@ -471,10 +480,10 @@ def _hypothesis(
     learner: types.WeakLearner, release: Release, params: types.Params, public: Public
 ) -> types.Hypothesis:
     """The hypothesis of a release, from what is public alone."""
-    return of_public("the hypothesis", learner.hypothesis, release, params, public)
+    return trace_of_public("the hypothesis", learner.hypothesis, release, params, public)
 
 
-def begun(
+def round_context(
     recipe: Recipe, public: Public, bound: Array, number: Array, structure: Any = None
 ) -> Context:
     """What is public when a round begins: its structure, which follows from no row, is made.
@@ -487,31 +496,31 @@ def begun(
     return Context(public._replace(structure=structure), bound)
 
 
-def placed(recipe: Recipe, structure: Any, rows: Prepared) -> Prepared:
+def assign_leaves(recipe: Recipe, structure: Any, rows: Prepared) -> Prepared:
     """The rows with what the structure of a round says of each, if one parts them."""
     partition = recipe.learner.hypotheses.partition
     if partition is None or rows.leaf is not None:
         return rows
-    return rows._replace(leaf=traced_apart(partition.place, structure, rows))
+    return rows._replace(leaf=trace_apart(partition.place, structure, rows))
 
 
-def predicted(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
+def predict_rows(recipe: Recipe, hypothesis: types.Hypothesis, rows: Prepared) -> Array:
     """What a hypothesis adds to the score of each row; of the rows nothing is kept."""
-    return traced_apart(recipe.learner.hypotheses.predict, hypothesis, rows)
+    return trace_apart(recipe.learner.hypotheses.predict, hypothesis, rows)
 
 
 MAX_TURN_BYTES = 2**28
 """The most memory for what all structures that come again say of the rows."""
 
 
-def turns(recipe: Recipe, rows: int) -> int:
+def num_cached_structures(recipe: Recipe, rows: int) -> int:
     """How many structures come again in later rounds and are worked out once; 0 for none."""
     partition = recipe.learner.hypotheses.partition
     count = 0 if partition is None else partition.cycle
     return count if count < recipe.capacity and 2 * count * rows <= MAX_TURN_BYTES else 0
 
 
-def weigh(
+def weigh_rows(
     part: str, recipe: Recipe, rows: Prepared, scores: Array, context: Context
 ) -> tuple[Array, Array]:
     """What a program reads of the rows besides their content, and the public bound on it.
@@ -524,24 +533,24 @@ def weigh(
         return scores, context.public.cap
     update = types.uniform if part == "prologue" else recipe.weight_update
     public = context.public._replace(round=np.int32(0), structure=None)
-    weighted = pricing.weigh(update, scores, context.bound, rows, public)
+    weighted = pricing.weigh_rows(update, scores, context.bound, rows, public)
     return weights_on_grid(weighted.weight, rows, update.response), weighted.cap
 
 
-def view(
+def program_view(
     part: str, recipe: Recipe, rows: Prepared, weighed: tuple[Array, Array], context: Context
 ) -> View:
     """What the program of a part reads, with what the structure of a round says of each row."""
     weights, cap = weighed
     if part == "rounds":
-        rows = placed(recipe, context.public.structure, rows)
+        rows = assign_leaves(recipe, context.public.structure, rows)
     return View(rows, weights, recipe.params, context.public._replace(cap=cap))
 
 
 # What follows from no row: a program runs on one absent row in place of them.
 
 
-def dummy_row(table: BlockTable) -> Table:
+def absent_row(table: BlockTable) -> Table:
     """One absent row of the kind of the table's."""
     room = table.room(1)
     return Table(
@@ -550,95 +559,101 @@ def dummy_row(table: BlockTable) -> Table:
         jnp.asarray(room.present),
         jax.tree.map(jnp.asarray, table.splits),
         None if room.weight is None else jnp.asarray(room.weight),
-        None if table.target is None else jnp.asarray(kinds.fingerprint(table.target)),
+        None if table.target is None else jnp.asarray(kinds.target_fingerprint(table.target)),
         None if table.rows_per_user is None else types.RowsPerUser(table.rows_per_user),
         domains.declare(table.domain),
     )
 
 
-def specs(
+def draw_specs(
     part: str, recipe: Recipe, dummy: Table, context: Context, release: Release
 ) -> dict[str, DrawSpec]:
     """What the draws of a part ask for, after the draws that `release` has; traceable."""
-    read = _dummy_view(part, recipe, dummy, context)
-    asked = boundary.describe(pricing.program_of(recipe.learner, part), read, release)
+    read = _view_of_absent_row(part, recipe, dummy, context)
+    asked = boundary.describe(pricing.program_of_phase(recipe.learner, part), read, release)
     boundary.check_as_priced(asked, pricing.priced_draws(recipe, part))
     return asked
 
 
-def of_a_round(recipe: Recipe, table: Table) -> tuple[Context, dict[str, DrawSpec]]:
+def first_round_draw_specs(recipe: Recipe, table: Table) -> tuple[Context, dict[str, DrawSpec]]:
     """A round after a prologue of zeros, and what its draws ask for; traceable."""
-    once = () if recipe.learner.prologue is None else pricing.sites(recipe, "prologue")
-    public, *_ = opened(recipe, {spec.site: jnp.zeros_like(spec.output) for spec in once})
-    context = begun(recipe, public, jnp.float32(0), jnp.int32(0))
-    return context, specs("rounds", recipe, table, context, {})
+    once = (
+        () if recipe.learner.prologue is None else pricing.draw_specs_of_phase(recipe, "prologue")
+    )
+    public, *_ = after_prologue(recipe, {spec.site: jnp.zeros_like(spec.output) for spec in once})
+    context = round_context(recipe, public, jnp.float32(0), jnp.int32(0))
+    return context, draw_specs("rounds", recipe, table, context, {})
 
 
 def public_draws(part: str, recipe: Recipe, dummy: Table, context: Context, key: Array) -> Release:
     """The public randomness of a part; traceable."""
-    read = _dummy_view(part, recipe, dummy, context)
-    return boundary.public_draws(pricing.program_of(recipe.learner, part), key, read)
+    read = _view_of_absent_row(part, recipe, dummy, context)
+    return boundary.public_draws(pricing.program_of_phase(recipe.learner, part), key, read)
 
 
-def _dummy_view(part: str, recipe: Recipe, dummy: Table, context: Context) -> View:
+def _view_of_absent_row(part: str, recipe: Recipe, dummy: Table, context: Context) -> View:
     """What a part of a run reads of one absent row."""
     rows = recipe.learner.hypotheses.prepare(dummy)
     shape = *recipe.learner.hypotheses.response.axes, *rows.present.shape
     scores = jnp.zeros(shape, jnp.float32)
-    return view(part, recipe, rows, weigh(part, recipe, rows, scores, context), context)
+    return program_view(
+        part, recipe, rows, weigh_rows(part, recipe, rows, scores, context), context
+    )
 
 
 # What follows from a release.
 
 
-def learned(
+def hypothesis_of_round(
     recipe: Recipe, release: Release, public: Public, state: Any
 ) -> tuple[types.Hypothesis, Array, Any]:
     """The hypothesis of a round, the bound on what it adds to a score, and the optimizer's state.
 
-    The state is as `opened` gives it; with None the hypothesis is that of the release.
+    The state is as `after_prologue` gives it; with None the hypothesis is that of the release.
     """
     learner = recipe.learner
     hypothesis = _hypothesis(learner, release, recipe.params, public)
     if state is not None:
 
         def update(params: types.Params, hypothesis: types.Hypothesis, *state: Any) -> Any:
-            assert learner.traits.optimizer is not None  # as `opened` says
+            assert learner.traits.optimizer is not None  # as `after_prologue` says
             return learner.traits.optimizer(params).update(hypothesis, *state)
 
-        hypothesis, *state = of_public("the optimizer", update, recipe.params, hypothesis, *state)
-    bound = of_public("the bound of hypotheses", learner.hypotheses.bound, hypothesis)
+        hypothesis, *state = trace_of_public(
+            "the optimizer", update, recipe.params, hypothesis, *state
+        )
+    bound = trace_of_public("the bound of hypotheses", learner.hypotheses.bound, hypothesis)
     return hypothesis, bound, state
 
 
-def finished(
+def model_hypotheses(
     recipe: Recipe, public: Public, hypotheses: types.Hypotheses, slope: Array
 ) -> types.Hypotheses:
     """The hypotheses of the model, from those of all rounds."""
     kind, last = recipe.learner.hypotheses, jnp.asarray(recipe.rounds, jnp.int32)
     if kind.merged is not None:
         told = hypotheses, recipe.params, public._replace(round=last)
-        hypotheses = of_public("the merger of hypotheses", kind.merged, *told)
+        hypotheses = trace_of_public("the merger of hypotheses", kind.merged, *told)
     if recipe.learner.epilogue is not None:
         assert kind.scaled is not None  # as `boundary.weak_learner` says
-        hypotheses = of_public("the scaling of hypotheses", kind.scaled, hypotheses, slope)
+        hypotheses = trace_of_public("the scaling of hypotheses", kind.scaled, hypotheses, slope)
     return hypotheses
 
 
-def line_of(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array, Array]:
+def score_line(recipe: Recipe, prologue: Release, epilogue: Release) -> tuple[Array, Array]:
     """(f32[] slope, intercept): scores become intercept + slope (score - start).
 
     The intercept is f32[], or f32[K] with several classes.
     """
-    _, start, _ = opened(recipe, prologue)
+    _, start, _ = after_prologue(recipe, prologue)
     if recipe.learner.epilogue is None:
         return jnp.float32(1), start
     line, told = recipe.learner.epilogue.line, (epilogue, recipe.params, start)
-    slope, intercept = of_public("the line of an epilogue", line, *told)
+    slope, intercept = trace_of_public("the line of an epilogue", line, *told)
     return jnp.asarray(slope, jnp.float32), jnp.asarray(intercept, jnp.float32)
 
 
-def admitted(present: Array, recipe: Recipe) -> Array:
+def mask_beyond_rows(present: Array, recipe: Recipe) -> Array:
     """bool[N]: the first `rows` of the present rows, in order.
 
     The noise was set for `rows` rows. Beyond that bound, a row more or less moves at most one other
@@ -648,20 +663,20 @@ def admitted(present: Array, recipe: Recipe) -> Array:
     return present & (rank <= jnp.asarray(recipe.rows).astype(jnp.int32))
 
 
-def prepared_table(table: Table, recipe: Recipe) -> Prepared:
+def prepare_table(table: Table, recipe: Recipe) -> Prepared:
     """The table laid out for the loops, with the rows that count.
 
     Raises:
         ValueError: as `check_run`; and if the hypotheses leave weights of rows out.
     """
     check_run(table, recipe)
-    prepared = traced_apart(recipe.learner.hypotheses.prepare, table)
+    prepared = trace_apart(recipe.learner.hypotheses.prepare, table)
     if table.weight is not None and getattr(prepared, "weight", None) is None:
         raise ValueError("rows have weights, and prepare leaves them out: lay out `weight`")
-    return prepared._replace(present=admitted(prepared.present, recipe))
+    return prepared._replace(present=mask_beyond_rows(prepared.present, recipe))
 
 
-class Learned(NamedTuple):
+class FittedParts(NamedTuple):
     """What follows from a run, and is in its model.
 
     Attributes:
@@ -675,13 +690,13 @@ class Learned(NamedTuple):
     intercept: Array
 
 
-def learned_of(
+def fitted_parts(
     releases: Iterable[Release], hypotheses: types.Hypotheses, intercept: Array, recipe: Recipe
-) -> Learned:
+) -> FittedParts:
     """What is in the model of a run, by the releases of its three parts."""
     withheld = recipe.learner.traits.withheld
     prologue, rounds, epilogue = (
         {site: array for site, array in release.items() if site not in withheld}
         for release in releases
     )
-    return Learned(Transcript(prologue, rounds, epilogue), hypotheses, intercept)
+    return FittedParts(Transcript(prologue, rounds, epilogue), hypotheses, intercept)

@@ -14,7 +14,7 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.privacy.bounds import Bound
 from dpbt.privacy.conversions import gdp_epsilon, gdp_mu
 from dpbt.privacy.keys import pair
@@ -127,7 +127,7 @@ def _recipe(depth: int, rows: int, delta: float) -> Recipe:
 def _table(rows: int, depth: int) -> Table:
     """Positive rows, each of which has other cells if there are at most 2^depth."""
     bits = (np.arange(rows)[:, None] >> np.arange(depth)) % 2 == 1
-    return of_splits(bits, np.ones(rows, bool), np.ones(rows, bool))
+    return table_of_splits(bits, np.ones(rows, bool), np.ones(rows, bool))
 
 
 @jax.jit

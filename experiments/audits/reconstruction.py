@@ -27,7 +27,7 @@ import numpy as np
 import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.privacy import boundary, pricing
 from dpbt.privacy.keys import pair
 from dpbt.training import boosting, step
@@ -123,10 +123,10 @@ class Release(NamedTuple):
 def release_of(recipe: Recipe, bits: np.ndarray, labels: np.ndarray, seed: int) -> Release:
     """What a recipe releases of the first `recipe.rows` rows; the others are absent."""
     count, attributes = int(recipe.rows), bits.shape[1]
-    table = of_splits(bits, labels, np.arange(len(bits)) < count)
+    table = table_of_splits(bits, labels, np.arange(len(bits)) < count)
     noise, public = pair(jax.random.key(seed))
     ran = jax.jit(dpbt.boost)(noise, table, recipe, public)
-    every = of_splits(*every_row(attributes), np.ones(2 ** (attributes + 1), bool))
+    every = table_of_splits(*every_row(attributes), np.ones(2 ** (attributes + 1), bool))
     one = every._replace(**{name: getattr(every, name)[:, None] for name in every._fields[:3]})
     added = jax.tree.map(np.asarray, _added_statistics(ran.transcript, one, recipe))
 
@@ -159,8 +159,8 @@ def _added_statistics(transcript: Transcript, rows: Any, recipe: Recipe) -> Any:
     """
 
     def answer(part: str, release: Any, views: Sequence[Any]) -> Any:
-        program = pricing.program_of(recipe.learner, part)
-        asked = boundary.replayed(program, release, views[0])
+        program = pricing.program_of_phase(recipe.learner, part)
+        asked = boundary.replay_draws(program, release, views[0])
         return release, {
             site: (jnp.ravel(spec.value), spec.scale)
             for site, spec in asked.items()
@@ -169,7 +169,7 @@ def _added_statistics(transcript: Transcript, rows: Any, recipe: Recipe) -> Any:
 
     def alone(*fields: Any) -> Any:
         table = rows._replace(**dict(zip(rows._fields[:3], fields, strict=True)))
-        kept = boosting.run(recipe, [step.prepared_table(table, recipe)], answer, transcript).kept
+        kept = boosting.run(recipe, [step.prepare_table(table, recipe)], answer, transcript).kept
         return [
             {
                 site: _sparse(value, scale, table.bins.shape[1])

@@ -14,15 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import whole
+from dpbt.common.validate import check_whole_number
 from dpbt.data.domains import Domain, predicates
-from dpbt.data.splits import as_array
+from dpbt.data.splits import as_device_array
 from dpbt.learners import trees
 from dpbt.models.model import Model, decision_function, model_of
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align_columns
 from dpbt.training.boosting import run
-from dpbt.training.step import check_transcript, prepared_table
+from dpbt.training.step import check_transcript, prepare_table
 from dpbt.types import (
     UNSPLIT,
     AnyArray,
@@ -54,7 +54,7 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
     Raises:
         ValueError: as `boosting.replay`.
     """
-    prepared, learner = prepared_table(table, recipe), recipe.learner
+    prepared, learner = prepare_table(table, recipe), recipe.learner
     check_transcript(transcript, table, recipe)
     if prepared.target.dtype != bool:
         raise ValueError("edges are of two classes, and the table has another target")
@@ -99,7 +99,7 @@ def margin_histogram(values: np.ndarray, bins: int = 40) -> tuple[np.ndarray, np
     Raises:
         ValueError: if `bins` is not an integer of at least 1.
     """
-    whole("bins", bins)
+    check_whole_number("bins", bins)
     counts, edges = np.histogram(np.clip(values, -1, 1), bins=bins, range=(-1, 1))
     return counts / max(len(values), 1), edges
 
@@ -198,12 +198,12 @@ def rademacher(key: Array, splits: Array, draws: int = 200) -> tuple[float, floa
         ValueError: for anything else; no number of rows is shown.
     """
     keys.check(key)
-    splits = as_array("splits", splits)
+    splits = as_device_array("splits", splits)
     if splits.ndim != 2 or splits.dtype != bool or 0 in splits.shape:
         raise ValueError(
             f"splits must be bool of rank 2, with a row and a split, got {dtype_and_rank(splits)}"
         )
-    if whole("draws", draws) < 2:
+    if check_whole_number("draws", draws) < 2:
         raise ValueError(f"draws must be at least 2 for a standard error, got {draws}")
 
     largest = _correlations(key, jnp.asarray(splits).astype(jnp.int8), draws)

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import shown
+from dpbt.common.validate import show_value
 from dpbt.types import AnyArray, Array
 
 Numbers = AnyArray | float
@@ -120,7 +120,8 @@ def _error(voting: str, x: Numbers, margin: Numbers, c: Numbers) -> Numbers:
             return _mix(x) + margin + c
         case _:
             raise ValueError(
-                f'voting must be "majority", "threshold" or "probabilistic", got {shown(voting)}'
+                'voting must be "majority", "threshold" or "probabilistic", got '
+                f"{show_value(voting)}"
             )
 
 
@@ -282,4 +283,6 @@ def at_best_trees(
             kept = (1 - lost) * (1 - jnp.exp(-n / np.float32(_SLOW)))
             return Bound(trees, 1 / 5 + 19 / 10 * epsilon - 2 * epsilon**2, kept)
         case _:
-            raise ValueError(f'voting must be "threshold" or "probabilistic", got {shown(voting)}')
+            raise ValueError(
+                f'voting must be "threshold" or "probabilistic", got {show_value(voting)}'
+            )

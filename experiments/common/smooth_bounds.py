@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from dpbt.common.validate import within
+from dpbt.common.validate import check_interval
 
 
 def rounds_needed(advantage: float, density: float) -> int:
@@ -21,8 +21,8 @@ def rounds_needed(advantage: float, density: float) -> int:
     Raises:
         ValueError: outside these ranges.
     """
-    within("advantage", advantage, "(0, 0.500000000001)")
-    within("density", density, "(0, 1)")
+    check_interval("advantage", advantage, "(0, 0.500000000001)")
+    check_interval("density", density, "(0, 1)")
     return math.ceil(16 * math.log(1 / density) / advantage**2)
 
 
@@ -43,8 +43,8 @@ def halfspace_rows(
         ValueError: unless alpha, beta, tau, delta are in (0, 1) and epsilon is positive.
     """
     for name, value in {"alpha": alpha, "beta": beta, "tau": tau, "delta": delta}.items():
-        within(name, value, "(0, 1)")
-    within("epsilon", epsilon, "(0, inf)")
+        check_interval(name, value, "(0, 1)")
+    check_interval("epsilon", epsilon, "(0, inf)")
     log_alpha = math.log(1 / alpha)
     inner = max(math.log(log_alpha / (beta * tau**2)), 0.0)
     privacy = math.sqrt(log_alpha * math.log(1 / delta) * inner) / (epsilon * alpha * tau**2)
@@ -74,7 +74,7 @@ def margin_accuracy(margins: np.ndarray, rademacher: float, delta: float = 0.05)
             (`diagnostics.rademacher`).
         delta: in (0, 1).
     """
-    within("delta", delta, "(0, 1)")
+    check_interval("delta", delta, "(0, 1)")
     margins = np.asarray(margins, np.float64)
     thetas = np.linspace(0.01, 1.0, 100)
     slack = 3 * math.sqrt(math.log(2 * len(thetas) / delta) / (2 * len(margins)))

@@ -54,7 +54,7 @@ class Study:
     def _padded(self) -> Table:
         if not isinstance(self.data, data.Dataset):
             raise TypeError(f"{self.data.name} has a declared target")
-        return tables.padded(self.data.table)
+        return tables.pad_to_bucket(self.data.table)
 
     def taught(self, split: int) -> Table:
         """The table of two classes, of the split's training rows; test rows are absent."""

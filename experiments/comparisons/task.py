@@ -119,7 +119,7 @@ def _is_there(name: str, folder: str | None) -> bool:
 _BINARY: dict[str, Any] = {
     "columns": (*_columns("accuracy", "auroc"), "log_loss_mean"),
     "more": ("auroc", "accuracy"),
-    "measured": measures.of_two_classes,
+    "measured": measures.measure_two_classes,
     "load": two_classes,
     "is_there": _is_there,
 }
@@ -176,7 +176,7 @@ CLASSES = Task(
     _SMALL | {"dataset": ("iris",), "methods": ("auto", "diffprivlib-forest", "larger-class")},
     _columns("auroc", "accuracy", "log_loss"),
     ("auroc", "accuracy"),
-    measures.of_classes,
+    measures.measure_classes,
     with_target,
     targets.is_there,
 )
@@ -194,7 +194,7 @@ REGRESSION = Task(
     | {"dataset": ("diabetes",), "methods": ("auto", "diffprivlib-linear", "mean", "median")},
     _columns("r2", "rmse", "mae"),
     ("r2",),
-    measures.of_numbers,
+    measures.measure_numbers,
     with_target,
     targets.is_there,
 )

@@ -123,13 +123,13 @@ def test_measures_of_predictions():
     assert math.isnan(measures.auroc(score, np.ones(60, bool)))
 
     target, probability = np.array([0, 0, 1, 1]), np.eye(3)[[0, 0, 1, 0]]
-    found = measures.of_classes(target, probability.argmax(axis=1), probability)
+    found = measures.measure_classes(target, probability.argmax(axis=1), probability)
     assert (found["accuracy"], found["auroc"]) == (0.75, 0.75)  # of two classes, not of three
     assert found["log_loss"] == pytest.approx(-math.log(measures.MIN_PROBABILITY) / 4)
-    assert measures.of_classes(target, target, None)["auroc"] is None
+    assert measures.measure_classes(target, target, None)["auroc"] is None
 
     numbers = np.array([0.0, 2.0, 1.0])
-    found = measures.of_numbers(np.array([0.0, 2.0, 4.0]), numbers)
+    found = measures.measure_numbers(np.array([0.0, 2.0, 4.0]), numbers)
     assert [found[name] for name in ("rmse", "mae", "r2")] == pytest.approx(
         [math.sqrt(3), 1, 1 - 9 / 8]
     )

@@ -70,7 +70,9 @@ def test_private_errors_of_the_grid_are_those_of_the_library_on_average(rows):
                     hypotheses.stated_shares(trees, tested.position),
                     jax.random.fold_in(key, 9),
                 )
-                answers = [prediction.vote(theta, rule, coins) for rule in prediction.VOTINGS]
+                answers = [
+                    prediction.answers_of_votes(theta, rule, coins) for rule in prediction.VOTINGS
+                ]
                 return jnp.stack([jnp.mean(answer != tested.target) for answer in answers])
 
             return jax.lax.map(one, keys, batch_size=50)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from experiments import __main__ as command_line
 from experiments.papers.asadi_2022 import dp_boost, features, jobs, sparsity
 from paper_figures import __main__ as figures
@@ -34,7 +34,7 @@ def small(monkeypatch):
     """Sixty rows in the place of every data set; Adult has twelve test rows."""
     rng = np.random.default_rng(0)
     splits = rng.random((60, 5)) < 0.5
-    table = of_splits(splits, splits[:, 0], np.ones(60, bool))
+    table = table_of_splits(splits, splits[:, 0], np.ones(60, bool))
 
     def load(name, features="intervals", folder=None):
         del features, folder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.privacy import mechanisms
 
 GRID = 127
@@ -20,7 +20,7 @@ def forced(mechanism):
 
     def run(words, value, scale):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(mechanisms, "words", lambda key, count, shape: words)
+            patch.setattr(mechanisms, "key_words", lambda key, count, shape: words)
             return mechanism.sample(jax.random.key(0), value, scale)
 
     return jax.jit(run)
@@ -31,7 +31,7 @@ def one_split(rows: int = 300, seed: int = 0) -> dpbt.Table:
     rng = np.random.default_rng(seed)
     side = rng.random(rows) < 0.4
     label = side ^ (rng.random(rows) < 0.3)
-    return of_splits(side[:, None], label, np.ones(rows, bool))
+    return table_of_splits(side[:, None], label, np.ones(rows, bool))
 
 
 def class_counts(table: dpbt.Table) -> np.ndarray:

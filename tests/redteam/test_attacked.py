@@ -44,7 +44,7 @@ class Optional(NamedTuple):
 
 
 def own_key(recipe):
-    return tuple(jax.random.key_data(step.own_key(KEYS[0], recipe)).tolist())
+    return tuple(jax.random.key_data(step.derive_recipe_key(KEYS[0], recipe)).tolist())
 
 
 def by_rate(draw, table, weights, params, public):
@@ -329,7 +329,7 @@ def test_a_ledger_is_not_of_what_python_has_changed_since(program, monkeypatch):
     recipe = recipe_of(fresh(program), params=Noise({}))
     dpbt.boost(KEYS[0], one_split(), recipe)
     monkeypatch.setattr(Held, "scale", 100.0)
-    pricing.drawn.clear()
+    pricing.describe_draws.clear()
     with pytest.raises(ValueError, match="than the ledger prices"):
         dpbt.ledger(recipe)
 

@@ -130,7 +130,7 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
             weighting=numbers,
             params=Noise({"n": noise}),
         )
-        (draw,) = pricing.sites(recipe, "rounds")
+        (draw,) = pricing.draw_specs_of_phase(recipe, "rounds")
         found.append((draw.most, draw.moves))
     assert found == [(1.0, 1), (2.0, 1), (1.0, 3)]
 

@@ -10,7 +10,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, recipes, sweeps
-from dpbt.data.splits import of_splits, splits_of
+from dpbt.data.splits import splits_of, table_of_splits
 from dpbt.training import step
 from dpbt.types import Table
 from tests.redteam.attacks import GRID, class_counts
@@ -24,7 +24,7 @@ def lone_first() -> Table:
     satisfied = np.ones((ROWS, 300), bool)
     satisfied[0, 1:] = False
     label = np.arange(ROWS) == 0
-    return of_splits(satisfied, label, np.ones(ROWS, bool))
+    return table_of_splits(satisfied, label, np.ones(ROWS, bool))
 
 
 def without(table: Table, row: int) -> Table:
@@ -182,4 +182,4 @@ def test_a_bound_of_no_number_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
     nothing = dataclasses.replace(recipe, rows=np.float32("nan"))
-    assert not np.any(step.admitted(table.present, nothing))
+    assert not np.any(step.mask_beyond_rows(table.present, nothing))

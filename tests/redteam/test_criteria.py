@@ -7,7 +7,7 @@ import pytest
 
 import dpbt
 from dpbt import boosting, losses, recipes
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.training import step
 
 
@@ -76,7 +76,7 @@ def lone_row_loss(recipe, rows, most, others):
     for number in range(1, most + 1):
         satisfied = np.ones((rows, 300), bool)
         satisfied[: number + others, 1:] = False
-        table = of_splits(satisfied, np.arange(rows) < number, np.ones(rows, bool))
+        table = table_of_splits(satisfied, np.arange(rows) < number, np.ones(rows, bool))
         other = table._replace(present=table.present.at[0].set(False))
         release = boost(jax.random.key(0), table, recipe).transcript
         steps = divergences(release, table, other, recipe)
@@ -125,5 +125,5 @@ def test_two_criteria_of_one_name_do_not_share_noise():
         recipes.bdpe(epsilon=1.0, rows=50, rounds=1, depth=1, criterion=criterion, loss=losses.log)
         for criterion in (line, parabola)
     )
-    keys = [step.own_key(jax.random.key(0), one) for one in (recipe, other)]
+    keys = [step.derive_recipe_key(jax.random.key(0), one) for one in (recipe, other)]
     assert not np.array_equal(*map(jax.random.key_data, keys))

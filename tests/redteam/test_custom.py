@@ -152,7 +152,7 @@ def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
     keys = set()
     for prologue in (None, opening("m"), opening("m", tag="another")):
         learner = lazybb.one_rule(ADD_REMOVE)._replace(prologue=prologue)
-        own = step.own_key(jax.random.key(0), dataclasses.replace(base, learner=learner))
+        own = step.derive_recipe_key(jax.random.key(0), dataclasses.replace(base, learner=learner))
         keys.add(tuple(jax.random.key_data(own).tolist()))
     assert len(keys) == 3
 

@@ -57,12 +57,12 @@ def table():
 def public_and_noise():
     """Keys and words that the library makes: of seeds, of release keys and of research keys."""
     release = jax.random.wrap_key_data(WORDS, impl=keys.CHACHA20)
-    public = keys.noise_and_public(7)[1]
+    public = keys.noise_and_public_keys(7)[1]
     own = keys.noise_key(keys.research_key(11), [TABLE])
     found = [*map(jax.random.key_data, (public, own))]
     for key in (release, own):
         first, second = (boundary.site_key(key, site) for site in ("leaf", "threshold"))
-        found.append(keys.words(first, 2, (3,)))
+        found.append(keys.key_words(first, 2, (3,)))
         found.append(mechanisms.uniform.sample(second, np.zeros(4, np.float32), np.float32(1)))
     return [np.asarray(each) for each in found]
 
@@ -110,7 +110,7 @@ def test_no_other_flag_moves_a_release(name, recipe):
     def released():
         key = jax.random.wrap_key_data(WORDS, impl=keys.CHACHA20)
         run = jax.jit(lambda *args: dpbt.boost(*args).transcript)
-        public = keys.noise_and_public(7)[1]
+        public = keys.noise_and_public_keys(7)[1]
         return jax.tree.leaves(run(key, TABLE, FITTED[recipe](), public))
 
     without = released()
@@ -125,7 +125,7 @@ def test_a_research_key_is_that_of_jax_at_default_flags(seed):
     np.testing.assert_array_equal(jax.random.key_data(keys.research_key(seed)), theirs)
     with other_value("jax_random_seed_offset"), other_value("jax_default_prng_impl"):
         np.testing.assert_array_equal(jax.random.key_data(keys.research_key(seed)), theirs)
-        assert keys.kind(keys.research_key(seed)) == "research"
+        assert keys.kind_of_key(keys.research_key(seed)) == "research"
 
 
 def test_every_flag_of_jax_that_names_randomness_is_in_the_table():

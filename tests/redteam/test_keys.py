@@ -9,7 +9,7 @@ import pytest
 
 import dpbt
 from dpbt import losses, recipes, weighting
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import step
 from dpbt.types import Table
@@ -77,7 +77,7 @@ def test_one_key_with_two_settings_of_lazybb_does_not_repeat_its_choice():
     """At so little epsilon the noise alone chooses, and two settings must not share it."""
     rng = np.random.default_rng(0)
     bits, target = (rng.random(shape) < 0.5 for shape in ((80, 31), (80,)))
-    table = of_splits(bits, target, np.ones(80, bool))
+    table = table_of_splits(bits, target, np.ones(80, bool))
     both = recipes.lazybb_rules(epsilon=np.array([1e-3, 2e-3]), rows=80, rounds=1)
 
     def choice(key, r):
@@ -116,7 +116,7 @@ def test_two_recipes_of_one_budget_do_not_share_noise(name):
 
 def own_keys_differ(recipe, **changes):
     pair = recipe, dataclasses.replace(recipe, **changes)
-    keys = [step.own_key(jax.random.key(0), one) for one in pair]
+    keys = [step.derive_recipe_key(jax.random.key(0), one) for one in pair]
     return not np.array_equal(*map(jax.random.key_data, keys))
 
 
@@ -205,4 +205,4 @@ def test_budgets_of_half_precision_are_refused():
     recipe = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
     half = recipe.params._replace(noise={"rule": np.float16(3.25)})
     with pytest.raises(ValueError, match="numbers of 32 bits"):
-        step.own_key(jax.random.key(0), dataclasses.replace(recipe, params=half))
+        step.derive_recipe_key(jax.random.key(0), dataclasses.replace(recipe, params=half))

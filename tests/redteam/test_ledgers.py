@@ -16,7 +16,7 @@ from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.mechanism import FREE, Price
-from dpbt.privacy.pricing import line_of, scales
+from dpbt.privacy.pricing import ledger_line, sampler_scales
 from dpbt.types import ADD_REMOVE, Noise
 from tests.redteam.attacks import GRID, one_split
 
@@ -31,7 +31,7 @@ def sides(table, weights):
 
 def line(mechanism=mechanisms.discrete_laplace, **changes):
     asked = {"scale": float(GRID), "sensitivity": float(GRID), "moved": 1, **changes}
-    return line_of("leaf", mechanism, "class weights", theorem="a row is on one side", **asked)
+    return ledger_line("leaf", mechanism, "class weights", theorem="a row is on one side", **asked)
 
 
 def stump(release, budget, public):
@@ -190,10 +190,14 @@ def test_fractions_that_do_not_share_a_budget_are_refused(name):
 
 def test_a_site_has_its_own_noise_before_that_of_its_group():
     noise, sites = {"leaf": 1, "leaf_2": 2}, ("leaf", "leaf_1", "leaf_2")
-    assert [boundary.group_of(site, noise) for site in sites] == ["leaf", "leaf", "leaf_2"]
+    assert [boundary.budget_group_of_site(site, noise) for site in sites] == [
+        "leaf",
+        "leaf",
+        "leaf_2",
+    ]
     for site in ("leaf_x", "leaf_", "x_leaf", "leaf_1_2"):
         with pytest.raises(ValueError, match="no fraction"):
-            boundary.group_of(site, noise)
+            boundary.budget_group_of_site(site, noise)
 
 
 BAD_NUMBERS = [
@@ -314,7 +318,7 @@ def test_the_grid_of_published_leaves_is_in_their_sensitivity():
     numbers = jax.tree.map(lambda x: np.asarray(x, np.float64), recipe.params)
     steps = numbers.settings.step * numbers.settings.clip**2 / numbers.leaf_step
     assert np.any(np.round(steps) > steps)  # where rounding moves the ends apart
-    scale = {site: found for site, _, found in scales(recipe)}["leaf"]
+    scale = {site: found for site, _, found in sampler_scales(recipe)}["leaf"]
     share = 1.0 * 0.5 / 2 / 4  # of a tree's leaves, of one leaf
     assert np.all(2 * np.round(steps) / scale <= share)
 

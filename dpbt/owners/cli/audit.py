@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 import dpbt
-from dpbt.common.watching import Progress, working
+from dpbt.common.watching import Progress, show_progress
 from dpbt.data import domains, files
 from dpbt.data.domains import Domain, Label
 from dpbt.owners.cli import shared
@@ -56,7 +56,7 @@ def audit(options: argparse.Namespace) -> int:
             f"got {options.rows}"
         )
     rows = options.rows if replace else min(SAMPLE, options.rows)
-    with working("setting the noise", options.progress) as report:
+    with show_progress("setting the noise", options.progress) as report:
         from dpbt.privacy.keys import research_key
 
         recipe = shared.recipe_of(options, domain, label)
@@ -109,7 +109,7 @@ def _module(options: argparse.Namespace) -> int:
     broken, common = False, {"claim": (epsilon, delta), "runs": options.runs, "seed": options.seed}
     common["confidence"] = 1 - (1 - CONFIDENCE) / count
     for name, (table, neighbour) in pairs.items():
-        with working(f"auditing {name}", options.progress):
+        with show_progress(f"auditing {name}", options.progress):
             bounds = [] if learn is None else [dpbt.audit.grey(learn, table, neighbour, **common)]
             if fit is not None:
                 view = found.get("view", lambda released: released)
@@ -172,6 +172,6 @@ def preview(options: argparse.Namespace) -> None:
         one = argparse.Namespace(**{**vars(options), "rows": rows, "epsilon": epsilon})
         recipes.append(shared.recipe_of(one, domain, label))
     more = {name: getattr(options, name) for name in ("signal", "repeats", "seed")}
-    with working("simulating; this compiles first", options.progress), of_input():
+    with show_progress("simulating; this compiles first", options.progress), of_input():
         found = dpbt.preview.preview(recipes, domain, table, **more)
     print(found)

@@ -50,7 +50,7 @@ def template(options: argparse.Namespace) -> None:
     types in its schema. No value is read: kinds, ranges and categories are for you to fill in from
     what the columns mean. A Table Schema has declared some of them.
     """
-    path = None if options.out is None else shared.free(options)
+    path = None if options.out is None else shared.path_to_write(options)
     columns = columns_of(options, options.label)
     with of_input():
         stated = options.label, options.label_type, options.all, options.user
@@ -271,7 +271,7 @@ def new(options: argparse.Namespace) -> None:
     """
     if not shared.is_terminal(sys.stdin, sys.stdout):
         raise InputError("new asks on a terminal alone; `dpbt domain template` needs none")
-    path, columns = shared.free(options), columns_of(options, sure=True)
+    path, columns = shared.path_to_write(options), columns_of(options, sure=True)
     print(_PUBLIC)
     if options.from_schema is None and options.no_header is None:
         print(f"The names: {', '.join(map(repr, columns))}")

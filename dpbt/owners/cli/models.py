@@ -15,8 +15,8 @@ from typing import Any, TextIO
 import numpy as np
 
 import dpbt
-from dpbt.common.storage import naming, remove_left, write_whole
-from dpbt.common.watching import is_terminal, working
+from dpbt.common.storage import name_in_errors, remove_leftover, write_whole
+from dpbt.common.watching import is_terminal, show_progress
 from dpbt.data import blocks as folders
 from dpbt.data import files
 from dpbt.data.domains import check_same
@@ -33,10 +33,10 @@ from dpbt.owners.cli.shared import (
     command,
     declared,
     form_of,
-    free,
     of_input,
     option,
     out,
+    path_to_write,
 )
 
 
@@ -84,7 +84,7 @@ def statement(options: argparse.Namespace) -> None:
     are put in as they are given, and must be public.
     """
     names = [name for name in ("html", "pdf") if getattr(options, name) is not None]
-    paths = {name: free(options, name) for name in names}
+    paths = {name: path_to_write(options, name) for name in names}
     model, budget = _saved(options.model), None
     if options.filter is not None:
         with of_input():
@@ -141,7 +141,7 @@ def export(options: argparse.Namespace) -> None:
 
     The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
     """
-    path, model = free(options), _saved(options.model)
+    path, model = path_to_write(options), _saved(options.model)
     with of_input():
         getattr(dpbt, options.format).export(model, path)
     print(f"wrote {path}")
@@ -161,7 +161,7 @@ def plot(options: argparse.Namespace) -> None:
     With --shapes it draws those of all columns in one picture. A picture follows from what was
     released and what is public, so it costs no privacy. It needs the extra `figures`.
     """
-    path, model, name = free(options), _saved(options.model), options.shape
+    path, model, name = path_to_write(options), _saved(options.model), options.shape
     data = options.data or ""
     with of_input():
         if options.shapes and name is not None:
@@ -198,7 +198,7 @@ def predict(options: argparse.Namespace) -> None:
     is absent from a folder of blocks has a line of empty cells. Rows without a label are absent
     there, so give their file.
     """
-    path = None if options.out is None else free(options)
+    path = None if options.out is None else path_to_write(options)
     model = _saved(options.model)
     if model.about.domain is None:
         raise InputError(f"{options.model}: saved without a domain, so it reads no files")
@@ -212,8 +212,8 @@ def predict(options: argparse.Namespace) -> None:
         with open(part, "w", encoding="utf-8", newline="") as file:
             _write(file, model, options)
 
-    remove_left(path)  # it holds predictions, which are private
-    with working(f"predicting {options.file}", options.progress):
+    remove_leftover(path)  # it holds predictions, which are private
+    with show_progress(f"predicting {options.file}", options.progress):
         write_whole(path, write, mode=0o600)
     print(f"wrote {path}")
 
@@ -241,7 +241,7 @@ def evaluate(options: argparse.Namespace) -> None:
         raise InputError(f"{options.model}: of another label than that of {options.domain}")
     with of_input():
         check_same(stated, domain, options.domain, options.model)
-    with working(f"predicting {options.file}"), of_input(options.file):
+    with show_progress(f"predicting {options.file}"), of_input(options.file):
         names = (*domain, label.column)
         columns = files.read_columns(
             options.file, names, form_of(options, (*domain, *label.columns))
@@ -256,17 +256,17 @@ def evaluate(options: argparse.Namespace) -> None:
     if isinstance(about.target, Numeric):
         target = about.target.low + target * (about.target.high - about.target.low)
         predicted = np.asarray(model.predict(rows))
-        more = measures.of_objective(target, predicted, about.target.response)
-        found = {**measures.of_numbers(target, predicted), **more}
+        more = measures.measure_objective(target, predicted, about.target.response)
+        found = {**measures.measure_numbers(target, predicted), **more}
     else:
         scores, _, shares = model.predict_all(rows)
         if about.target is not None:
-            found = measures.of_classes(target.astype(int), scores.argmax(axis=1), shares)
+            found = measures.measure_classes(target.astype(int), scores.argmax(axis=1), shares)
         else:
             positive = None if shares is None else shares[:, 1]
-            found = measures.of_two_classes(target, scores, positive)
-            curve = [] if positive is None else measures.calibration(target, positive)
-        alone = {"accuracy of the most frequent class": measures.most_frequent(target)}
+            found = measures.measure_two_classes(target, scores, positive)
+            curve = [] if positive is None else measures.calibration_bins(target, positive)
+        alone = {"accuracy of the most frequent class": measures.share_of_most_frequent(target)}
         found = {**found, **alone}
     print(f"{len(rows)} rows; these numbers are a release of them, unless they are public")
     for name, value in found.items():
@@ -297,7 +297,7 @@ def _blocks(model: Model, options: argparse.Namespace) -> Iterator[tuple[np.ndar
         OSError: if it cannot be read.
     """
     domain = model.about.domain or {}
-    with of_input(options.file), naming(Path(options.file)):
+    with of_input(options.file), name_in_errors(Path(options.file)):
         if Path(options.file).is_dir():
             table = folders.open_folder(options.file)
             with of_input():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dpbt
-from dpbt.common.watching import working
+from dpbt.common.watching import show_progress
 from dpbt.data import files
 from dpbt.data.convert import raw_rows
 from dpbt.data.domains import Domain, Label, check_same
@@ -76,7 +76,7 @@ def convert(options: argparse.Namespace) -> None:
     domain, label = shared.declared(options.domain, options)
     form = shared.form_of(options, (*domain, *label.columns))
     shared.ask(options.file, domain, label, options.yes, "Convert", form)
-    with of_input(), working(f"reading {options.file}", options.progress):
+    with of_input(), show_progress(f"reading {options.file}", options.progress):
         chosen = {"capacity": options.capacity, "rows_per_block": options.rows_per_block}
         dpbt.convert.convert_file(options.file, domain, label, options.folder, form, **chosen)
     print(f"wrote {options.folder}: private, as the rows are")
@@ -112,11 +112,11 @@ def fit(options: argparse.Namespace) -> None:
         raise InputError(
             "--checkpoint and --memory-mb need a folder of blocks, which `convert` writes"
         )
-    path = shared.free(options)
+    path = shared.path_to_write(options)
     domain, label = shared.declared(options.domain, options)
     with of_input():
         budget = None if options.filter is None else dpbt.Filter.open(options.filter)
-    with working("setting the noise", options.progress):
+    with show_progress("setting the noise", options.progress):
         recipe = shared.recipe_of(options, domain, label)
     goes_on = options.checkpoint is not None and Path(options.checkpoint).exists()
     if budget is not None and not goes_on:
@@ -181,7 +181,7 @@ def _table_of_file(
         InputError: for a file that is no table or lacks a column, and for more rows than --rows.
         OSError: if it cannot be read.
     """
-    with working(f"reading {options.file}", options.progress), of_input(options.file):
+    with show_progress(f"reading {options.file}", options.progress), of_input(options.file):
         columns = files.read_columns(options.file, (*domain, *label.columns), form)
         rows = raw_rows(label, columns)
     if rows.users is None and len(rows.labels) > options.rows:
@@ -189,7 +189,7 @@ def _table_of_file(
             f"{options.file}: more rows than --rows {options.rows}, the stated bound on their "
             "number; lines that are blank or cannot be read count"
         )
-    with working("making the table", options.progress), of_input():
+    with show_progress("making the table", options.progress), of_input():
         return dpbt.table(
             domain,
             **rows._asdict(),
@@ -218,7 +218,7 @@ def _learned(
     if kept is not None and options.seed is None:
         key, public_key = kept.own_keys()
     else:
-        key, public_key = dpbt.keys.noise_and_public(options.seed)
+        key, public_key = dpbt.keys.noise_and_public_keys(options.seed)
     rows, more = [table], {}
     if isinstance(table, BlockTable):
         rows = (block._replace(bins=block.bins.T) for block in table.pieces(BLOCK_ROWS))
@@ -226,7 +226,7 @@ def _learned(
     noise = dpbt.keys.noise_key(key, rows)
 
     words = "learning; this may compile first"
-    with working(words, options.progress) as report, contextlib.ExitStack() as refused:
+    with show_progress(words, options.progress) as report, contextlib.ExitStack() as refused:
         refused.enter_context(of_input())
 
         def pay(run: str | None) -> None:
@@ -234,7 +234,7 @@ def _learned(
                 budget.payment_callback(recipe.on(table), key)(run)
             refused.pop_all()  # what can be refused has been, and any other error is a bug
 
-        model = fit.learn(noise, table, recipe, public_key, pay=pay, progress=report, **more)
+        model = fit.fit_unwarned(noise, table, recipe, public_key, pay=pay, progress=report, **more)
         dpbt.keys.warn_of_research(noise)
         jax.block_until_ready(model)
     return model

@@ -331,11 +331,11 @@ FORCE = option("--force", "replace the file if it exists")
 
 
 def out(words: str, required: bool = False) -> tuple[Option, Option]:
-    """--out and --force, which `free` reads."""
+    """--out and --force, which `path_to_write` reads."""
     return option("--out FILE", words, required=required), FORCE
 
 
-def free(options: argparse.Namespace, name: str = "out") -> Path:
+def path_to_write(options: argparse.Namespace, name: str = "out") -> Path:
     """The file of --out or another option, if it may be written. Commands ask before they work.
 
     Raises:

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 
 from dpbt.data.domains import Domain, Numeric, predicates
-from dpbt.data.splits import of_splits
+from dpbt.data.splits import table_of_splits
 from dpbt.data.tables import take
 from dpbt.types import Table
 from experiments.common import data
@@ -70,7 +70,7 @@ def load_features(
     label, test = dataset.label, dataset.test
     if name == "cod-rna" and test is not None:  # the paper cross-validates the training file
         splits, label, test = splits[~test], label[~test], None
-    return of_splits(splits, label, np.ones(len(label), bool)), test, words
+    return table_of_splits(splits, label, np.ones(len(label), bool)), test, words
 
 
 def quantile_intervals(dataset: data.Dataset) -> data.Dataset:

@@ -146,7 +146,7 @@ def make_job(
     with of_input():
         sweep = sweeps.Sweep(name, lazybb_recipe, tuple(blocks), repeats, seed)
     definition = {
-        "task": [options.features, folds, keys, *sweeps.shape_of(task.table)],
+        "task": [options.features, folds, keys, *sweeps.shape_of_table(task.table)],
         "sweep": sweep.definition(),
         "of": sweeps.provenance(),
     }

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from dpbt.common.validate import within
+from dpbt.common.validate import check_interval
 
 NAME = "bun_2020"
 ALPHA, BETA, DELTA = 0.1, 0.05, 1e-6
@@ -93,7 +93,7 @@ def halfspace_settings(alpha: float, beta: float, tau: float) -> HalfspaceSettin
         ValueError: unless alpha, beta and tau are in (0, 1).
     """
     for name, value in {"alpha": alpha, "beta": beta, "tau": tau}.items():
-        within(name, value, "(0, 1)")
+        check_interval(name, value, "(0, 1)")
     density = alpha / 4
     spread = math.log(3072 * math.log(1 / density) / (beta * tau**2))
     noise = tau / (8 * math.sqrt(2) * math.sqrt(spread))

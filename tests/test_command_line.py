@@ -188,7 +188,7 @@ def test_predictions_are_those_of_the_library(here, capsys):
     assert len(found) == 9
     words = np.array(["healthy", "ill, or worse"])
     assert found == words[np.asarray(dpbt.predict(model, cells)).astype(int)].tolist()
-    np.testing.assert_allclose(shares[:, 0], dpbt.predict_proba(model, cells), atol=2e-6)
+    np.testing.assert_allclose(shares[:, 0], dpbt.predict_proba(model, cells)[:, 1], atol=2e-6)
     assert len(set(shares[:, 0])) > 1
 
     model = dpbt.load("site.model")

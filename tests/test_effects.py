@@ -18,8 +18,10 @@ def saved(tmp_path_factory):
 
 def asked(model, of="score"):
     """What the model says of every row of the domain."""
-    ask = dpbt.decision_function if of == "score" else dpbt.predict_proba
-    return np.asarray(ask(model, EVERY), np.float64)
+    if of == "score":
+        return np.asarray(dpbt.decision_function(model, EVERY), np.float64)
+    shares = np.asarray(dpbt.predict_proba(model, EVERY), np.float64)
+    return shares[:, 1] if shares.shape[1] == 2 else shares
 
 
 def mean_by(columns, values):

@@ -60,9 +60,11 @@ def test_answers_are_signs_of_scores_or_votes(model, table):
     np.testing.assert_array_equal(dpbt.predict(model, table, "majority"), answers)
     stated = np.asarray(prediction.shares(model, table))
     assert stated.shape == (9, ROWS)
-    np.testing.assert_allclose(dpbt.predict_proba(model, table), stated.mean(axis=0), rtol=1e-6)
+    shares = np.asarray(dpbt.predict_proba(model, table))
+    np.testing.assert_allclose(shares[:, 1], stated.mean(axis=0), rtol=1e-6)
+    np.testing.assert_array_equal(shares[:, 0], 1 - shares[:, 1])
     by_mean = np.asarray(dpbt.predict(model, table, "threshold"))
-    np.testing.assert_array_equal(by_mean, np.asarray(dpbt.predict_proba(model, table)) > 0.5)
+    np.testing.assert_array_equal(by_mean, shares[:, 1] > 0.5)
 
 
 def walked(lines, row):

@@ -34,7 +34,7 @@ model = dpbt.fit(dpbt.fresh_key(), table, recipe)
 with open(newcomers) as file:
     people = list(csv.DictReader(file))
 columns = {name: [person[name] for person in people] for name in domain}
-print(dpbt.predict_proba(model, dpbt.domains.encode(domain, columns)))
+print(dpbt.predict_proba(model, dpbt.domains.encode(domain, columns))[:, 1])
 
 known = dpbt.files.read_columns(benchmark, (*domain, label.column))
 bins = dpbt.domains.encode(domain, known)

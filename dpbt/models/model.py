@@ -196,7 +196,8 @@ class Model(HoldsFunctions):
         Raises:
             ValueError: as `decision_function`, and if a score defines no probability.
         """
-        return _one_column_per_class(predict_proba(self, self.encode(rows)))
+        probabilities = predict_proba(self, self.encode(rows))
+        return probabilities if is_traced(probabilities) else np.asarray(probabilities)
 
     def predict_all(self, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """What `decision_function`, `predict` and `predict_proba` say of rows, which it reads once.
@@ -211,8 +212,11 @@ class Model(HoldsFunctions):
         if known.probability is None:
             return scores, self._answers(scores), None
         by_trees = known.probability == "shares"
-        found = predict_proba(self, rows) if by_trees else probability_of(known, scores)
-        return scores, self._answers(scores), _one_column_per_class(found)
+        if by_trees:
+            probabilities = predict_proba(self, rows)
+        else:
+            probabilities = _one_column_per_class(probability_of(known, scores))
+        return scores, self._answers(scores), np.asarray(probabilities)
 
     def _answers(self, scores: Array) -> np.ndarray:
         found, classes = answers_of_scores(self.about.target, _on_host(scores)), self.about.classes
@@ -343,11 +347,11 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
     return answers_of_votes(shares(model, rows), voting, key)
 
 
-def _one_column_per_class(found: Array) -> Array:
-    """f32[N, K] of what `predict_proba` says, which of two classes is f32[N]."""
-    if found.ndim != 2:
-        found = array_namespace(found).stack([1 - found, found], axis=1)
-    return found if is_traced(found) else np.asarray(found)
+def _one_column_per_class(probabilities: Array) -> Array:
+    """f32[N, K], of f32[N] for the positive one of two classes, or of f32[N, K]."""
+    if probabilities.ndim == 2:
+        return probabilities
+    return array_namespace(probabilities).stack([1 - probabilities, probabilities], axis=1)
 
 
 def _on_host(scores: Array) -> np.ndarray:
@@ -365,7 +369,7 @@ def _on_host(scores: Array) -> np.ndarray:
 
 
 def predict_proba(model: Model, rows: Any) -> Array:
-    """f32[N], or f32[N, K] with several classes: the probability of the positive class, or of each.
+    """f32[N, K]: the probability of each class; of two classes the negative one is first.
 
     Probabilities of few boosted trees are close to 1/2, because each tree adds a small step to the
     score. They order rows as the score does.
@@ -386,8 +390,8 @@ def predict_proba(model: Model, rows: Any) -> Array:
     known = model_of(model).about
     if known.probability == "shares":
         stated = shares(model, rows)
-        return array_namespace(stated).nanmean(stated, axis=0)
-    return probability_of(known, decision_function(model, rows))
+        return _one_column_per_class(array_namespace(stated).nanmean(stated, axis=0))
+    return _one_column_per_class(probability_of(known, decision_function(model, rows)))
 
 
 # Its file, its ledger and its statement.

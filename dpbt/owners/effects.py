@@ -238,8 +238,12 @@ def _score_columns(
     rows = np.empty((len(combinations), len(taken), len(bins)), np.uint8)
     rows[..., chosen] = combinations[:, None]
     rows[..., others] = taken
-    ask = models.decision_function if of == "score" else models.predict_proba
-    found = np.asarray(ask(model, rows.reshape(-1, len(bins))), np.float64)
+    cells = rows.reshape(-1, len(bins))
+    if of == "score":
+        found = np.asarray(models.decision_function(model, cells), np.float64)
+    else:
+        found = np.asarray(models.predict_proba(model, cells), np.float64)
+        found = found[:, 1] if found.shape[1] == 2 else found  # of the positive class
     return found.reshape(*rows.shape[:2], *found.shape[1:]), exact
 
 

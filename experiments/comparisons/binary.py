@@ -136,7 +136,7 @@ def _forest(study: Study, split: int, epsilon: float, delta: float) -> Found:
         model = jax.block_until_ready(dpbt.fit(noise_key, table, recipe, public_key))
         seconds = time.perf_counter() - start
 
-    every = np.asarray(dpbt.predict_proba(model, table))
+    every = np.asarray(dpbt.predict_proba(model, table))[:, 1]
     probability = every[: len(study.target)][study.tests[split]]
     return Found(probability - 0.5, probability, seconds)
 

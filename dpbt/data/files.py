@@ -140,7 +140,7 @@ def blocks_of_file(
 
     A Parquet file declares the types of its columns, so each cell is read by itself there, too. A
     column of dates or lists is refused, since none of its cells would be read. Of a file only the
-    named columns are read. The rows are private; `owner.report` shows the owner of
+    named columns are read. The rows are private; `file_report.report` shows the owner of
     a file whether the declaration fits it.
 
     Args:

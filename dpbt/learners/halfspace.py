@@ -239,7 +239,8 @@ def halfspace(config: HalfspaceConfig) -> types.WeakLearner:
     margin tau, as |z| >= z . u >= tau.
 
     Raises:
-        ValueError: when the program reads a table with more features than `Config.features`.
+        ValueError: when the program reads a table with more features than
+            `HalfspaceConfig.features`.
     """
     relation = types.as_relation(config.relation).value
     static = f"{config.calibration}, {config.normalized}, {config.features}"

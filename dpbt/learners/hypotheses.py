@@ -352,7 +352,7 @@ TREES = Kind(
     explain=_describe_trees,
     nodes=_graph_of_trees,
 )
-"""Trees of any depth over public splits; `public.Tree` says what they are."""
+"""Trees of any depth over public splits; `public_types.Tree` says what they are."""
 
 
 # Oblivious trees: all nodes of a level ask the same split, so D bits partition the rows.

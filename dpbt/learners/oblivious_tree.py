@@ -391,7 +391,7 @@ def fit_score_line(noisy: Array, deviation: Numbers, start: Array) -> tuple[Arra
     the slope is fitted to these, without a shift.
 
     Args:
-        noisy: i32[10, 2], noisy `parts` in whole rows.
+        noisy: i32[10, 2], noisy `score_histogram` in whole rows.
         deviation: f32[], the standard deviation of the noise, in rows.
         start: f32[], or f32[K] with several classes, where scores started, in bits.
     """
@@ -639,7 +639,7 @@ def tree_of_release(
 
     Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
     estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 10), -v, v). G, sigma and
-    m add up other leaves too, with the weights of `Config.smoothing`.
+    m add up other leaves too, with the weights of `ObliviousConfig.smoothing`.
 
     - Two classes: the step is turned from nats into bits.
     - Several classes: residuals add up to 0 over classes, so what noise adds to all classes alike

@@ -34,7 +34,7 @@ MAX_DEPTH = 20
 """The largest depth of a random tree."""
 
 NEGATIVE_WEIGHT_RULES = ("zero", "uniform")
-"""The rules for leaves with a negative noisy weight; see `shares`."""
+"""The rules for leaves with a negative noisy weight; see `positive_shares`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class RandomTreeConfig:
             `exponential` for labels.
         parts: P. Above 1, each row is given to one of the P trees.
         per_leaf: the ledger adds up leaves in sequence (published) instead of in parallel (tight).
-        negative: "zero" or "uniform", see `shares`.
+        negative: "zero" or "uniform", see `positive_shares`.
     """
 
     depth: int

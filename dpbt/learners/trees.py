@@ -142,7 +142,7 @@ def integer_product(left: Array, columns: Array) -> Array:
 
 
 def float_product(left: Array, columns: Array) -> Array:
-    """i32[..., S]: `product` by floats, of so few rows at a time that their sums are exact.
+    """i32[..., S]: `integer_product` by floats, of so few rows at a time that their sums are exact.
 
     Partial sums of 2^17 rows are whole numbers of at most 2^24, in any order. Devices
     may round factors to eight bits, which changes none of them.
@@ -431,7 +431,7 @@ class GreedyTreeConfig:
         depth: D, at least 1.
         criterion: the family whose perspective scores splits.
         link: the family of the link and of the leverage.
-        objective: take alpha from errors instead of `Settings.alpha`.
+        objective: take alpha from errors instead of `TreeSettings.alpha`.
         relation: the neighbouring relation of the ledger.
         noise: the mechanism of errors and leaves: `mechanisms.discrete_laplace`, or
             `mechanisms.rounded_gaussian` for zCDP.
@@ -491,7 +491,7 @@ def draw_tree_splits(
         draw: the program's access to random draws.
         view: prepared rows, their weights in 0..GRID, `GreedyTreeParams`, and what is public in the
             round.
-        alpha_of: the alpha of each level; None for that of `Settings.alpha`.
+        alpha_of: the alpha of each level; None for that of `TreeSettings.alpha`.
         price: how the draws of splits are priced.
 
     Returns:

@@ -28,7 +28,7 @@ VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
 
 What = Callable[[Kind, Hypotheses, Array, EncodedRows], Array]
-"""(kind, hypotheses, intercept, rows) -> [..., N]: `scores_of_rows` or `shares`."""
+"""(kind, hypotheses, intercept, rows) -> [..., N]: `scores_of_rows` or `shares_of_rows`."""
 
 
 def scores_of_rows(

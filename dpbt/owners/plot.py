@@ -119,11 +119,12 @@ def shape(
 
     Of an additive model the score that each bin adds is drawn, which needs no mean; the dashed line
     is 0. A band of one and one of two deviations show the noise that privacy added, a public number
-    (`Shapes.noise`). This is the noise of privacy alone. That the rows are a sample is not in it,
-    and neither is where noisy histograms put the steps of a curve. Bins next to each other share a
-    part of their noise. A model that is as `fit` returned it has bands for other hypotheses, too:
-    of the noise of its rounds around what was released, less what it adds to all bins alike. They
-    keep the splits that were selected, so those of greedy trees are far too narrow.
+    (`ShapeFunctions.noise`). This is the noise of privacy alone. That the rows are a sample is not
+    in it, and neither is where noisy histograms put the steps of a curve. Bins next to each other
+    share a part of their noise. A model that is as `fit` returned it has bands for other
+    hypotheses, too: of the noise of its rounds around what was released, less what it adds to all
+    bins alike. They keep the splits that were selected, so those of greedy trees are far too
+    narrow.
 
     Args:
         model: from `fit`, trained on bins; or from `dpbt.load`.

@@ -325,7 +325,7 @@ def fold_words(key: Array, words: AnyArray, text: str | None = None) -> Array:
         text: whose SHA-256 in UTF-8, as 8 little-endian words, comes before the words.
 
     Raises:
-        ValueError: as `check`, or if `key_words` is not u32 of rank 1.
+        ValueError: as `check`, or if `words` is not u32 of rank 1.
     """
     check(key)
     if words.dtype != jnp.uint32 or words.ndim != 1:

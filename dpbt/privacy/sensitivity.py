@@ -121,7 +121,7 @@ def tight_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
 
     The factor is for f(1, m) itself, which is evaluated in at most 8 roundings of 2^-24, and for
     the two roundings of this sum. Greedy trees evaluate both in float64, and round once
-    (`greedy_tree.temperature_of`). The last term is what float64 scores may add.
+    (`trees.SplitPricing.sensitivity`). The last term is what float64 scores may add.
     """
     bound = max_score_change(loss, rows)
     return bound * BOUND_MARGIN.astype(bound.dtype) + score_rounding_allowance(rows)

@@ -133,10 +133,10 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
 
     Guarantee claimed by the paper, for neighbours that differ by one example, so under both
-    relations, whatever `Config.relation` is: node budgets add up over all nodes, and leaf budgets
-    add up over all leaves. The paper says how nodes share their budget, but not how leaves do.
-    Every row moves beta_t, and with it the value of every leaf. So the leaves' budgets must add up
-    to the tree's. They are equal here, as in the paper's forests (section 17.2).
+    relations, whatever `GreedyTreeConfig.relation` is: node budgets add up over all nodes, and leaf
+    budgets add up over all leaves. The paper says how nodes share their budget, but not how leaves
+    do. Every row moves beta_t, and with it the value of every leaf. So the leaves' budgets must add
+    up to the tree's. They are equal here, as in the paper's forests (section 17.2).
 
     The leverage is folded into the leaf before the noise, so the value is in [-a M^2, a M^2].
     That is the same range for every M, so M may be that of the tree before the noise.

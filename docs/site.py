@@ -18,13 +18,12 @@ import dpbt
 ROOT = Path(__file__).parent.parent
 MODULES = {
     name: f"{package}.{name}"
-    for package, names in dpbt._NAMES.items()
-    if (ROOT / package.replace(".", "/")).is_dir()
+    for package, names in dpbt._MODULES.items()
     for name in names.split()
     if name != "learners"
 } | {
     name: f"dpbt.{name}"
-    for name in ("common.types", "learners.trees", "privacy.mechanism", "sklearn")
+    for name in ("types", "learners.trees", "privacy.mechanism", "owners.estimators")
 }
 """The public modules: their names as attributes of `dpbt`, and where they are."""
 

@@ -43,6 +43,7 @@ import dpbt
 from dpbt.common.storage import lock_folder, name_in_errors, remove_leftovers, write_whole
 from dpbt.common.validate import as_path, check_interval, check_whole_number, show_value
 from dpbt.data import domains
+from dpbt.privacy.flags import check_flags
 from dpbt.privacy.keys import pair, research_key
 from dpbt.public_types import redacted_repr
 from dpbt.training import step
@@ -276,7 +277,7 @@ def lane_bytes(table: Table, recipe: Recipe) -> int:
     def hypothesis(table: Table, setting: Recipe) -> Hypothesis:
         context, asked = step.first_round_draw_specs(setting, table)
         release = {site: jnp.zeros_like(spec.output) for site, spec in asked.items()}
-        return step.hypothesis_of_round(setting, release, context.public, None)[0]
+        return step.hypothesis_and_bound_of_round(setting, release, context.public, None)[0]
 
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
     found = jax.eval_shape(hypothesis, table, setting)
@@ -532,7 +533,7 @@ def run(
         OSError: naming the file, if the disk does not take it. What was written before is kept.
     """
     # Check and plan everything before the folder is begun.
-    step.check_precision()
+    check_flags()
     if not isinstance(sweep, Sweep):
         raise ValueError(f"sweep must be a sweeps.Sweep(...), got {type(sweep).__name__}")
     tasks, folder = checked_tasks(tasks), as_path("folder", folder)
@@ -583,7 +584,7 @@ def _run_programs(
     lock, stopped = threading.Lock(), threading.Event()
 
     def work(program: _Program, batches: Iterable[_Batch]) -> None:
-        step.check_precision()
+        check_flags()
         for batch in batches:
             if stopped.is_set():
                 return

@@ -113,7 +113,7 @@ class _Reader:
         self._left -= 1
         if self._left < 0 or depth > MAX_DEPTH:
             raise _TooLargeError("of more parts than are compared")
-        known = _scalar(value)
+        known = _scalar_digest(value)
         if known is not None:
             self.parts[place] = known
             return
@@ -134,12 +134,12 @@ class _Reader:
         self.parts[place] = _digest(*words)
 
     def _cannot(self, place: str, value: Any) -> None:
-        self.unknown[place] = _name(type(value))
+        self.unknown[place] = _class_name(type(value))
 
     def _type(self, place: str, value: Any, depth: int) -> None:
         """The class of an instance by its name, and by its contents if no module has it."""
         kind = type(value)
-        self._put(place, "instance of", _name(kind))
+        self._put(place, "instance of", _class_name(kind))
         if not _is_importable(kind) and id(kind) not in self._path:
             self.read(f"{place}.__class__", kind, depth)
 
@@ -185,7 +185,7 @@ class _Reader:
         elif sparse.issparse(value):
             cells = value.tocoo(copy=True)
             cells.sum_duplicates()
-            self._put(place, "sparse", _name(kind), value.shape)
+            self._put(place, "sparse", _class_name(kind), value.shape)
             for name in ("data", "row", "col") if value.ndim == 2 else ("data",):
                 self._array(f"{place}.{name}", getattr(cells, name), depth)
             if value.ndim != 2:
@@ -246,12 +246,14 @@ class _Reader:
         else:
             plain: Any = next(base for base in _BUILT_IN if isinstance(value, base))
             content: Any = plain(value)
-            self._put(f"{place}.value", _scalar(bytes(content) if plain is bytearray else content))
+            self._put(
+                f"{place}.value", _scalar_digest(bytes(content) if plain is bytearray else content)
+            )
         if type(value) not in _BUILT_IN and not isinstance(value, OrderedDict):
             self._attributes(place, value, depth)
 
     def _items(self, place: str, items: list, depth: int) -> None:
-        known = [_scalar(item) for item in items]
+        known = [_scalar_digest(item) for item in items]
         self._put(f"{place}.len", len(items))
         if all(each is not None for each in known):
             self.parts[f"{place}[:]"] = hashlib.blake2b(b"".join(known)).digest()  # type: ignore
@@ -283,7 +285,7 @@ class _Reader:
         """A digest of each of some objects, and the type of one that cannot be compared."""
         digests, unknown = [], ""
         for item in items:
-            if (known := _scalar(item)) is not None:
+            if (known := _scalar_digest(item)) is not None:
                 digests.append(known)
                 continue
             inner = _Reader(self._opaque)
@@ -313,7 +315,7 @@ class _Reader:
         self.read(f"{place}.co_consts", value.co_consts, depth)
 
     def _class(self, place: str, value: type, depth: int) -> None:
-        self._put(place, "class", _name(value))
+        self._put(place, "class", _class_name(value))
         if _is_importable(value):
             return
         self.read(f"{place}.__bases__", value.__bases__, depth)
@@ -397,7 +399,7 @@ def _digest(*words: Any) -> bytes:
     return hashlib.blake2b(repr(words).encode("utf-8", "backslashreplace"), digest_size=32).digest()
 
 
-def _scalar(value: Any) -> bytes | None:
+def _scalar_digest(value: Any) -> bytes | None:
     """A digest of a plain number or word; None of anything else."""
     kind = type(value)
     if kind is float:
@@ -408,7 +410,7 @@ def _scalar(value: Any) -> bytes | None:
     return _digest(kind.__name__, value) if kind in _SCALARS else None
 
 
-def _name(kind: type) -> str:
+def _class_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 

@@ -136,7 +136,7 @@ def check_whole_numbers(name: str, value: ArrayLike, most: int = _MAX_INT32) -> 
     return array
 
 
-def check_flag(name: str, value: Any) -> None:
+def check_boolean(name: str, value: Any) -> None:
     """Check an option that is either on or off.
 
     Raises:

@@ -25,7 +25,13 @@ import msgspec
 import numpy as np
 
 from dpbt.common import storage
-from dpbt.common.validate import as_path, check_choice, check_flag, check_whole_number, show_value
+from dpbt.common.validate import (
+    as_path,
+    check_boolean,
+    check_choice,
+    check_whole_number,
+    show_value,
+)
 from dpbt.data.cells import (
     ColumnCells,
     RawColumn,
@@ -323,7 +329,7 @@ class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         msgspec.structs.force_setattr(
             self, "most", check_whole_number("max_rows_per_user", self.most)
         )
-        check_flag("ignore_case", self.ignore_case)
+        check_boolean("ignore_case", self.ignore_case)
 
     def counting(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """(object[n] ids, bool[n] present) -> bool[n]: which rows count, some rows at a time.

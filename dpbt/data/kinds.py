@@ -17,8 +17,8 @@ import numpy as np
 
 from dpbt.common.arithmetic import Array, array_namespace
 from dpbt.common.validate import (
+    check_boolean,
     check_choice,
-    check_flag,
     check_interval,
     check_whole_number,
     show_value,
@@ -131,7 +131,7 @@ class Numeric(_Kind, frozen=True):
 
     def __post_init__(self):
         low, high = check_number("Numeric: low", self.low), check_number("Numeric: high", self.high)
-        check_flag("Numeric: missing", self.missing)
+        check_boolean("Numeric: missing", self.missing)
         check_choice("Numeric: scale", self.scale, ("linear", "log"))
         cuts, bins = self.cuts, 10 if self.bins is None else self.bins
         if cuts is not None:
@@ -246,7 +246,7 @@ class Nominal(_Kind, frozen=True):
     ordered: bool = False
 
     def __post_init__(self):
-        check_flag("Nominal: ordered", self.ordered)
+        check_boolean("Nominal: ordered", self.ordered)
         what = "Nominal: a declared value"
         values = tuple(declared(v, what) for v in _check_listed("Nominal: values", self.values))
         if len(set(values)) < len(values):
@@ -323,7 +323,7 @@ class Boolean(_Kind, frozen=True):
     missing: bool = False
 
     def __post_init__(self):
-        check_flag("Boolean: missing", self.missing)
+        check_boolean("Boolean: missing", self.missing)
         true, false = declared(self.true, "Boolean: true"), self.false
         false = "0" if false is None and true == "1" else declared(false, "Boolean: false")
         if true == false:

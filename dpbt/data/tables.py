@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpbt.common.validate import check_flag, check_whole_number
+from dpbt.common.validate import check_boolean, check_whole_number
 from dpbt.data.cells import RawColumn
 from dpbt.data.domains import Columns, Domain, Label, declare, encode, positions, splits
 from dpbt.data.kinds import Target, target_fingerprint
@@ -98,7 +98,7 @@ def table(
     own_domain = declare(domain)
     if capacity is not None:
         capacity = check_whole_number("capacity of a table in memory", capacity, MAX_ROWS)
-    check_flag("exact", exact)
+    check_boolean("exact", exact)
 
     # Read what is private, each row by itself, and then the rows of each user by themselves.
     rows = positions(domain, columns) if exact else encode(domain, columns)

@@ -134,7 +134,7 @@ def _groups_of_bins(
     bins.
     """
     base = config.base
-    mass = oblivious_splits.threshold_mass(
+    mass = oblivious_splits.cut_point_mass(
         base, oblivious_tree.estimate_bin_shares_and_rows(base, params, public)[0]
     )
     middle = jnp.cumsum(mass, axis=1) - round_separately(mass / 2)
@@ -242,7 +242,7 @@ class BinSumsProgram:
         draw_bin_sums(self.config, draw, rows, weights, params, public)
 
 
-def shapes_of_release(
+def shape_step_of_round(
     config: AdditiveConfig, release: Release, params: AdditiveParams, public: Public
 ) -> ShapeFunctions:
     """What a round's sums say of each bin, before momentum.
@@ -451,7 +451,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
     )
     return boundary.weak_learner(
         BinSumsProgram(config=config),
-        functools.partial(shapes_of_release, config),
+        functools.partial(shape_step_of_round, config),
         hypotheses=shapes,
         relation=base.relation,
         **oblivious_tree.one_time_draws(base, "bins"),

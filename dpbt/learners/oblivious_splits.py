@@ -190,7 +190,7 @@ def _attributes_and_quantiles(
     return feature, (split.astype(jnp.float32) + offset) / used[slot].astype(jnp.float32)
 
 
-def threshold_mass(config: ObliviousConfig, mass: Array) -> Array:
+def cut_point_mass(config: ObliviousConfig, mass: Array) -> Array:
     """f32[F, C]: the mass whose quantiles cut columns, from the share of rows in each bin."""
     shares = config.known / config.known.sum(axis=1, keepdims=True)
     return round_separately((1 - _EVEN_SHARE) * mass) + round_separately(
@@ -223,7 +223,7 @@ def tree_structure(
     feature, quantile = _attributes_and_quantiles(config, decks_key, offsets_key, tree, all_bins)
 
     # The order of the bins, and how much of the mixture is up to each of them.
-    spread = threshold_mass(config, mass)
+    spread = cut_point_mass(config, mass)
     bins = all_bins[feature]
     ordered = jnp.asarray([attribute.ordered for attribute in attributes])[feature]
     most = max((attribute.n_bins for attribute in attributes if not attribute.ordered), default=0)

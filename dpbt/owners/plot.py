@@ -278,11 +278,11 @@ def _curve_of_columns(
         check_columns(names, domain)
         found, noise = shape_functions_by_column(model.on_host(), domain)
         own = np.moveaxis(found[names], range(-len(names), 0), range(len(names)))
-        values, words, scale = _curve_values(model, own, of, class_)
+        values, words, scale = _values_name_and_scale(model, own, of, class_)
         return _Curve(values * scale, f"what a column adds to the {words}", noise * scale, 0.0)
     found = partial_dependence(model, names, domain, of=of, noise=True)
-    values, words, scale = _curve_values(model, found.values, of, class_)
-    noise = scale * _curve_values(model, found.noise, of, class_)[0]
+    values, words, scale = _values_name_and_scale(model, found.values, of, class_)
+    noise = scale * _values_name_and_scale(model, found.noise, of, class_)[0]
     if isinstance(model.about.target, Numeric):
         values = model.about.target.of_score[1] + scale * values
     return _Curve(values, f"mean {words}", noise, float(values.mean()))
@@ -368,7 +368,7 @@ def _of_positive(model: Model) -> str:
     return f" of {about.classes[1]}" if about.target is None and about.classes else ""
 
 
-def _curve_values(
+def _values_name_and_scale(
     model: Model, means: np.ndarray, of: str, class_: Any
 ) -> tuple[np.ndarray, str, float]:
     """(one number of each bin, their name, the scale of a predicted number's scores or 1).

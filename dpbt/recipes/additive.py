@@ -16,7 +16,7 @@ from dpbt.data.domains import Domain
 from dpbt.data.kinds import Target
 from dpbt.learners import additive as learner
 from dpbt.learners.oblivious_splits import ObliviousConfig
-from dpbt.recipes.building import PrivacyRequest, check_axes, checked_privacy_request
+from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
 from dpbt.recipes.oblivious import (
     OneTimeDraws,
     TreeStructure,
@@ -113,16 +113,6 @@ def additive(
             whose programs would differ.
     """
     num_rounds = check_whole_number("rounds", 128 if rounds is None else rounds, _MAX_ROUNDS)
-    check_axes(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=num_rounds,
-        step=step,
-        learning_rate=learning_rate,
-        marginals_fraction=marginals_fraction,
-        scores_fraction=scores_fraction,
-    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -131,6 +121,12 @@ def additive(
         relation=relation,
         max_rows_per_user=max_rows_per_user,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
+        options={
+            "step": step,
+            "learning_rate": learning_rate,
+            "marginals_fraction": marginals_fraction,
+            "scores_fraction": scores_fraction,
+        },
     )
     target = kinds.with_objective(target, objective, quantile)
     response = kinds.response_of(target)

@@ -151,6 +151,7 @@ def checked_privacy_request(
     calibration: str = "tight",
     max_rows: int = MAX_ROWS,
     has_published_delta: bool = True,
+    options: Mapping[str, Any] | None = None,
 ) -> PrivacyRequest:
     """The request of a recipe's arguments, each checked.
 
@@ -164,13 +165,15 @@ def checked_privacy_request(
         calibration: "tight" or "published".
         max_rows: `MAX_ROWS`, or `MAX_ROWS_IN_BLOCKS` for a learner whose table may be in blocks.
         has_published_delta: whether the paper proves more than a pure guarantee.
+        options: the recipe's own arguments that may have axes of settings, by name.
 
     Raises:
         ValueError: for a value outside its range, naming the argument and what was given. Also for
             arguments whose axes do not go together (`check_axes`), and for a delta above 0 with the
             published calibration of a pure guarantee.
     """
-    check_axes(epsilon=epsilon, delta=delta, rows=rows, rounds=rounds)
+    shared = {"epsilon": epsilon, "delta": delta, "rows": rows, "rounds": rounds}
+    check_axes(**shared, **(options or {}))
     check_choice("calibration", calibration, ("tight", "published"))
     checked_rows = check_interval("rows", rows, f"[1, {max_rows}]", whole=True)
     rows_in_float32 = checked_rows.astype(np.float32)

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbt.common.validate import check_choice, check_flag, check_whole_number
+from dpbt.common.validate import check_boolean, check_choice, check_whole_number
 from dpbt.learners import random_tree
 from dpbt.privacy import mechanisms
 from dpbt.recipes.building import (
@@ -104,7 +104,7 @@ def random_forest(
         has_published_delta=False,
     )
     depth = check_whole_number("depth", depth, random_tree.MAX_DEPTH)
-    check_flag("disjoint", disjoint)
+    check_boolean("disjoint", disjoint)
     if disjoint and not request.is_tight:
         raise ValueError("disjoint rows are not in the papers; use the tight calibration")
 

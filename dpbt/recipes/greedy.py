@@ -20,7 +20,6 @@ from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
     build_recipe,
-    check_axes,
     checked_privacy_request,
     is_single_loss,
 )
@@ -128,20 +127,6 @@ def bdpe(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # Check the arguments.
-    check_axes(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        alpha=None if isinstance(alpha, str) or callable(alpha) else alpha,
-        beta_tree=beta_tree,
-        error_fraction=error_fraction,
-        clip=clip,
-        step_clip=step_clip,
-        zeta=zeta,
-        pi=pi,
-        smoothing=smoothing,
-    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -152,6 +137,16 @@ def bdpe(
         max_rows_per_user=max_rows_per_user,
         max_rows=types.MAX_ROWS if calibration == "published" else types.MAX_ROWS_IN_BLOCKS,
         has_published_delta=False,
+        options={
+            "alpha": None if isinstance(alpha, str) or callable(alpha) else alpha,
+            "beta_tree": beta_tree,
+            "error_fraction": error_fraction,
+            "clip": clip,
+            "step_clip": step_clip,
+            "zeta": zeta,
+            "pi": pi,
+            "smoothing": smoothing,
+        },
     )
     depth = check_whole_number("depth", depth, MAX_DEPTH)
     families = _loss_families(alpha=alpha, criterion=criterion, loss=loss)

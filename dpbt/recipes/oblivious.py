@@ -22,7 +22,6 @@ from dpbt.recipes.building import (
     PrivacyRequest,
     RecipeParts,
     build_recipe,
-    check_axes,
     checked_privacy_request,
     zero_or_share,
 )
@@ -133,20 +132,6 @@ def oblivious_boost(
     Raises:
         ValueError: for a value outside these ranges, named with what was given.
     """
-    check_axes(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        step=None if callable(step) else step,
-        limit=limit,
-        clip=clip,
-        marginals_fraction=marginals_fraction,
-        target_fraction=target_fraction,
-        scores_fraction=scores_fraction,
-        curvature=curvature,
-        seed=seed,
-    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -155,6 +140,16 @@ def oblivious_boost(
         relation=relation,
         max_rows_per_user=max_rows_per_user,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
+        options={
+            "step": None if callable(step) else step,
+            "limit": limit,
+            "clip": clip,
+            "marginals_fraction": marginals_fraction,
+            "target_fraction": target_fraction,
+            "scores_fraction": scores_fraction,
+            "curvature": curvature,
+            "seed": seed,
+        },
     )
     return oblivious_recipe(
         request,
@@ -656,12 +651,6 @@ def auto(
     """
     domains.check(domain)
     target = kinds.with_objective(target, objective, quantile)
-    check_axes(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        seed=seed,
-    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -670,6 +659,9 @@ def auto(
         relation=relation,
         max_rows_per_user=max_rows_per_user,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
+        options={
+            "seed": seed,
+        },
     )
     numbers = choose_numbers_of_settings(request, len(domain), kinds.response_of(target))
     return oblivious_recipe(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses
 from dpbt.common.validate import (
-    check_flag,
+    check_boolean,
     check_floats,
     check_interval,
     check_whole_number,
@@ -31,7 +31,6 @@ from dpbt.recipes.building import (
     better_of_pure_and_zcdp_allowance,
     build_recipe,
     build_recipe_of_fixed_noise,
-    check_axes,
     checked_privacy_request,
     is_single_loss,
     pure_or_zcdp_allowance,
@@ -83,14 +82,6 @@ def lazybb_rules(
     Raises:
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
-    check_axes(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        density=density,
-        learning_rate=learning_rate,
-    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -99,6 +90,10 @@ def lazybb_rules(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        options={
+            "density": density,
+            "learning_rate": learning_rate,
+        },
     )
     return _voting_recipe(
         request,
@@ -167,15 +162,6 @@ def lazybb_trees(
         ValueError: for a value outside these ranges, naming the argument and what was given.
     """
     # The static part of the trees.
-    check_axes(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        density=density,
-        learning_rate=learning_rate,
-        leaf_fraction=leaf_fraction,
-    )
     request = checked_privacy_request(
         epsilon=epsilon,
         delta=delta,
@@ -184,6 +170,11 @@ def lazybb_trees(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        options={
+            "density": density,
+            "learning_rate": learning_rate,
+            "leaf_fraction": leaf_fraction,
+        },
     )
     splits, depth = (
         check_whole_number("splits", splits),
@@ -387,15 +378,6 @@ def halfspace_boost(
         raise ValueError("give either epsilon or noise_scale")
     if np.any(check_floats("delta", delta) == 0):
         raise ValueError(f"delta must be in (0, 1) for Gaussian noise, got {show_value(delta)}")
-    check_axes(
-        epsilon=epsilon,
-        delta=delta,
-        rows=rows,
-        rounds=rounds,
-        density=density,
-        learning_rate=learning_rate,
-        noise_scale=noise_scale,
-    )
     request = checked_privacy_request(
         epsilon=1.0 if epsilon is None else epsilon,  # a stated noise sets its own
         delta=delta,
@@ -404,8 +386,13 @@ def halfspace_boost(
         calibration=calibration,
         relation=relation,
         max_rows_per_user=max_rows_per_user,
+        options={
+            "density": density,
+            "learning_rate": learning_rate,
+            "noise_scale": noise_scale,
+        },
     )
-    check_flag("normalized", normalized)
+    check_boolean("normalized", normalized)
     config = halfspace.HalfspaceConfig(
         relation=request.relation,
         calibration=calibration,

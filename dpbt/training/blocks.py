@@ -476,7 +476,7 @@ _begun, _opened = (
     programs.keep_compiled()(step.after_prologue),
 )
 _learned, _line_of = (
-    programs.keep_compiled()(step.hypothesis_of_round),
+    programs.keep_compiled()(step.hypothesis_and_bound_of_round),
     programs.keep_compiled()(step.score_line),
 )
 _finished = programs.keep_compiled()(step.model_hypotheses)
@@ -597,7 +597,7 @@ class _Run:
         if not waiting:
             told = self._recipe, self._zeros("rounds"), context.public, None
             hypothesis = jax.tree.map(
-                jnp.zeros_like, jax.eval_shape(step.hypothesis_of_round, *told)[0]
+                jnp.zeros_like, jax.eval_shape(step.hypothesis_and_bound_of_round, *told)[0]
             )
             waiting = [(context.public.structure, hypothesis)]
         return _stack_on_host(waiting)

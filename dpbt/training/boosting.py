@@ -106,7 +106,7 @@ def run(
             read = [rows._replace(leaf=leaf) for rows, leaf in zip(tables, leaves, strict=True)]
         context = step.round_context(recipe, public, bound, number, structure)
         release, kept, views = asked("rounds", entry, context, scores, read)
-        hypothesis, more, moving = step.hypothesis_of_round(
+        hypothesis, more, moving = step.hypothesis_and_bound_of_round(
             recipe, release, views[0].public, moving
         )
         if not batch:  # else no round reads them

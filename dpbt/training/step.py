@@ -93,18 +93,6 @@ def check_table(table: object) -> None:
         )
 
 
-def check_precision() -> None:
-    """Refuse runs under other flags of JAX than `flags.FLAGS` says. Every run comes through here.
-
-    As all runs have the same flags, what names a run, such as a checkpoint or the plan of a sweep,
-    need not name them.
-
-    Raises:
-        ValueError: if a flag is not as it should be, for the process or in this context.
-    """
-    check_flags()
-
-
 def check_run(table: object, recipe: object) -> None:
     """Check all that is static of what a run reads, and that the recipe holds one setting.
 
@@ -112,12 +100,12 @@ def check_run(table: object, recipe: object) -> None:
     arrays hold, such as splits, is checked where they are not traced.
 
     Raises:
-        ValueError: saying what was expected, or as `check_precision`, `check_table` and the check
+        ValueError: saying what was expected, or as `check_flags`, `check_table` and the check
             of the hypotheses. Also for a table of another domain or target than the recipe's, for a
             site that two parts of the run draw, and for a recipe of fewer rows of a user than the
             table has.
     """
-    check_precision()
+    check_flags()
     check_table(table)
     assert isinstance(table, Table)
     if not isinstance(recipe, Recipe):
@@ -466,7 +454,7 @@ def after_prologue(recipe: Recipe, prologue: Release) -> tuple[Public, Array, An
         s.site: jnp.zeros_like(s.output) for s in pricing.draw_specs_of_phase(recipe, "rounds")
     }
     first = round_context(recipe, public, jnp.float32(0), public.round).public
-    like = jax.eval_shape(lambda: _hypothesis(learner, zeros, params, first))
+    like = jax.eval_shape(lambda: _hypothesis_of_release(learner, zeros, params, first))
 
     def init(params: types.Params, like: types.Hypothesis) -> Any:
         assert learner.traits.optimizer is not None
@@ -476,7 +464,7 @@ def after_prologue(recipe: Recipe, prologue: Release) -> tuple[Public, Array, An
     return public, start, [state]
 
 
-def _hypothesis(
+def _hypothesis_of_release(
     learner: types.WeakLearner, release: Release, params: types.Params, public: Public
 ) -> types.Hypothesis:
     """The hypothesis of a release, from what is public alone."""
@@ -604,7 +592,7 @@ def _view_of_absent_row(part: str, recipe: Recipe, dummy: Table, context: Contex
 # What follows from a release.
 
 
-def hypothesis_of_round(
+def hypothesis_and_bound_of_round(
     recipe: Recipe, release: Release, public: Public, state: Any
 ) -> tuple[types.Hypothesis, Array, Any]:
     """The hypothesis of a round, the bound on what it adds to a score, and the optimizer's state.
@@ -612,7 +600,7 @@ def hypothesis_of_round(
     The state is as `after_prologue` gives it; with None the hypothesis is that of the release.
     """
     learner = recipe.learner
-    hypothesis = _hypothesis(learner, release, recipe.params, public)
+    hypothesis = _hypothesis_of_release(learner, release, recipe.params, public)
     if state is not None:
 
         def update(params: types.Params, hypothesis: types.Hypothesis, *state: Any) -> Any:

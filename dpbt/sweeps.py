@@ -46,9 +46,10 @@ from dpbt.data import domains
 from dpbt.privacy.flags import check_flags
 from dpbt.privacy.keys import pair, research_key
 from dpbt.public_types import redacted_repr
-from dpbt.training import step
+from dpbt.training import absent_row, checks
+from dpbt.training import round as steps
 from dpbt.training.fit import OLDER_EMITTER, boost, may_choose_compiler_options
-from dpbt.types import BINARY, Array, Hypothesis, Recipe, Table, program_of_numbers
+from dpbt.types import BINARY, Array, Recipe, Table, program_of_numbers
 
 __all__ = ["Report", "Sweep", "Task", "load_columns", "run"]
 
@@ -79,7 +80,7 @@ class Task(NamedTuple):
         test: bool[F, N], the rows to test on.
         arguments: what the recipe's maker needs to know of the table, such as its public `rows`.
             Where an evaluation has more than `rows` rows to train on, only the first `rows` count
-            (`step.mask_beyond_rows`).
+            (`checks.mask_beyond_rows`).
     """
 
     name: str
@@ -103,7 +104,7 @@ def checked_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
         if not isinstance(task, Task) or not isinstance(task.arguments, Mapping):
             raise ValueError("tasks must hold sweeps.Task(...), each with a dict of arguments")
         _check_file_name("a task", task.name)
-        step.check_table(task.table)
+        checks.check_table(task.table)
         if str(task.table.target.dtype) != BINARY.dtype or task.table.weight is not None:
             raise ValueError(f"task {task.name!r}: sweeps take two classes, and no weights")
         rows = np.shape(task.table.target)
@@ -237,7 +238,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
 
     Raises:
         ValueError: if the maker does not return the recipe of one setting, as the maker, and for a
-            recipe that cannot learn from the table (`step.check_run`).
+            recipe that cannot learn from the table (`checks.check_run`).
         TypeError: if the maker does not take the axes and the arguments by their names.
     """
     members: dict[Any, list[tuple[Recipe, int]]] = {}
@@ -250,11 +251,11 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
         # A program depends on all static parts but the domain, which is compared here, and the room
         # for rounds; and on shapes of numbers.
         domains.check_same(task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe")
-        recipe = step.without_domain(recipe)
+        recipe = checks.without_domain(recipe)
         bare = dataclasses.replace(recipe, capacity=2**31 - 1)
         structure = program_of_numbers(bare)
         if structure not in members:
-            step.check_run(task.table, recipe)
+            checks.check_run(task.table, recipe)
         members.setdefault(structure, []).append((recipe, index))
 
     # A group has room for the most rounds of its settings.
@@ -273,18 +274,12 @@ def lane_bytes(table: Table, recipe: Recipe) -> int:
 
     The recipe is that of a `Group`, with a leading axis of settings.
     """
-
-    def hypothesis(table: Table, setting: Recipe) -> Hypothesis:
-        context, asked = step.first_round_draw_specs(setting, table)
-        release = {site: jnp.zeros_like(spec.output) for site, spec in asked.items()}
-        return step.hypothesis_and_bound_of_round(setting, release, context.public, None)[0]
-
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
-    found = jax.eval_shape(hypothesis, table, setting)
-    width = max(leaf.shape[-1] for leaf in jax.tree.leaves(found) if leaf.shape)
+    hypothesis = jax.eval_shape(absent_row.first_hypothesis_shapes, setting)
+    width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypothesis) if leaf.shape)
     rows, *others = shape_of_table(table)
     return (
-        rows * (width + 32 + 2 * step.num_cached_structures(recipe, rows))
+        rows * (width + 32 + 2 * steps.num_cached_structures(recipe, rows))
         + 24 * max(others) * width
     )
 
@@ -552,7 +547,7 @@ def run(
         progress(reused)
 
         # Tables of one shape share programs, whatever their domains.
-        tasks = [task._replace(table=step.without_domain(task.table)) for task in tasks]
+        tasks = [task._replace(table=checks.without_domain(task.table)) for task in tasks]
         programs: dict[Any, _Program] = {}
         for task, own in zip(tasks, groups_of, strict=True):
             for group in own:

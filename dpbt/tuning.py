@@ -35,8 +35,8 @@ from dpbt.privacy.conversions import RunCount
 from dpbt.privacy.mechanism import Allowance, Mechanism, Sensitivity
 from dpbt.privacy.pricing import ledger
 from dpbt.recipes.building import allowance_of_one_row, setting, zero_or_share
-from dpbt.training import boosting, step
-from dpbt.training.step import FittedParts
+from dpbt.training import boosting, checks, run
+from dpbt.training.run import FittedParts
 from dpbt.types import ADD_REMOVE, BINARY, GRID, Array, Noise, Recipe, Relation, Table, View
 
 # Scores.
@@ -266,9 +266,9 @@ def list_single_settings(recipes: Recipe | Sequence[Recipe]) -> list[Recipe]:
         for index in np.ndindex(np.shape(sweep.rows))
     ]
     for single in singles:
-        if single.learner.hypotheses.response != BINARY:
+        if single.learner.response != BINARY:
             raise ValueError(f"a choice is among recipes of two classes, and {single.name} is none")
-        if single.learner.traits.unprotected:
+        if single.learner.unprotected:
             raise ValueError(f"{single.name} reads private data without a mechanism; nothing pays")
         for name in ("rows", "delta", "relation", "max_rows_per_user"):
             if getattr(single, name) != getattr(singles[0], name):
@@ -470,11 +470,11 @@ def tune(
     singles = list_single_settings(recipes)
     plan = plan_choice(singles, selection)
     for single in singles:
-        step.check_run(table, single)
+        checks.check_run(table, single)
     if table.weight is not None:
         raise ValueError("a choice takes no weights of rows or of classes")
-    table = step.table_on_device(table)
-    step.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], singles[0])
+    table = checks.table_on_device(table)
+    checks.check_rows(int(np.sum(np.asarray(table.present))), table.bins.shape[0], singles[0])
 
     # Candidates with equal static parts share a program, with room for the rounds of all.
     capacity = tables.capacity_bucket(max(single.capacity for single in singles))
@@ -483,14 +483,18 @@ def tune(
         for single in singles
     ]
     for recipe in {types.program_of_numbers(recipe): recipe for recipe in alike}.values():
-        step.check_fit(key, recipe, public_key)
+        checks.check_fit(key, recipe, public_key)
 
     choice_key = keys.fold_words(
         key, np.zeros(0, np.uint32), _choice_identity(singles, selection, plan)
     )
     with show_progress(f"choosing among {len(singles)} candidates", verbose, clock=False):
         best = _best_run(
-            choice_key, _split_rows(step.without_domain(table), selection), alike, plan, public_key
+            choice_key,
+            _split_rows(checks.without_domain(table), selection),
+            alike,
+            plan,
+            public_key,
         )
     learned = jax.tree.map(jnp.asarray, best.learned)
     model = Model.of(learned, singles[best.candidate], table, keys.kind_of_key(key))
@@ -509,7 +513,7 @@ def _choice_identity(singles: Sequence[Recipe], selection: Selection, plan: Choi
     """
     digest = hashlib.sha256()
     for recipe in singles:
-        digest.update(" | ".join(recipe.tags).encode())
+        digest.update(" | ".join(recipe.identities).encode())
         for leaf in map(np.asarray, jax.tree.leaves(recipe)):
             digest.update(f"{leaf.dtype}{leaf.shape}".encode() + leaf.tobytes())
     scale = float(plan.line.scale).hex()
@@ -611,13 +615,13 @@ def fit_and_score(
     """
     fit_key, score_key = jax.random.split(key)
     fit = boosting.run_with_fresh_draws(
-        fit_key, step.prepare_table(rows.learning, recipe), recipe, public_key
+        fit_key, checks.prepare_table(rows.learning, recipe), recipe, public_key
     )
     assert fit.scores is not None
-    present = step.mask_beyond_rows(rows.scoring.present, recipe)
+    present = checks.mask_beyond_rows(rows.scoring.present, recipe)
     scoring = rows.scoring._replace(present=present)
     view = View(scoring, fit.scores[0], params, recipe.public())
-    learned = step.fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
+    learned = run.fitted_parts(fit.kept, fit.hypotheses, fit.intercept, recipe)
     return learned, boundary.sample(program, score_key, None, view)[SITE]
 
 

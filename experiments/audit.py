@@ -123,7 +123,7 @@ def audit_setting(
         "dataset": dataset.name,
         "rounds": int(recipe.rounds),
         "worst_step_ratio": max(result.step_ratio.values()) if result.step_ratio else None,
-        "unprotected": "; ".join(recipe.learner.traits.unprotected),
+        "unprotected": "; ".join(recipe.learner.unprotected),
     }
 
 

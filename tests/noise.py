@@ -8,9 +8,11 @@ from dpbt.privacy import pricing
 from dpbt.privacy.boundary import budget_group_of_site
 
 
-def drawn(recipe, part, bound=0.0):
-    """Site -> the draw that a part of a run asks for on one row."""
-    static = recipe.learner, part, recipe.weight_update
+def drawn(recipe, phase, bound=0.0):
+    """Site -> the draw that a phase of a run asks for on one row; "rounds" names that of rounds."""
+    if isinstance(phase, str):
+        (phase,) = (each for each in recipe.learner.phases if each.name == phase)
+    static = recipe.learner, phase, recipe.weight_update
     return pricing.describe_draws(*static, recipe.params, recipe.public(), np.float32(bound))
 
 
@@ -18,8 +20,8 @@ def scales(recipe):
     """Site -> the scale of its draw, as on outputs of zeros."""
     return {
         site: float(spec.scale)
-        for part in recipe.learner.parts
-        for site, spec in drawn(recipe, part).items()
+        for phase in recipe.learner.phases
+        for site, spec in drawn(recipe, phase).items()
     }
 
 

@@ -54,7 +54,7 @@ def random_model(recipe, depth, domain, exact=False):
     asked = domains.splits(domain)
     inner, leaves = 2**depth - 1, 2**depth
     axes = response_of(recipe.target).axes
-    match recipe.learner.hypotheses.predict.kind.name:
+    match recipe.learner.kind.name:
         case "trees":
             split = rng.integers(0, len(asked.feature), (rounds, inner), np.int32)
             found = Tree(split, rng.normal(0, 0.5, (rounds, leaves)))

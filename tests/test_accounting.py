@@ -114,9 +114,11 @@ def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():
     for recipe in few, many:
         (spec,) = noise.drawn(recipe, "rounds").values()
         [(_, _, scale)] = pricing.sampler_scales(recipe)
-        assert not boundary.is_static(spec.most)
+        assert not boundary.is_static(spec.max_sensitivity)
         assert scale == spec.scale
-    assert pricing.draw_specs_of_phase(few, "rounds") == pricing.draw_specs_of_phase(many, "rounds")
+    assert pricing.draw_specs_of_phase(few, few.learner.round) == pricing.draw_specs_of_phase(
+        many, many.learner.round
+    )
 
 
 def test_a_program_is_read_without_being_compiled(caplog):

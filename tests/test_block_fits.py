@@ -13,7 +13,7 @@ from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import lazybb
 from dpbt.training import blocks as in_blocks
-from dpbt.training.blocks import MemoryPlan, plan_for
+from dpbt.training.passes import MemoryPlan, plan_for
 from dpbt.types import ADD_REMOVE
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
@@ -238,7 +238,7 @@ def test_what_a_fit_in_blocks_refuses(tmp_path):
 
     # A weight update that reads scores: rounds side by side would follow from other scores.
     numbers = weighting.MirrorNumbers(np.float32(0))
-    wrong = weighting.mirror("matsushita")._replace(reads_scores=False)
+    wrong = dataclasses.replace(weighting.mirror("matsushita"), reads_scores=False)
     other = dataclasses.replace(forest(), weight_update=wrong, weighting=numbers)
     for rows in (found, table):
         with pytest.raises(ValueError, match="declares reads_scores=False, and reads scores"):

@@ -19,7 +19,7 @@ from dpbt.data.splits import splits_of, table_of_splits
 from dpbt.data.tables import take
 from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import UNSPLIT
 from tests import reference
 from tests.conftest import random_table
@@ -33,7 +33,7 @@ BOOST, REPLAY = jax.jit(dpbt.boost), jax.jit(dpbt.replay)
 
 def library_noise(key, recipe):
     """The draws the library will make under this key, for the reference."""
-    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
+    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
 
     def noise(t, site, shape, scale):
         site_key = boundary.site_key(keys[t], site)

@@ -388,8 +388,8 @@ def test_monotone_columns_and_objectives_reach_the_recipe(here, capsys, monkeypa
     for direction in ("age=+1", "age=1", "age=-1"):
         assert run(capsys, *of("rings", "--monotone", direction))[0] == 130
     assert run(capsys, *of("rings", "--quantile", ".9"))[0] == 130
-    assert "the 0.9 quantile of a number" in fits[-1][2].learner.traits.tag
-    tags = [recipe.learner.traits.tag for _, _, recipe, _ in fits]
+    assert "the 0.9 quantile of a number" in fits[-1][2].learner.identity
+    tags = [recipe.learner.identity for _, _, recipe, _ in fits]
     assert "(1, 0, 0)" in tags[0]
     assert tags[0] == tags[1]
     assert "(-1, 0, 0)" in tags[2]

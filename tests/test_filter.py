@@ -180,11 +180,11 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
     total = dpbt.ledger(recipe)
     cost = 2 * sum(Fraction(each.gap) for each in total.lines) * (measure == "epsilon")
     least = dict.fromkeys((each.site for each in total.lines), math.inf)
-    for part in recipe.learner.parts:
-        for bound in (0.0, 0.3, 8.0) if part == "rounds" else (0.0,):
-            for site, draw in noise.drawn(recipe, part, bound).items():
+    for phase in recipe.learner.phases:
+        for bound in (0.0, 0.3, 8.0) if phase.repeats else (0.0,):
+            for site, draw in noise.drawn(recipe, phase, bound).items():
                 if draw.mechanism.price.reads_rows:
-                    least[site] = min(least[site], float(np.min(draw.scale / draw.most)))
+                    least[site] = min(least[site], float(np.min(draw.scale / draw.max_sensitivity)))
     for each in total.lines:
         drawn = mechanisms.BY_NAME[each.mechanism].cost(1.0, least[each.site])
         cost += each.count * Fraction(float(getattr(drawn, measure)))

@@ -34,17 +34,11 @@ from tests.noise import louder
 def replaced(recipe, program, unprotected=()):
     """The recipe with another private program, under the noise that it had."""
     old = recipe.learner
-    learner = boundary.weak_learner(
-        program,
-        old.hypothesis,
-        dict(old.fractions),
-        old.hypotheses,
-        old.traits.relation,
-        coupled=old.traits.coupled,
+    learner = dataclasses.replace(
+        old,
+        name="a planted leak",
+        round=dataclasses.replace(old.round, program=program),
         unprotected=unprotected,
-        prologue=old.prologue,
-        epilogue=old.epilogue,
-        tag="a planted leak",
     )
     return dataclasses.replace(recipe, learner=learner)
 
@@ -191,8 +185,8 @@ def test_forgotten_factor_under_replace_one_is_caught():
     recipe = recipes.bdpe(
         epsilon=2.0, rows=8, rounds=1, depth=1, criterion="gini", alpha=1.0, beta_tree=0.1
     )
-    traits = recipe.learner.traits._replace(relation=REPLACE_ONE)
-    learner = recipe.learner._replace(traits=traits)
+    assumptions = dataclasses.replace(recipe.learner.assumptions, relation=REPLACE_ONE)
+    learner = dataclasses.replace(recipe.learner, assumptions=assumptions)
     wrong = dataclasses.replace(recipe, relation=REPLACE_ONE, learner=learner)
     table = random_table(6, rows=8, splits=3)
     found = audit.audit(jax.random.key(0), label_flips(table), wrong, transcripts=20, steps=True)
@@ -212,8 +206,8 @@ def oblivious(**changes):
 
 def with_prologue(recipe, program, intercept):
     """The recipe with a prologue of one draw."""
-    prologue = Prologue(program, intercept, "a leak")
-    learner = recipe.learner._replace(prologue=prologue)
+    prologue = Prologue(program=program, initial_score=intercept, identity="a leak")
+    learner = dataclasses.replace(recipe.learner, prologue=prologue)
     return dataclasses.replace(recipe, learner=learner)
 
 
@@ -316,8 +310,8 @@ def scores_of_all_lower_intervals():
         )
 
     recipe = oblivious(scores_fraction=0.5)
-    old = recipe.learner.epilogue
-    learner = recipe.learner._replace(epilogue=old._replace(program=program))
+    epilogue = dataclasses.replace(recipe.learner.epilogue, program=program)
+    learner = dataclasses.replace(recipe.learner, epilogue=epilogue)
     return dataclasses.replace(recipe, learner=learner)
 
 

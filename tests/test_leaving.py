@@ -4,6 +4,7 @@ A rare cell and the exact number of rows are looked for in all files, output, lo
 errors of sweeps and of fits; `test_refusals` does so for refusals.
 """
 
+import dataclasses
 import hashlib
 import hmac
 import itertools
@@ -124,15 +125,15 @@ def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
     assert all(N not in array.shape for array in pickle.loads(pickle.dumps(arrays)))
     assert found_in(f"{dpbt.ledger(recipe)}\n{recipe!r}\n{model!r}") == []
 
-    withheld = set(recipe.learner.traits.withheld)
+    withheld = set(recipe.learner.withheld)
     assert withheld == ({"part"} if name == "disjoint" else set())
     assert not withheld & set(model.releases)
 
 
 def test_a_learner_cannot_withhold_a_site_that_it_does_not_draw(table):
     recipe = recipes.bdpe(epsilon=1.0, rows=BOUND, rounds=1, depth=1)
-    traits = recipe.learner.traits._replace(withheld=("prat",))
-    object.__setattr__(recipe, "learner", recipe.learner._replace(traits=traits))
+    learner = dataclasses.replace(recipe.learner, withheld=("prat",))
+    object.__setattr__(recipe, "learner", learner)
     with pytest.raises(ValueError, match=r"withholds \['prat'\]"):
         dpbt.fit(jax.random.key(0), table, recipe)
 

@@ -17,7 +17,7 @@ from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners import hypotheses, oblivious_splits, oblivious_tree
 from dpbt.learners.oblivious_splits import Attribute
 from dpbt.privacy import mechanisms, sensitivity
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
 from tests import reference_oblivious as reference
@@ -79,7 +79,11 @@ def host(table):
 
 def release_of(boosted):
     """What was drawn, by site."""
-    sites = {site: array for release in boosted.transcript.parts for site, array in release.items()}
+    sites = {
+        site: array
+        for release in boosted.transcript.releases.values()
+        for site, array in release.items()
+    }
     return {site: np.asarray(array) for site, array in sites.items()}
 
 
@@ -287,12 +291,14 @@ def test_an_attribute_is_asked_no_more_splits_than_it_has():
 def test_trees_of_one_structure_are_one_tree_of_the_model():
     """What it adds to the score of a row is what the trees of its rounds add."""
     tree_of = hypotheses.ObliviousTree._make
-    kind, rounds = recipe_of(structures=2).learner.hypotheses, np.arange(5) % 2
+    training, rounds = recipe_of(structures=2).learner.training, np.arange(5) % 2
     rng = np.random.default_rng(0)
     right = rng.random((2, 4, MAX_BINS)) < 0.5
     leaf = rng.integers(-9, 9, (5, 16)).astype(np.float32)
     all_trees = hypotheses.ObliviousTree(rng.integers(0, 4, (2, 4))[rounds], right[rounds], leaf)
-    merged = jax.tree.map(np.asarray, kind.merged(jax.tree.map(jnp.asarray, all_trees)))
+    merged = jax.tree.map(
+        np.asarray, training.merge(jax.tree.map(jnp.asarray, all_trees), None, None)
+    )
     assert merged.leaf.shape == (2, 16)
     bins = rng.integers(0, 8, (4, 9), np.uint8)
     found, expected = (
@@ -350,9 +356,9 @@ def test_static_parts_and_seeds_have_noise_of_their_own():
     changes += [{"response": NUMBER, "target_bins": 16}, {"structures": 3}]
     configs = [CONFIG, *(dataclasses.replace(CONFIG, **change) for change in changes)]
     learners = [oblivious_tree.oblivious_tree(config) for config in configs]
-    assert len({learner.traits.tag for learner in learners}) == len(configs)
+    assert len({learner.identity for learner in learners}) == len(configs)
 
-    key, own_key = jax.random.key(0), jax.jit(step.derive_recipe_key)
+    key, own_key = jax.random.key(0), jax.jit(run_keys.derive_recipe_key)
     keys = {
         tuple(jax.random.key_data(own_key(key, recipe_of(**changes))).tolist())
         for changes in ({}, {"seed": 1}, {"step": 0.3}, {"clip": 0.31}, {"rows": 61})
@@ -368,7 +374,7 @@ def test_tables_of_another_domain_are_refused():
         splits = domains.splits({**DOMAIN, "size": column})
         with pytest.raises(ValueError, match=f"column 1 .* has 7 bins, .* know {bins + 1}"):
             dpbt.fit(jax.random.key(0), table._replace(splits=splits), recipe)
-    recipe.learner.hypotheses.check(table)
+    recipe.learner.training.check_table(table)
 
 
 def test_tables_of_another_number_of_columns_are_refused():
@@ -386,12 +392,13 @@ def test_tables_of_another_number_of_columns_are_refused():
 def test_rows_that_a_prepare_lays_out_without_weights_are_refused():
     """Weights would be left out without a word."""
     recipe = recipe_of()
-    own = recipe.learner.hypotheses
+    own = recipe.learner.training
 
     def prepare(table):
         return own.prepare(table)._replace(weight=None)
 
-    without = recipe.learner._replace(hypotheses=own._replace(prepare=prepare))
+    kind = recipe.learner.kind.with_training(prepare=prepare)
+    without = dataclasses.replace(recipe.learner, kind=kind)
     weighted = table_of()._replace(weight=jnp.ones(ROWS, jnp.float32))
     with pytest.raises(ValueError, match="lay out `weight`"):
         dpbt.boost(jax.random.key(0), weighted, dataclasses.replace(recipe, learner=without))

@@ -11,7 +11,7 @@ import pytest
 
 import dpbt
 from dpbt.data import convert
-from dpbt.training import blocks, processes
+from dpbt.training import blocks, passes, processes
 from tests import worker
 from tests.test_block_commands import released
 from tests.test_sweeps import finished, spawn
@@ -99,12 +99,12 @@ def test_rows_have_places_after_those_of_earlier_processes(tmp_path):
     found = convert.convert_columns(
         domain, columns, labels, tmp_path / "t", capacity=350, rows_per_block=170
     )
-    slices = list(blocks._slices_of_table(found, 64, 2**33))
+    slices = list(passes._slices_of_table(found, 64, 2**33))
     expected = np.cumsum([2**33, *(piece.rows for piece in slices)])[:-1]
     assert [piece.place for piece in slices] == expected.tolist()
     recipe = worker.rounds_of(domain)
-    plan = blocks.plan_for(found, recipe, 2 * 2**30, 1)
-    with blocks.Passes(found, recipe, plan, place=2**33 + 1) as read:
+    plan = passes.plan_for(found, recipe, 2 * 2**30, 1)
+    with passes.Passes(found, recipe, plan, place=2**33 + 1) as read:
         assert read._slices[0].place == 2**33 + 1
 
 

@@ -16,7 +16,7 @@ from dpbt.learners.hypotheses import EncodedRows
 from dpbt.privacy.boundary import DrawSpec, Total
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import Given, Weighted
 from tests.leaving import BOUND, N, found_in, private_task
 from tests.pictured import random_model
@@ -33,7 +33,21 @@ LABELS = ["zqxlabel"] + ["1"] * (N - 1)
 def request(exact):
     """What a program asks `draw` for."""
     one = np.float32(1)
-    return DrawSpec("a", discrete_laplace, *Total(exact), one, one, 1, "none", 1, "a", "", False)
+    return DrawSpec(
+        site="a",
+        mechanism=discrete_laplace,
+        total=exact,
+        after=None,
+        public=(),
+        scale=one,
+        max_sensitivity=one,
+        moves=1,
+        theorem="none",
+        count=1,
+        releases="a",
+        unit="",
+        own_scale=False,
+    )
 
 
 def objects():
@@ -43,7 +57,7 @@ def objects():
     numbers = table._replace(bins=jnp.full((N, 2), 31337.7719), splits=None)
     recipe = recipes.bdpe(epsilon=1.0, rows=N, rounds=1, depth=1, relation="replace_one")
     block = convert.RawRows(CELLS, LABELS, np.ones(N))
-    keys = step.phase_keys(jax.random.key(N), recipe)
+    keys = run_keys.phase_keys(jax.random.key(N), recipe)
     rows = blocks.Rows(*(np.full(N, N) for _ in range(4)))
     return {
         "table": table,
@@ -85,9 +99,10 @@ def test_no_object_shows_its_rows():
 
 
 def test_the_search_finds_what_python_would_show():
-    """The words are found in the plain tuple of the same fields."""
-    for name in ("chunk", "block", "total"):
+    """The words are found in the plain values of the same fields."""
+    for name in ("chunk", "block"):
         assert found_in(repr(tuple(objects()[name]))), name
+    assert found_in(repr(vars(objects()["total"])))
 
 
 def test_a_model_shows_its_claim_and_escapes_names(tmp_path):

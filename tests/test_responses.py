@@ -17,7 +17,7 @@ from dpbt.data.domains import Boolean, Label, Nominal, Numeric, Objective
 from dpbt.learners import oblivious_tree
 from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import GRID, NUMBER
 from tests.noise import drawn
 
@@ -220,7 +220,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
 
     # The first round, whose scores are where they started; the model's leaves are scaled.
     learner = recipe.learner
-    start = np.asarray(learner.prologue.intercept(transcript.prologue, recipe.params))
+    start = np.asarray(learner.prologue.initial_score(transcript.prologue, recipe.params))
     public = recipe.public(transcript.prologue)
     if name == "classes":
         scores = np.repeat(start[:, None], ROWS, axis=1)
@@ -231,14 +231,14 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
         clip = float(recipe.weighting.clip)
         whole = np.round(np.clip((labels - start) / unit, -clip, clip) / clip * GRID)
         residual = np.trunc(whole * weight)[None]
-    tree, _ = learner.hypotheses.partition.structure(recipe.params, public)
+    tree, _ = learner.partition.structure(recipe.params, public)
     leaf = np.zeros(ROWS, int)
     for feature, right in zip(np.asarray(tree.feature), np.asarray(tree.right), strict=True):
         leaf = 2 * leaf + right[bins[:, feature]]
     expected = np.array([[row[leaf == k].sum() for k in range(4)] for row in residual])
     drawn = np.asarray(transcript.rounds["sums"][0]).reshape(expected.shape)
     assert np.abs(drawn - expected).max() <= 2
-    assert trees.leaf.shape == (ROUNDS, *recipe.learner.hypotheses.response.axes, 4)
+    assert trees.leaf.shape == (ROUNDS, *recipe.learner.response.axes, 4)
 
     # The model predicts by these scores.
     model = boosted.model(table, recipe)
@@ -312,7 +312,7 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
         table = plain._replace(weight=None if own is None else jnp.asarray(own))
         recipe = recipe_of(target, relation=relation)
         draws = drawn(recipe, "prologue")
-        bounds = {site: float(spec.most) for site, spec in draws.items()}
+        bounds = {site: float(spec.max_sensitivity) for site, spec in draws.items()}
         draw = jax.jit(lambda table, recipe=recipe: opening(table, recipe))
         here, moved = draw(table), dict.fromkeys(bounds, 0.0)
         for row in range(ROWS):
@@ -545,7 +545,7 @@ def test_a_histogram_of_a_number_tells_its_centre_and_its_spread():
 
 def test_targets_have_noise_of_their_own():
     """Two ranges, or two lists of classes, under one key; and so have constraints."""
-    key, own_key = jax.random.key(0), jax.jit(step.derive_recipe_key)
+    key, own_key = jax.random.key(0), jax.jit(run_keys.derive_recipe_key)
     made = [recipe_of(RANGE), recipe_of(Numeric(-10, 60)), recipe_of(RANGE, monotone={"on": 1})]
     made += [recipe_of(RANGE, objective="quantile", quantile=0.9)]
     made += [recipe_of(CLASSES), recipe_of(Nominal(("red", "green", "b")))]

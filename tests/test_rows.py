@@ -23,13 +23,13 @@ def in_ball(rows):
     no = jnp.zeros(len(rows), bool)
     balls = halfspace.prepare_ball_rows(Table(rows, no, no))
     normal = jnp.asarray(numbers(rows.shape[1]))
-    score = halfspace.HALFSPACES.predict(halfspace.Halfspace(normal), balls)
+    score = halfspace.HALFSPACES.predict_prepared(halfspace.Halfspace(normal), balls)
     return jnp.concatenate([score[None], balls.columns])
 
 
 def saved(rows):
     return HALFSPACES.predict(
-        Halfspace(numbers(rows.shape[1])), HALFSPACES.read(EncodedRows(rows, None))
+        Halfspace(numbers(rows.shape[1])), HALFSPACES.read_rows(EncodedRows(rows, None))
     )
 
 

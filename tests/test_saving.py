@@ -255,7 +255,7 @@ def test_rows_in_parts_give_the_same(saved, monkeypatch):
 def test_no_warning_tells_of_a_row_of_zeros():
     """Warnings are errors here."""
     rows = EncodedRows(np.array([[0, 0], [1, 0], [3, 4]], np.float32), None)
-    found = HALFSPACES.predict(Halfspace(np.float32([0.5, -0.25])), HALFSPACES.read(rows))
+    found = HALFSPACES.predict(Halfspace(np.float32([0.5, -0.25])), HALFSPACES.read_rows(rows))
     np.testing.assert_allclose(found, [0, 0.5, 0.1], atol=1e-6)
 
 
@@ -440,7 +440,7 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
         return dataclasses.replace(model, recipe=dataclasses.replace(model.recipe, **changes))
 
     def losing(loss):
-        return replaced(weight_update=model.recipe.weight_update._replace(loss=loss))
+        return replaced(weight_update=dataclasses.replace(model.recipe.weight_update, loss=loss))
 
     own = losses.constant_family(
         losses.log._replace(name="my_loss", inverse_link=lambda z: 1 / (1 + 2**-z))
@@ -451,8 +451,8 @@ def test_functions_of_your_own_and_infinite_numbers_are_refused_by_name(model, t
     with pytest.raises(ValueError, match="vote without a link"):
         dpbt.load(tmp_path / "m.json").predict_proba(np.zeros((1, len(DOMAIN)), np.uint8))
 
-    kind = TREES._replace(predict=lambda tree, rows: -TREES.predict(tree, rows))
-    own = replaced(learner=model.recipe.learner._replace(hypotheses=kind))
+    kind = dataclasses.replace(TREES, predict=lambda tree, rows: -TREES.predict(tree, rows))
+    own = replaced(learner=dataclasses.replace(model.recipe.learner, kind=kind))
     with pytest.raises(ValueError, match=r"hypotheses of bdpe are of your own"):
         dpbt.save(own, tmp_path / "own.json")
     assert not (tmp_path / "own.json").exists()

@@ -493,9 +493,9 @@ def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(targets, asked):
     ):
         with pytest.raises(InterruptedError):
             estimator.fit(X, labels)
-    assert "a count" in asked[0].learner.traits.tag
-    assert "(1, 0)" in asked[0].learner.traits.tag
-    assert "(-1, 0)" in asked[1].learner.traits.tag
+    assert "a count" in asked[0].learner.identity
+    assert "(1, 0)" in asked[0].learner.identity
+    assert "(-1, 0)" in asked[1].learner.identity
     assert [recipe.max_rows_per_user for recipe in asked] == [1, 1, 3]
     assert dpbt.ledger(asked[2]).epsilon == pytest.approx(20, rel=1e-3)
 

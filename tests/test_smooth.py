@@ -12,7 +12,7 @@ from dpbt import recipes
 from dpbt.data.splits import splits_of
 from dpbt.learners import halfspace, lazybb
 from dpbt.privacy import boundary, mechanisms, sensitivity
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import GRID, REPLACE_ONE
 from experiments.common import smooth_bounds
 from tests import reference_smooth
@@ -24,7 +24,7 @@ calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
 
 def library_choice(key, recipe):
     """The draw the library makes under this key, given the reference's errors."""
-    keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
+    keys = run_keys.phase_keys(run_keys.derive_recipe_key(key, recipe), recipe).rounds
     scale = jnp.float32(scales(recipe)["rule"])
     sample = jax.jit(mechanisms.exponential.sample)
 

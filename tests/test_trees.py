@@ -82,7 +82,10 @@ def test_rows_by_bins_go_where_their_splits_say(depth):
     tree = Tree(split, jax.random.normal(jax.random.key(1), (2**depth,)))
     reached = np.asarray(hypotheses.assign_leaves(tree, columns))
     np.testing.assert_array_equal(hypotheses.assign_leaves(tree, table.asked), reached)
-    for predicted in (hypotheses.predict_tree(tree, columns), trees.TREES.predict(tree, table)):
+    for predicted in (
+        hypotheses.predict_tree(tree, columns),
+        trees.TREES.predict_prepared(tree, table),
+    ):
         np.testing.assert_array_equal(predicted, np.asarray(tree.leaf)[reached])
 
 

@@ -30,7 +30,14 @@ def constant(release, budget, public):
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 
 
-LEARNER = boundary.weak_learner(majority, constant, {"n": 1.0}, trees.TREES, ADD_REMOVE)
+LEARNER = boundary.weak_learner(
+    name="majority",
+    program=majority,
+    hypothesis=constant,
+    kind=trees.TREES,
+    fractions={"n": 1.0},
+    relation=ADD_REMOVE,
+)
 
 
 def voters(*epsilons, rows=40):

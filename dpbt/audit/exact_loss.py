@@ -29,10 +29,10 @@ from dpbt.privacy.keys import pair
 from dpbt.privacy.mechanism import StepLoss
 from dpbt.privacy.pricing import ledger
 from dpbt.public_types import have_same_splits, redacted_repr
-from dpbt.training import step
+from dpbt.training import checks
 from dpbt.training.boosting import compared
+from dpbt.training.checks import check_run, check_table
 from dpbt.training.fit import boost
-from dpbt.training.step import check_run, check_table
 from dpbt.types import AnyArray, Array, Recipe, Relation, Table, Transcript
 
 ROUNDING = 1e-4
@@ -315,7 +315,7 @@ def _record_transcripts(
         raise ValueError(
             f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
         )
-    bare = step.without_domain(table), step.without_domain(recipe)
+    bare = checks.without_domain(table), checks.without_domain(recipe)
     return _releases(jax.random.split(key, transcripts), *bare)
 
 
@@ -339,8 +339,8 @@ def _losses_on_host(
     claims: dict[str, np.float32],
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """`_compared` on the host, by a program that all domains share."""
-    table, other = map(step.without_domain, (table, other))
-    recipe = step.without_domain(recipe)
+    table, other = map(checks.without_domain, (table, other))
+    recipe = checks.without_domain(recipe)
     return _as_numpy(_compared(transcripts, table, other, masks, recipe, claims))
 
 
@@ -368,7 +368,7 @@ def _compared(
         largest ratio of a step's loss to its claim.
     """
     # Shapes say how many masks the memory holds side by side.
-    splits, withheld = table.splits, recipe.learner.traits.withheld
+    splits, withheld = table.splits, recipe.learner.withheld
     sites = transcripts.rounds.items()
     leaves = [math.prod(drawn.shape[2:]) for site, drawn in sites if site not in withheld]
     width = 2 * sum(table.bins.shape) + 6 * (0 if splits is None else len(splits.feature))

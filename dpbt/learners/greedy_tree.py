@@ -144,13 +144,15 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     """
     check_criterion(config.criterion)
     usual = trees.default_tree_settings(config.link, config.depth)
+    with_errors = config.objective and config.depth > 1
     return boundary.weak_learner(
-        functools.partial(draw_splits_and_leaves, config),
-        functools.partial(tree_of_release, config),
-        trees.tree_budget_fractions(0.5, 0.1 if config.objective and config.depth > 1 else None),
-        trees.TREES,
-        config.relation,
-        params=functools.partial(greedy_tree_params, usual),
-        work=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
-        tag=f"greedy_tree({config.tag_under(types.as_relation(config.relation).value)})",
+        name="greedy_tree",
+        config=config,
+        program=functools.partial(draw_splits_and_leaves, config),
+        hypothesis=functools.partial(tree_of_release, config),
+        kind=trees.TREES,
+        fractions=trees.tree_budget_fractions(0.5, 0.1 if with_errors else None),
+        make_params=functools.partial(greedy_tree_params, usual),
+        relation=config.relation,
+        work_bytes=functools.partial(trees.bytes_of_level_sums, nodes=2 ** (config.depth - 1)),
     )

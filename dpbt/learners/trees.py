@@ -27,7 +27,6 @@ from dpbt.learners import hypotheses
 from dpbt.learners.hypotheses import (
     ONE_HOT_NODES,
     BinsAndSplits,
-    Of,
     move_to_children,
     node_dtype,
     tree_depth,
@@ -272,11 +271,11 @@ def check_tree_table(table: types.Table) -> None:
         raise ValueError(f"trees ask splits of uint8 table.bins, got {found}")
 
 
-TREES = types.HypothesisClass(
-    example=splits.absent_row_table,
-    check=check_tree_table,
+TREES = hypotheses.TREES.with_training(
+    example_table=splits.absent_row_table,
+    check_table=check_tree_table,
     prepare=prepare_tree_rows,
-    predict=Of(hypotheses.TREES, lambda tree, table: hypotheses.predict_tree(tree, table.asked)),
+    prediction_input=lambda rows: rows.asked,
     bound=lambda tree: jnp.max(jnp.abs(tree.leaf)),
 )
 """Trees of any depth over public splits."""
@@ -444,10 +443,16 @@ class GreedyTreeConfig:
     relation: types.Relation
     noise: Mechanism = mechanisms.discrete_laplace
 
-    def tag_under(self, under: str) -> str:
-        """Every static part as text, with the name of the relation."""
+    @property
+    def identity(self) -> str:
+        """Every static part as text, which enters keys."""
         families = f"{family_name(self.criterion)}, {family_name(self.link)}"
-        return f"{self.depth}, {self.objective}, {families}, {under}, {self.noise.name}"
+        return f"{self.depth}, {self.objective}, {families}, {self.under}, {self.noise.name}"
+
+    @property
+    def under(self) -> str:
+        """The name of the neighbouring relation that the guarantee holds under."""
+        return types.as_relation(self.relation).value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -514,11 +519,11 @@ def draw_tree_splits(
         # One split for each node, by its score; every row moves to its child.
         site = f"split_{level}"
         noise = noise_of[boundary.budget_group_of_site(site, noise_of)]
-        told = alpha, jnp.asarray(noise, jnp.float32), table.allowed
+        read_by_scorer = alpha, jnp.asarray(noise, jnp.float32), table.allowed
         split = draw(
             site,
             mechanisms.exponential,
-            boundary.Total((products, totals), split_scorer(family), told),
+            boundary.Total((products, totals), split_scorer(family), public=read_by_scorer),
             sensitivity=price.sensitivity(family, alpha, public.rows),
             at_most=price.sensitivity(family, largest, public.rows),
             moves=nodes if price.each_node else price.moves,

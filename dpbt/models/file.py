@@ -23,12 +23,13 @@ from dpbt.common.validate import show_value
 from dpbt.data import cells, domains
 from dpbt.data.domains import Domain
 from dpbt.data.kinds import Nominal, Numeric, Target, response_of
-from dpbt.learners.hypotheses import KINDS, EncodedRows, Kind, Of, check_indices
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.hypotheses import KINDS, EncodedRows, check_indices, is_kind_of_files
 from dpbt.privacy import accounting
 from dpbt.public_types import MAX_BINS, Splits, have_same_splits
 
 if TYPE_CHECKING:
-    from dpbt.types import HypothesisClass, Recipe
+    from dpbt.types import Recipe
 
 PROBABILITIES: dict[str, Callable[[Array], Array]] = {
     "matsushita": arithmetic.matsushita_probability,
@@ -59,7 +60,7 @@ class About(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: HypothesisKind
     target: Target | None
     classes: tuple[Any, ...] | None
     probability: Callable[[Array], Array] | str | None
@@ -75,26 +76,33 @@ class About(NamedTuple):
 
 def about_recipe(recipe: "Recipe") -> About:
     """What is public about the models of a recipe."""
-    hypotheses, target = recipe.learner.hypotheses, recipe.target
-    own = hypotheses.predict
-    kind = own.kind if isinstance(own, Of) else _kind_of_own_hypotheses(hypotheses)
+    kind, target = _kind_of_models(recipe.learner.kind), recipe.target
     classes = target.values if isinstance(target, Nominal) else None
     return About(recipe.name, kind, target, classes, *_probability(recipe, kind))
 
 
 @functools.cache
-def _kind_of_own_hypotheses(hypotheses: "HypothesisClass") -> Kind:
-    """The kind of hypotheses of the user's own, which no file and no words know."""
+def _kind_of_models(kind: HypothesisKind) -> HypothesisKind:
+    """The kind as models have it: without its training, if files know it, or as it is trained with.
+
+    A kind of the user's own is known to no file and to no words. Its rows are laid out as training
+    does it.
+    """
+    if is_kind_of_files(kind):
+        return KINDS[kind.name]
     from dpbt.types import Table
 
-    def read(rows: EncodedRows) -> Any:
+    training = kind.training
+    assert training is not None  # as `WeakLearner` says
+
+    def read_rows(rows: EncodedRows) -> Any:
         absent = array_namespace(rows.bins).zeros(rows.bins.shape[:1], bool)
-        return hypotheses.prepare(Table(rows.bins, absent, absent, rows.splits))
+        return training.prepare(Table(rows.bins, absent, absent, rows.splits))
 
-    return Kind("", hypotheses.predict, read)
+    return HypothesisKind(predict=kind.predict_prepared, read_rows=read_rows)
 
 
-def _probability(recipe: "Recipe", kind: Kind) -> tuple[Any, str | None]:
+def _probability(recipe: "Recipe", kind: HypothesisKind) -> tuple[Any, str | None]:
     """(what gives probabilities, why nothing does); one of them is None."""
     if isinstance(recipe.target, Nominal):
         return "softmax", None
@@ -359,7 +367,7 @@ def _fields_of_file(file: _File) -> dict[str, Any]:
     """
     asked, axes = _splits_of_file(file), response_of(file.target).axes
     kind = KINDS.get(file.kind)
-    if kind is None or kind.make is None or kind.check is None:
+    if kind is None or kind.make is None or kind.check_arrays is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
     arrays = _unpack_arrays(file.arrays, {**_INTERCEPT, **dict(kind.arrays)})
     intercept = arrays.pop("intercept")
@@ -368,7 +376,7 @@ def _fields_of_file(file: _File) -> dict[str, Any]:
     if list(arrays.values())[-1].size == 0:
         raise ValueError("hypotheses must be of at least one round")
     hypotheses = kind.make(**arrays)
-    kind.check(hypotheses, file.features, asked, axes)
+    kind.check_arrays(hypotheses, file.features, asked, axes)
 
     # What gives probabilities.
     known = ("shares",) if kind.shares is not None else (None, *PROBABILITIES)

@@ -587,11 +587,11 @@ def explain(model: Model, domain: Domain | None = None, *, trees: int | None = N
             Also for trees below 1, or of a model that is made of none.
     """
     about, known = model_of(model).about, domain_of(model, domain)
-    if about.kind.explain is None:
+    if about.kind.describe is None:
         raise ValueError(f"the hypotheses of {about.name} have no words")
     asked = model.splits
     assert asked is not None  # as `domain_of` says
-    words = about.kind.explain(model.on_host(), asked, known, about.target, about.classes)
+    words = about.kind.describe(model.on_host(), asked, known, about.target, about.classes)
     if trees is not None:
         places = [each.start() for each in re.finditer(r"^tree \d+$", words, re.MULTILINE)]
         if not places:

@@ -47,12 +47,12 @@ def export(model: Model, path: str | Path) -> None:
     path = as_path("path", path)
     model = without_training_parts(model_of(model))
     about = model.about
-    if about.kind.nodes is None:
+    if about.kind.add_to_graph is None:
         raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
     onnx: Any = import_extra("onnx", "onnx", "an ONNX file")
     graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
     rows = Value(graph, "rows")
-    score, share = about.kind.nodes(graph, model.hypotheses, rows, model.splits)
+    score, share = about.kind.add_to_graph(graph, model.hypotheses, rows, model.splits)
     score = graph.add("Add", score, model.intercept, name="score")
     outputs = _add_outputs(graph, model, score, share)
 

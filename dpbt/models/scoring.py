@@ -15,7 +15,8 @@ from dpbt.data import domains
 from dpbt.data.blocks import BlockTable
 from dpbt.data.cells import eager_advice
 from dpbt.data.kinds import Nominal, Target, number_of_position
-from dpbt.learners.hypotheses import EncodedRows, Hypotheses, Kind
+from dpbt.hypothesis_kind import HypothesisKind
+from dpbt.learners.hypotheses import EncodedRows, Hypotheses
 from dpbt.public_types import Splits, have_same_splits, splits_of_bits
 
 if TYPE_CHECKING:
@@ -27,15 +28,16 @@ BLOCK_ROWS = 2**16
 VOTINGS = ("majority", "threshold", "probabilistic")
 """The voting rules of hypotheses that state shares of the positive class."""
 
-What = Callable[[Kind, Hypotheses, Array, EncodedRows], Array]
+What = Callable[[HypothesisKind, Hypotheses, Array, EncodedRows], Array]
 """(kind, hypotheses, intercept, rows) -> [..., N]: `scores_of_rows` or `shares_of_rows`."""
 
 
 def scores_of_rows(
-    kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
+    kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
 ) -> Array:
     """f32[N], or f32[K, N] with several classes: the scores of rows."""
-    laid_out = kind.read(rows)
+    assert kind.read_rows is not None
+    laid_out = kind.read_rows(rows)
 
     def add(total: Array, hypothesis: Any) -> Array:
         return total + kind.predict(hypothesis, laid_out)
@@ -46,11 +48,12 @@ def scores_of_rows(
 
 
 def shares_of_rows(
-    kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
+    kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
 ) -> Array:
     """f32[k, N]: the shares that hypotheses state."""
     assert kind.shares is not None
-    return kind.shares(hypotheses, kind.read(rows))
+    assert kind.read_rows is not None
+    return kind.shares(hypotheses, kind.read_rows(rows))
 
 
 def predict_in_blocks(model: Any, rows: Any, what: What) -> Array:
@@ -106,7 +109,9 @@ def compiled_predictor(what: What) -> "Programs[Array]":
 
     from dpbt.common import programs
 
-    def run(kind: Kind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows) -> Array:
+    def run(
+        kind: HypothesisKind, hypotheses: Hypotheses, intercept: Array, rows: EncodedRows
+    ) -> Array:
         return what(kind, *jax.tree.map(jnp.asarray, (hypotheses, intercept, rows)))
 
     return programs.keep_compiled(static_argnames=("kind",))(run)

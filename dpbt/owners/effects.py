@@ -178,22 +178,24 @@ def redrawn_models(model: Model) -> list[Model]:
     transcript is not known, or does not hold all that the rounds drew.
     """
     recipe = model.recipe
-    if model.transcript is None or recipe is None or recipe.learner.traits.withheld:
+    if model.transcript is None or recipe is None or recipe.learner.withheld:
         return []
     import jax
     import jax.numpy as jnp
 
     from dpbt.privacy.keys import research_key
-    from dpbt.training import boosting, step
+    from dpbt.training import boosting, checks
     from dpbt.types import Table
 
-    target = jnp.zeros(1, recipe.learner.hypotheses.response.dtype)
+    target = jnp.zeros(1, recipe.learner.response.dtype)
     bins = jnp.zeros((1, model.features), model.dtype)
     dummy = Table(bins, target, jnp.zeros(1, bool), model.splits)
     keys = jax.random.split(research_key(0), REDRAWS)
-    bare = step.without_domain(recipe), dummy
-    found = jax.device_get(boosting.redraw_hypotheses(keys, model.transcript.parts, *bare))
-    each = (type(found)(*arrays) for arrays in zip(*found, strict=True))
+    transcript = model.transcript._replace(recorded_on=None)
+    redrawn = jax.device_get(
+        boosting.redraw_hypotheses(keys, transcript, checks.without_domain(recipe), dummy)
+    )
+    each = (type(redrawn)(*arrays) for arrays in zip(*redrawn, strict=True))
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in each]
 
 

@@ -19,7 +19,7 @@ from dpbt.models import measures
 from dpbt.models.scoring import answers_of_scores
 from dpbt.privacy import pricing
 from dpbt.privacy.keys import research_key
-from dpbt.training import step
+from dpbt.training import checks
 from dpbt.training.fit import boost
 from dpbt.types import Array, Recipe, Table
 
@@ -95,7 +95,7 @@ def preview(
     for recipe in recipes:
         domains.check_same(recipe.domain, domain, "the recipe", "the preview")
     target, lines = recipes[0].target, []
-    for recipe in map(step.without_domain, recipes):
+    for recipe in map(checks.without_domain, recipes):
         found = []
         for number in range(count):
             rng = np.random.default_rng((seed, number))

@@ -58,7 +58,7 @@ def draw_from_sums(
             total_f64 = jax.tree.map(lambda part: np.asarray(part, np.float64), total)
             own_key = site_key(key, site)
             output = np.asarray(
-                _sample_total(own_key, total_f64, spec.told, scale, spec.mechanism, spec.after)
+                _sample_total(own_key, total_f64, spec.public, scale, spec.mechanism, spec.after)
             )
         if spec.mechanism.selects:
             release[site] = output
@@ -74,16 +74,16 @@ def draw_from_sums(
 def _sample_total(
     key: Array,
     total: Any,
-    told: tuple[Any, ...],
+    public: tuple[Any, ...],
     scale: Array,
     mechanism: Mechanism,
     after: Callable[..., Any],
 ) -> Array:
     """The output of a draw from a sum in f64: in f64, or an index.
 
-    `told` is what `after` reads besides the sum. For use within `variates.double_precision`.
+    `public` is what `after` reads besides the sum. For use within `variates.double_precision`.
     """
-    value = after(total, *told)
+    value = after(total, *public)
     if not mechanism.selects and value.dtype != np.float64:
         raise ValueError(f"the value of a draw from large sums must be float64, got {value.dtype}")
     return mechanism.sample(key, value, scale)

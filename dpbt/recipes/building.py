@@ -336,7 +336,7 @@ def build_recipe(
     _check_axes_beside(request, fractions or {}, "fractions")
     draft = _draft_recipe(request, parts)
     fractions = _checked_fractions(parts.learner.fractions if fractions is None else fractions)
-    make_params = make_params or parts.learner.params
+    make_params = make_params or parts.learner.make_params
     public = draft.public()._replace(rows=request.rows)
 
     # The draws that share the budget are the same under any noise.
@@ -434,15 +434,15 @@ def _paid_draws(
         PaidDraw(
             spec=spec,
             group=boundary.budget_group_of_site(spec.site, fractions),
-            times=request.rounds.astype(np.float64) if part == "rounds" else np.ones(()),
+            times=request.rounds.astype(np.float64) if phase.repeats else np.ones(()),
         )
-        for part in recipe.learner.parts
-        for spec in pricing.draw_specs_of_phase(first_setting, part)
+        for phase in recipe.learner.phases
+        for spec in pricing.draw_specs_of_phase(first_setting, phase)
         if spec.mechanism.price.reads_rows and not spec.own_scale
     ]
     if unused := sorted(set(fractions) - {draw.group for draw in paid_draws}):
         raise ValueError(
-            f"{recipe.learner.traits.tag} draws nothing at {unused}, which have fractions"
+            f"{recipe.learner.identity} draws nothing at {unused}, which have fractions"
         )
     return paid_draws
 
@@ -635,14 +635,14 @@ def custom(
     if type(weighting) is not weight_update.numbers:
         numbers = weight_update.numbers.__name__
         raise ValueError(
-            f"{weight_update.tag} needs weighting={numbers}, got {show_value(weighting)}"
+            f"{weight_update.identity} needs weighting={numbers}, got {show_value(weighting)}"
         )
     request = checked_privacy_request(
         epsilon=np.inf if epsilon is None else epsilon,
         delta=delta,
         rows=rows,
         rounds=rounds,
-        relation=learner.traits.relation or types.ADD_REMOVE if relation is None else relation,
+        relation=learner.assumptions.relation or types.ADD_REMOVE if relation is None else relation,
         max_rows_per_user=max_rows_per_user,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
     )
@@ -654,7 +654,7 @@ def custom(
 
     parts = RecipeParts(
         learner=learner,
-        weight_update=weight_update._replace(loss=family),
+        weight_update=dataclasses.replace(weight_update, loss=family),
         weighting=weighting,
         name=name,
         setting="custom",

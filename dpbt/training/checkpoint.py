@@ -31,6 +31,7 @@ import numpy as np
 import dpbt
 from dpbt.common.storage import database_errors, is_in_use, remove_leftover, write_whole
 from dpbt.privacy import keys
+from dpbt.training.own_code import digest_of_own_code
 from dpbt.types import Array, Recipe, as_relation
 
 TABLES = (
@@ -57,8 +58,9 @@ Releases = dict[str, np.ndarray]
 
 def describe_recipe(recipe: Recipe) -> str:
     """A hash of a recipe: of its parts, its target and the bits of all its numbers."""
-    parts = [*recipe.tags, recipe.name, as_relation(recipe.relation).value]
+    parts = [*recipe.identities, recipe.name, as_relation(recipe.relation).value]
     parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
+    parts += filter(None, [digest_of_own_code(recipe)])
     digest = hashlib.sha256(json.dumps(parts).encode())
     for leaf in jax.tree.leaves(recipe):
         array = np.ascontiguousarray(leaf)

@@ -28,10 +28,12 @@ import dpbt
 from dpbt import recipes
 from dpbt.data.domains import Boolean
 from dpbt.data.splits import table_of_splits
-from dpbt.privacy import boundary, pricing
+from dpbt.privacy import boundary
 from dpbt.privacy.keys import pair
-from dpbt.training import boosting, step
-from dpbt.types import Recipe, Transcript
+from dpbt.training import checks, scan
+from dpbt.training.run import PhaseValues
+from dpbt.training.scan import Answer
+from dpbt.types import Phase, Recipe, Transcript
 from experiments.common import commands, data, pages, peers, results, tables
 from experiments.common.results import Line, distinct, where
 
@@ -131,7 +133,7 @@ def release_of(recipe: Recipe, bits: np.ndarray, labels: np.ndarray, seed: int) 
     added = jax.tree.map(np.asarray, _added_statistics(ran.transcript, one, recipe))
 
     parts, start = [], 0
-    for sites, outputs in zip(added, ran.transcript.parts, strict=True):
+    for sites, outputs in zip(added, ran.transcript.releases.values(), strict=True):
         for site, (cell, amount, scale) in sites.items():
             released = np.ravel(outputs[site])
             spread = np.repeat(scale[0], released.size // scale[0].size)
@@ -158,18 +160,19 @@ def _added_statistics(transcript: Transcript, rows: Any, recipe: Recipe) -> Any:
         recipe: the recipe.
     """
 
-    def answer(part: str, release: Any, views: Sequence[Any]) -> Any:
-        program = pricing.program_of_phase(recipe.learner, part)
-        asked = boundary.replay_draws(program, release, views[0])
-        return release, {
+    def answer(phase: Phase, release: Any, views: Sequence[Any]) -> Answer:
+        specs = boundary.replay_draws(phase.program, release, views[0])
+        statistics = {
             site: (jnp.ravel(spec.value), spec.scale)
-            for site, spec in asked.items()
+            for site, spec in specs.items()
             if spec.mechanism.price.reads_rows
         }
+        return Answer(release, statistics)
 
     def alone(*fields: Any) -> Any:
         table = rows._replace(**dict(zip(rows._fields[:3], fields, strict=True)))
-        kept = boosting.run(recipe, [step.prepare_table(table, recipe)], answer, transcript).kept
+        entries = PhaseValues(**transcript.releases)
+        kept = scan.run(recipe, [checks.prepare_table(table, recipe)], answer, entries).kept
         return [
             {
                 site: _sparse(value, scale, table.bins.shape[1])

@@ -8,7 +8,7 @@ alone and is post-processing.
 import collections
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,14 @@ from dpbt.learners import trees
 from dpbt.models.model import Model, decision_function, model_of
 from dpbt.privacy import keys
 from dpbt.privacy.accounting import align_columns
-from dpbt.training.boosting import run
-from dpbt.training.step import check_transcript, prepare_table
+from dpbt.training.checks import check_transcript, prepare_table
+from dpbt.training.run import PhaseValues
+from dpbt.training.scan import Answer, run
 from dpbt.types import (
     UNSPLIT,
     AnyArray,
     Array,
+    Phase,
     Recipe,
     Release,
     Table,
@@ -60,17 +62,18 @@ def advantages(transcript: Transcript, table: Table, recipe: Recipe) -> Array:
         raise ValueError("edges are of two classes, and the table has another target")
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
-    def judge(part: str, release: Release, views: Sequence[View]) -> tuple[Release, Any]:
-        if part != "rounds":
-            return release, None
+    def judge(phase: Phase, release: Release, views: Sequence[View]) -> Answer:
+        if not phase.repeats:
+            return Answer(release, None)
         rows, weights, _, public = views[0]
-        hypothesis = learner.hypothesis(release, recipe.params, public)
-        answer = jnp.clip(learner.hypotheses.predict(hypothesis, rows), -1, 1)
+        hypothesis = learner.round.hypothesis(release, recipe.params, public)
+        answer = jnp.clip(learner.kind.predict_prepared(hypothesis, rows), -1, 1)
         measure = jnp.where(prepared.present, weights, 0)
         edge = jnp.sum(measure * sign * answer) / jnp.maximum(jnp.sum(measure), 1)
-        return release, edge / 2
+        return Answer(release, edge / 2)
 
-    return run(recipe, [prepared], judge, transcript).kept.rounds
+    entries = PhaseValues(**transcript.releases)
+    return run(recipe, [prepared], judge, entries).kept.rounds
 
 
 def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Attacks by an independent attacker: keys of own numbers, tags, classes of rows, callbacks."""
 
 import dataclasses
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +13,7 @@ from dpbt import audit, boosting, recipes, weighting
 from dpbt.data import domains
 from dpbt.data.domains import Numeric
 from dpbt.privacy import boundary, pricing
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, Noise
 from tests.redteam.attacks import one_split
 from tests.redteam.test_boundary import (
@@ -44,7 +43,7 @@ class Optional(NamedTuple):
 
 
 def own_key(recipe):
-    return tuple(jax.random.key_data(step.derive_recipe_key(KEYS[0], recipe)).tolist())
+    return tuple(jax.random.key_data(run_keys.derive_recipe_key(KEYS[0], recipe)).tolist())
 
 
 def by_rate(draw, table, weights, params, public):
@@ -63,7 +62,9 @@ def test_numbers_that_are_left_out_make_another_key():
         rate: Any = None
         clip: Any = None
 
-    update = weighting.WeightUpdate("own", False, weighting.uniform.weigh, Rate)
+    update = weighting.WeightUpdate(
+        identity="own", coupled=False, weigh=weighting.uniform.weigh, numbers=Rate
+    )
     made = [
         recipe_of(by_rate, params=params)
         for params in (
@@ -103,7 +104,12 @@ def test_fractions_of_other_names_make_another_key():
             draw(site, NOISE, count(table), **ONE)
 
     learner = boundary.weak_learner(
-        program, leaf, {"leaf": 1.0}, SCALED, ADD_REMOVE, tag="two leaves"
+        name="two leaves",
+        program=program,
+        hypothesis=lambda release, params, public: leaf({"n": release["leaf_0"]}, params, public),
+        kind=SCALED,
+        fractions={"leaf": 1.0},
+        relation=ADD_REMOVE,
     )
     made = [
         recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, own: 0.2})
@@ -117,84 +123,17 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
     learner, update = base.learner, base.weight_update
 
     def tagged(first, second):
-        named = learner._replace(traits=learner.traits._replace(tag=first))
-        changed = {"learner": named, "weight_update": update._replace(tag=second)}
-        return own_key(dataclasses.replace(base, **changed))
+        named = dataclasses.replace(learner, name=first)
+        renamed = dataclasses.replace(update, identity=second)
+        return own_key(dataclasses.replace(base, learner=named, weight_update=renamed))
 
     def with_part(**parts):
-        return own_key(dataclasses.replace(base, learner=learner._replace(**parts)))
+        return own_key(dataclasses.replace(base, learner=dataclasses.replace(learner, **parts)))
 
-    first, last = opened_by()._replace(tag="same"), closing()._replace(tag="same")
+    first = dataclasses.replace(opened_by(), identity="same")
+    last = dataclasses.replace(closing(), identity="same")
     assert with_part(prologue=first) != with_part(epilogue=last)
     assert tagged("a | b", "c") != tagged("a", "b | c")
-
-
-# Default tags.
-
-
-def reading(function):
-    return boundary.code_tag(lambda draw: function(draw))
-
-
-def wrapping(factor):
-    """A wrapper that has the name of what it wraps."""
-    source = "@functools.wraps(jnp.sum)\ndef total(x):\n    return FACTOR * jnp.sum(x)"
-    around = {"functools": functools, "jnp": jnp, "FACTOR": factor, "__name__": "authors"}
-    exec(source, around)
-    return around["total"]
-
-
-RATE = 1
-
-
-def in_a_class(draw):
-    class Held:
-        rate = RATE
-
-    return Held.rate
-
-
-def by_attribute(draw):
-    return by_attribute.rate
-
-
-def test_a_function_with_the_name_of_a_library_s_is_read():
-    assert reading(wrapping(2)) != reading(wrapping(3))
-
-
-def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_tag(monkeypatch):
-    monkeypatch.setattr(by_attribute, "rate", 1, raising=False)
-    before = reading(in_a_class), reading(by_attribute)
-    monkeypatch.setitem(globals(), "RATE", 2)
-    monkeypatch.setattr(by_attribute, "rate", 2)
-    after = reading(in_a_class), reading(by_attribute)
-    assert all(one != other for one, other in zip(before, after, strict=True))
-
-
-def importing(draw):
-    from tests.redteam import attacks
-
-    return attacks.GRID
-
-
-class WithMethod(NamedTuple):
-    rate: int
-
-    def of(self, number):
-        return self.rate * number
-
-
-class Bare(NamedTuple):
-    rate: int
-
-
-@pytest.mark.parametrize("held", [WithMethod(1), np.array([{}], dtype=object)])
-def test_what_cannot_be_read_needs_a_tag(held):
-    bare = Bare(1)
-    reading(lambda draw: (bare, draw))
-    for function in (importing, lambda draw: (held, draw)):
-        with pytest.raises(ValueError, match="declare tag="):
-            reading(function)
 
 
 # Rows have no values for the classes that an author lays them out in.
@@ -270,11 +209,13 @@ RUNS = {
 def test_a_class_of_rows_is_never_given_their_values(kind, way):
     """Op by op it was, and a hypothesis put the exact number of positive rows into the model."""
     SEEN.clear()
-    laid_out = SCALED._replace(
+    laid_out = SCALED.with_training(
         prepare=lambda table: kind(table.present, table.target, table.weight),
-        predict=lambda found, rows: jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0],
+        predict_prepared=lambda found, rows: (
+            jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0]
+        ),
     )
-    RUNS[way](one_split(60), recipe_of(counting, fresh(showing), hypotheses=laid_out))
+    RUNS[way](one_split(60), recipe_of(counting, fresh(showing), kind=laid_out))
     assert not SEEN
 
 

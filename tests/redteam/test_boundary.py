@@ -44,17 +44,22 @@ def leaf(release, params, public):
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 
 
-SCALED = trees.TREES._replace(
-    scaled=lambda found, slope: found._replace(leaf=found.leaf * slope),
+SCALED = trees.TREES.with_training(
+    scale=lambda found, slope: found._replace(leaf=found.leaf * slope),
 )
 
 
 def recipe_of(
-    program=counting, hypothesis=leaf, hypotheses=SCALED, params=None, rounds=2, weigh=None, **more
+    program=counting, hypothesis=leaf, kind=SCALED, params=None, rounds=2, weigh=None, **more
 ):
-    tag = f"an attack {id(program)} {id(hypothesis)}"
     learner = boundary.weak_learner(
-        program, hypothesis, {}, hypotheses, ADD_REMOVE, tag=tag, **more
+        name="an attack",
+        program=program,
+        hypothesis=hypothesis,
+        kind=kind,
+        fractions={},
+        relation=ADD_REMOVE,
+        **more,
     )
     params = Noise({"n": np.float32(1)}) if params is None else params
     update = {} if weigh is None else {"weight_update": weigh}
@@ -115,8 +120,17 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
         whole = params.noise["n"].dtype == jnp.int32
         draw("n", NOISE, count(table), sensitivity=1.0 * times, moves=3 if whole else 1, theorem="")
 
-    update = weighting.WeightUpdate("own", False, weighting.uniform.weigh, Weighing)
-    learner = boundary.weak_learner(program, leaf, {}, SCALED, ADD_REMOVE, tag="structures")
+    update = weighting.WeightUpdate(
+        identity="own", coupled=False, weigh=weighting.uniform.weigh, numbers=Weighing
+    )
+    learner = boundary.weak_learner(
+        name="structures",
+        program=program,
+        hypothesis=leaf,
+        kind=SCALED,
+        fractions={},
+        relation=ADD_REMOVE,
+    )
     found = []
     for noise, numbers in (
         (np.float32(1), Weighing()),
@@ -130,8 +144,8 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
             weighting=numbers,
             params=Noise({"n": noise}),
         )
-        (draw,) = pricing.draw_specs_of_phase(recipe, "rounds")
-        found.append((draw.most, draw.moves))
+        (draw,) = pricing.draw_specs_of_phase(recipe, recipe.learner.round)
+        found.append((draw.max_sensitivity, draw.moves))
     assert found == [(1.0, 1), (2.0, 1), (1.0, 3)]
 
 
@@ -139,15 +153,18 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
 
 
 def opening(**more):
-    return Prologue(
-        lambda draw, table, weights, params, public: draw(
+    prologue = Prologue(
+        program=lambda draw, table, weights, params, public: draw(
             "first", NOISE, count(table), **ONE, scale=2.0
         ),
-        lambda release, params: jnp.float32(0),
-        "opening",
+        initial_score=lambda release, params: jnp.float32(0),
+        identity="opening",
         unit=lambda release, params: 1 + jnp.abs(release["first"][0]).astype(jnp.float32),
-        seen=lambda release, params: jnp.maximum(release["first"][0], 1).astype(jnp.float32),
-    )._replace(**more)
+        estimated_rows=lambda release, params: jnp.maximum(release["first"][0], 1).astype(
+            jnp.float32
+        ),
+    )
+    return dataclasses.replace(prologue, **more)
 
 
 def a_number(value):
@@ -165,16 +182,16 @@ class Held(NamedTuple):
     leaf: Any = None
 
 
-PARTED = SCALED._replace(
+PARTED = SCALED.with_training(
     prepare=lambda table: Held(table.target, table.present, table.weight),
-    predict=lambda hypothesis, rows: (
+    predict_prepared=lambda hypothesis, rows: (
         jnp.zeros(rows.present.shape, jnp.float32) + hypothesis.leaf[0]
     ),
-    partition=Partition(
-        lambda params, public: jnp.sum(public.prologue["first"]).astype(jnp.float32),
-        lambda structure, rows: jnp.zeros(rows.present.shape, jnp.uint8),
-        lambda structure: jnp.zeros(1, jnp.int32),
-    ),
+)
+PARTITION = Partition(
+    structure=lambda params, public: jnp.sum(public.prologue["first"]).astype(jnp.float32),
+    place=lambda structure, rows: jnp.zeros(rows.present.shape, jnp.uint8),
+    reads=lambda structure: jnp.zeros(1, jnp.int32),
 )
 CONSTANT = {"rows", "weighting"}
 FOLLOWING = [name for name in Public._fields if name not in CONSTANT]
@@ -192,7 +209,7 @@ def by_field(name, **how):
 
 
 def parted(program, **changes):
-    return recipe_of(program, hypotheses=PARTED, prologue=opening(), **changes)
+    return recipe_of(program, kind=PARTED, partition=PARTITION, prologue=opening(), **changes)
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
@@ -238,17 +255,17 @@ def test_a_price_may_not_follow_from_the_splits_of_a_table():
         draw("n", NOISE, count(table), sensitivity=most, moves=1, theorem="")
 
     with pytest.raises(ValueError, match=r"follows from \['the splits of the table'\]"):
-        recipe_of(program, hypotheses=SCALED._replace(prepare=prepare))
+        recipe_of(program, kind=SCALED.with_training(prepare=prepare))
 
 
-def test_what_a_total_is_told_may_not_follow_from_rows():
+def test_what_a_total_reads_besides_its_sum_may_not_follow_from_rows():
     """In memory as in blocks: `after` is a public map of the sum."""
 
-    def after(total, told):
-        return total + told
+    def after(total, public):
+        return total + public
 
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, boundary.Total(count(table), after, (count(table),)), **ONE)
+        draw("n", NOISE, boundary.Total(count(table), after, public=(count(table),)), **ONE)
 
     with pytest.raises(
         ValueError, match=r"Total\.after of the draw 'n' reads follows from the pri"
@@ -263,7 +280,7 @@ def test_a_cap_on_weights_may_not_follow_from_rows(source):
         return weighting.on_grid(jnp.ones(score.shape), 1.0 + read.astype(jnp.float32))
 
     with pytest.raises(ValueError, match="the cap of greedy follows from private rows"):
-        recipe_of(weigh=weighting.WeightUpdate("greedy", False, weigh))
+        recipe_of(weigh=weighting.WeightUpdate(identity="greedy", coupled=False, weigh=weigh))
 
 
 # The draw that runs is the draw that was priced.
@@ -365,7 +382,19 @@ def forged(draw, table, weights, params, public):
     quiet = jnp.float32(1e-3)
     draw.answer(
         boundary.DrawSpec(
-            "n", NOISE, count(table), None, (), quiet, 1.0, 1, "a row", 1, "n", "", own_scale=False
+            site="n",
+            mechanism=NOISE,
+            total=count(table),
+            after=None,
+            public=(),
+            scale=quiet,
+            max_sensitivity=1.0,
+            moves=1,
+            theorem="a row",
+            count=1,
+            releases="n",
+            unit="",
+            own_scale=False,
         )
     )
 
@@ -434,14 +463,19 @@ def closing(program=None, line=None):
     def plain(draw, table, scores, params, public):
         draw("last", NOISE, count(table), **ONE, scale=2.0)
 
-    return Epilogue(program or plain, line or (lambda *_: (jnp.float32(1), jnp.float32(0))), "end")
+    return Epilogue(
+        program=program or plain,
+        score_line=line or (lambda *_: (jnp.float32(1), jnp.float32(0))),
+        identity="end",
+    )
 
 
 def opened_by(program=None, **more):
     def plain(draw, table, weights, params, public):
         draw("first", NOISE, count(table), **ONE, scale=2.0)
 
-    return Prologue(program or plain, lambda release, params: jnp.float32(0), "open", **more)
+    numbers = {"initial_score": lambda release, params: jnp.float32(0), **more}
+    return Prologue(program=program or plain, identity="open", **numbers)
 
 
 class Steps(NamedTuple):
@@ -493,29 +527,30 @@ READERS = {
         keeping, optimizer=lambda params: IDLE._replace(update=updating), **k
     ),
     "bound": lambda **k: recipe_of(
-        keeping, hypotheses=SCALED._replace(bound=lambda found: spied()), **k
+        keeping, kind=SCALED.with_training(bound=lambda found: spied()), **k
     ),
     "merged": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first), hypotheses=SCALED._replace(merged=merging), **k
+        prologue=opened_by(keeping_first), kind=SCALED.with_training(merge=merging), **k
     ),
     "scaled": lambda **k: recipe_of(
         epilogue=closing(keeping_last),
-        hypotheses=SCALED._replace(scaled=lambda found, slope: merging(found, None, None)),
+        kind=SCALED.with_training(scale=lambda found, slope: merging(found, None, None)),
         **k,
     ),
     "line": lambda **k: recipe_of(
         epilogue=closing(keeping_last, lambda *_: (jnp.float32(1), spied())), **k
     ),
     "intercept": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first)._replace(intercept=lambda *_: spied()), **k
+        prologue=opened_by(keeping_first, initial_score=lambda *_: spied()), **k
     ),
     "unit": lambda **k: recipe_of(prologue=opened_by(keeping_first, unit=lambda *_: spied()), **k),
-    "seen": lambda **k: recipe_of(prologue=opened_by(keeping_first, seen=lambda *_: spied()), **k),
+    "seen": lambda **k: recipe_of(
+        prologue=opened_by(keeping_first, estimated_rows=lambda *_: spied()), **k
+    ),
     "structure": lambda **k: recipe_of(
         prologue=opened_by(keeping_first),
-        hypotheses=PARTED._replace(
-            partition=PARTED.partition._replace(structure=lambda params, public: spied())
-        ),
+        kind=PARTED,
+        partition=dataclasses.replace(PARTITION, structure=lambda params, public: spied()),
         **k,
     ),
     "optimizer's state": lambda **k: recipe_of(
@@ -577,7 +612,7 @@ def keeping_weigh(score, bound, table, public):
 
 def keeping_predict(hypothesis, rows):
     keep(rows.target)
-    return SCALED.predict(hypothesis, rows)
+    return SCALED.predict_prepared(hypothesis, rows)
 
 
 def keeping_sample(key, value, scale):
@@ -604,20 +639,20 @@ def capping(score, bound, table, public):
 KEEPERS = {
     "prepare": lambda: recipe_of(
         hypothesis=fresh(spying_hypothesis),
-        hypotheses=SCALED._replace(prepare=fresh(keeping_prepare)),
+        kind=SCALED.with_training(prepare=fresh(keeping_prepare)),
     ),
     "weigh": lambda: recipe_of(
         hypothesis=fresh(spying_hypothesis),
-        weigh=weighting.WeightUpdate("keeps", False, fresh(keeping_weigh)),
+        weigh=weighting.WeightUpdate(identity="keeps", coupled=False, weigh=fresh(keeping_weigh)),
     ),
     "predict": lambda: recipe_of(
         epilogue=closing(line=lambda *_: (jnp.float32(1), spied())),
-        hypotheses=SCALED._replace(predict=fresh(keeping_predict)),
+        kind=SCALED.with_training(predict_prepared=fresh(keeping_predict)),
     ),
     "mechanism": lambda: recipe_of(fresh(by_own_mechanism), fresh(spying_hypothesis)),
     "prepare, for a cap": lambda: recipe_of(
-        hypotheses=SCALED._replace(prepare=fresh(keeping_prepare)),
-        weigh=weighting.WeightUpdate("caps", False, fresh(capping)),
+        kind=SCALED.with_training(prepare=fresh(keeping_prepare)),
+        weigh=weighting.WeightUpdate(identity="caps", coupled=False, weigh=fresh(capping)),
     ),
 }
 
@@ -636,7 +671,7 @@ def test_rows_that_a_check_keeps_are_none():
         shapes.append((table.bins.shape[0], np.asarray(table.present).tolist()))
         trees.check_tree_table(table)
 
-    dpbt.fit(KEYS[0], one_split(60), recipe_of(hypotheses=SCALED._replace(check=check)))
+    dpbt.fit(KEYS[0], one_split(60), recipe_of(kind=SCALED.with_training(check_table=check)))
     assert shapes
     assert all(shape == (1, [False]) for shape in shapes)
 
@@ -710,7 +745,8 @@ def test_noise_that_is_changed_by_force_changes_no_scale():
 def test_honest_learners_of_all_parts_run():
     """The parts that are attacked here, written as they should be."""
     recipe = recipe_of(
-        hypotheses=PARTED._replace(merged=lambda found, params, public: found),
+        kind=PARTED.with_training(merge=lambda found, params, public: found),
+        partition=PARTITION,
         prologue=opening(),
         epilogue=closing(),
         optimizer=lambda params: IDLE,

@@ -11,7 +11,7 @@ import pytest
 import dpbt
 from dpbt import boosting, recipes, sweeps
 from dpbt.data.splits import splits_of, table_of_splits
-from dpbt.training import step
+from dpbt.training import checks
 from dpbt.types import Table
 from tests.redteam.attacks import GRID, class_counts
 from tests.tables import random_features, random_table
@@ -182,4 +182,4 @@ def test_a_bound_of_no_number_counts_no_row():
     table = random_table(1, 20, 2)
     recipe = recipes.bdpe(epsilon=1.0, rows=20, rounds=1, depth=1)
     nothing = dataclasses.replace(recipe, rows=np.float32("nan"))
-    assert not np.any(step.mask_beyond_rows(table.present, nothing))
+    assert not np.any(checks.mask_beyond_rows(table.present, nothing))

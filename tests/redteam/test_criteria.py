@@ -8,7 +8,7 @@ import pytest
 import dpbt
 from dpbt import boosting, losses, recipes
 from dpbt.data.splits import table_of_splits
-from dpbt.training import step
+from dpbt.training import run_keys
 
 
 def share(w1, w0):
@@ -125,5 +125,5 @@ def test_two_criteria_of_one_name_do_not_share_noise():
         recipes.bdpe(epsilon=1.0, rows=50, rounds=1, depth=1, criterion=criterion, loss=losses.log)
         for criterion in (line, parabola)
     )
-    keys = [step.derive_recipe_key(jax.random.key(0), one) for one in (recipe, other)]
+    keys = [run_keys.derive_recipe_key(jax.random.key(0), one) for one in (recipe, other)]
     assert not np.array_equal(*map(jax.random.key_data, keys))

@@ -11,7 +11,7 @@ from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.privacy import boundary, keys, mechanisms
 from dpbt.privacy.flags import FLAGS, check_flags
-from dpbt.training import step
+from dpbt.training import checks
 
 DOMAIN = {"a": Numeric(0, 1, bins=4), "b": Nominal(["x", "y", "z"]), "c": Boolean()}
 WORDS = np.arange(1, 9, dtype=np.uint32)
@@ -83,7 +83,7 @@ def test_a_flag_that_moves_what_is_drawn_is_refused(name):
     recipe = recipes.bdpe(epsilon=1.0, rows=60, rounds=1, depth=1)
     check_flags()
     with other_value(name):
-        for run in (dpbt.fit, dpbt.boost, lambda *args: step.check_run(*args[1:])):
+        for run in (dpbt.fit, dpbt.boost, lambda *args: checks.check_run(*args[1:])):
             with pytest.raises(ValueError, match=name):
                 run(keys.research_key(0), TABLE, recipe)
 

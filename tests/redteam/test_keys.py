@@ -11,7 +11,7 @@ import dpbt
 from dpbt import losses, recipes, weighting
 from dpbt.data.splits import table_of_splits
 from dpbt.privacy import boundary, mechanisms
-from dpbt.training import step
+from dpbt.training import run_keys
 from dpbt.types import Table
 from tests.redteam.attacks import GRID, one_split
 
@@ -116,7 +116,7 @@ def test_two_recipes_of_one_budget_do_not_share_noise(name):
 
 def own_keys_differ(recipe, **changes):
     pair = recipe, dataclasses.replace(recipe, **changes)
-    keys = [step.derive_recipe_key(jax.random.key(0), one) for one in pair]
+    keys = [run_keys.derive_recipe_key(jax.random.key(0), one) for one in pair]
     return not np.array_equal(*map(jax.random.key_data, keys))
 
 
@@ -205,4 +205,4 @@ def test_budgets_of_half_precision_are_refused():
     recipe = recipes.lazybb_rules(epsilon=1.0, rows=80, rounds=1)
     half = recipe.params._replace(noise={"rule": np.float16(3.25)})
     with pytest.raises(ValueError, match="numbers of 32 bits"):
-        step.derive_recipe_key(jax.random.key(0), dataclasses.replace(recipe, params=half))
+        run_keys.derive_recipe_key(jax.random.key(0), dataclasses.replace(recipe, params=half))

@@ -40,8 +40,14 @@ def stump(release, budget, public):
 
 def recipe_of(program, rounds=2, sites=("leaf",), **changes):
     """A recipe of a stump whose program is one's own, at epsilon 1 a round."""
-    fractions, tag = dict.fromkeys(sites, 1 / len(sites)), f"a stump {id(program)}"
-    learner = boundary.weak_learner(program, stump, fractions, trees.TREES, ADD_REMOVE, tag=tag)
+    learner = boundary.weak_learner(
+        name="a stump",
+        program=program,
+        hypothesis=stump,
+        kind=trees.TREES,
+        fractions=dict.fromkeys(sites, 1 / len(sites)),
+        relation=ADD_REMOVE,
+    )
     noise = Noise(dict.fromkeys(sites, np.float32(1)))
     return recipes.custom(learner, rows=400, rounds=rounds, params=noise, **changes)
 

@@ -66,9 +66,13 @@ def recipe(*, epsilon: float, rows: int) -> Recipe:
 @functools.cache
 def learner():
     """The weak learner; see the module."""
-    fractions = {"split": 0.5, "leaf": 0.5}
     return boundary.weak_learner(
-        program, hypothesis, fractions, trees.TREES, "add_remove", tag="dp_boost"
+        name="dp_boost",
+        program=program,
+        hypothesis=hypothesis,
+        kind=trees.TREES,
+        fractions={"split": 0.5, "leaf": 0.5},
+        relation="add_remove",
     )
 
 

@@ -40,14 +40,14 @@ def round_curves(
     The margin is y H / t, and a small one is at most gamma. The bound is the length of the round's
     z, which is the largest |h(x)| on the unit ball.
     """
-    hypotheses = recipe.learner.hypotheses
+    kind, training = recipe.learner.kind, recipe.learner.training
     transcript, hypotheses_of_rounds, _ = dpbt.boost(key, table, recipe)
-    prepared = hypotheses.prepare(table)
+    prepared = training.prepare(table)
     sign = jnp.where(prepared.target, 1.0, -1.0)
 
     def after(total, counted):
         t, hypothesis = counted
-        total = total + hypotheses.predict(hypothesis, prepared)
+        total = total + kind.predict_prepared(hypothesis, prepared)
         margin = sign * total
         small = margin <= gamma * t
         return total, (jnp.mean((total > 0) != prepared.target), jnp.mean(small))
@@ -55,7 +55,7 @@ def round_curves(
     counts = jnp.arange(1, recipe.capacity + 1, dtype=jnp.float32)
     start = jnp.zeros(prepared.target.shape[0], jnp.float32)
     _, (error, small) = jax.lax.scan(after, start, (counts, hypotheses_of_rounds))
-    bound = jax.vmap(hypotheses.bound)(hypotheses_of_rounds)
+    bound = jax.vmap(training.bound)(hypotheses_of_rounds)
     return error, small, diagnostics.advantages(transcript, table, recipe), bound
 
 

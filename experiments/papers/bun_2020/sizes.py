@@ -62,12 +62,13 @@ def clipped_boost(**arguments: Any) -> Recipe:
     The sum of the rounds is then no halfspace.
     """
     recipe = recipes.halfspace_boost(**arguments)
-    whole = recipe.learner.hypotheses
-    clipped = whole._replace(
-        predict=lambda each, rows: jnp.clip(whole.predict(each, rows), -1, 1),
-        bound=lambda _: jnp.float32(1),
+    unclipped = recipe.learner.kind
+    clipped = dataclasses.replace(
+        unclipped.with_training(bound=lambda _: jnp.float32(1)),
+        predict=lambda halfspace, rows: jnp.clip(unclipped.predict(halfspace, rows), -1, 1),
     )
-    return dataclasses.replace(recipe, learner=recipe.learner._replace(hypotheses=clipped))
+    learner = dataclasses.replace(recipe.learner, name="clipped halfspace", kind=clipped)
+    return dataclasses.replace(recipe, learner=learner)
 
 
 def measure_sizes(axes: Mapping[str, Sequence[float]], options: argparse.Namespace) -> list[Line]:

@@ -10,8 +10,9 @@ import dpbt
 from dpbt import losses, recipes, weighting
 from dpbt.data.domains import Boolean
 from dpbt.learners import lazybb
+from dpbt.recipes.published import private_objective
 from dpbt.types import ADD_REMOVE, Noise
-from tests.noise import drawn, multiplier
+from tests.noise import drawn, multiplier, scales
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 
@@ -51,6 +52,25 @@ def test_shares_of_the_budget():
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
     found = [1 / multiplier(published, f"split_{k}") for k in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_published_exponents_are_equation_15():
+    """The exponent of a node is its epsilon over twice the bound of Corollary 7 or Lemma 5."""
+    for criterion, bound in (({"alpha": 0.5}, 3 + (500**0.5 - 1)), ({"criterion": "error"}, 3)):
+        recipe = recipes.bdpe(
+            epsilon=2, rows=500, rounds=5, depth=3, calibration="published", **criterion
+        )
+        found = [scales(recipe)[f"split_{k}"] for k in range(3)]
+        expected = [2 * bound / (0.5 * 2 / (5 * 3 * 2**k)) for k in range(3)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_published_alpha_is_equation_16():
+    """Errors at depth k over those of the root: 1, then 5 / 8, then 2 / 8."""
+    alpha = private_objective()
+    levels = [[[8, 20]], [[3, 8], [12, 2]], [[0, 8], [3, 0], [1, 11], [1, 4]]]
+    found = [float(alpha(k, np.array(level, np.int32))) for k, level in enumerate(levels)]
+    assert found == [1, 5 / 8, 2 / 8]
 
 
 def test_schedules_give_alpha_by_depth():

@@ -2,6 +2,7 @@
 
 import inspect
 
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -9,9 +10,10 @@ import pytest
 import dpbt
 from dpbt import losses, recipes, weighting
 from dpbt.data.domains import Boolean
-from dpbt.learners import lazybb
+from dpbt.learners import greedy_tree, lazybb
+from dpbt.recipes.published import private_objective
 from dpbt.types import ADD_REMOVE, Noise
-from tests.noise import drawn, multiplier
+from tests.noise import drawn, multiplier, scales
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 
@@ -51,6 +53,41 @@ def test_shares_of_the_budget():
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
     found = [1 / multiplier(published, f"split_{k}") for k in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_published_exponents_are_equation_15():
+    """The exponent of a node is its epsilon over twice the bound of Corollary 7 or Lemma 5."""
+    for criterion, bound in (({"alpha": 0.5}, 3 + (500**0.5 - 1)), ({"criterion": "error"}, 3)):
+        recipe = recipes.bdpe(
+            epsilon=2, rows=500, rounds=5, depth=3, calibration="published", **criterion
+        )
+        found = [scales(recipe)[f"split_{k}"] for k in range(3)]
+        expected = [2 * bound / (0.5 * 2 / (5 * 3 * 2**k)) for k in range(3)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_published_alpha_is_equation_16():
+    """Errors at depth k over those of the root: 1, then 5 / 8, then 2 / 8."""
+    alpha = private_objective()
+    levels = [[[8, 20]], [[3, 8], [12, 2]], [[0, 8], [3, 0], [1, 11], [1, 4]]]
+    found = [float(alpha(k, np.array(level, np.int32))) for k, level in enumerate(levels)]
+    assert found == [1, 5 / 8, 2 / 8]
+
+
+def test_alpha_of_noisy_errors_is_their_ratio_and_never_rises():
+    """Errors as released are 8, 5, 7 and -1; alpha is at most that of the level above."""
+    released = {"error_0": 8, "error_1": 5, "error_2": 7, "error_3": -1}
+    config = greedy_tree.GreedyTreeConfig(
+        depth=4,
+        criterion=losses.m_alpha,
+        link=losses.m_alpha,
+        objective=True,
+        relation=ADD_REMOVE,
+    )
+    alpha = greedy_tree.alpha_from_noisy_errors(
+        lambda site, *_, **__: jnp.int32(released[site]), config
+    )
+    assert [float(alpha(k, jnp.zeros((2**k, 2)))) for k in range(4)] == [1, 5 / 8, 5 / 8, 0]
 
 
 def test_schedules_give_alpha_by_depth():

@@ -187,6 +187,11 @@ def test_calculators():
     assert large["privacy"] == pytest.approx(10 * small["privacy"])
     assert large["accuracy"] == small["accuracy"]
     assert small["total"] == small["privacy"] + small["accuracy"]
+    logs = np.log(10) * np.log(1e6) * np.log(np.log(10) / (0.1 * 0.2**2))  # alpha = beta = 1 / 10
+    assert small["privacy"] == pytest.approx(np.sqrt(logs) / (0.1 * 0.2**2))
+    failure = np.log(10) / (0.1 / 4 * 0.2)
+    expected = np.log(1 / 0.02) * np.log(10) / 0.02**2 + failure
+    assert small["accuracy"] == pytest.approx(expected)
     margins = np.concatenate([np.full(900, 0.5), np.full(100, -0.1)])
     slack = 3 * np.sqrt(np.log(2 * 100 / 0.05) / 2000)
     expected = 1 - (0.1 + 2 * 0.01 / 0.49 + slack)

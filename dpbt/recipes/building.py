@@ -598,7 +598,7 @@ def custom(
     max_rows_per_user: int = 1,
     name: str = "custom",
 ) -> Recipe:
-    """Boosting with any weak learner: Bun et al. (2020), Algorithm 4, for any weight update.
+    """Boosting with any weak learner: Bun et al. (2020), Algorithm 1, for any weight update.
 
     Guarantee: what the learner's draws cost, times `rounds`; see `dpbt.ledger`. With `epsilon` the
     fractions of its draws set the noise, after the samplers' finite bits are paid for.

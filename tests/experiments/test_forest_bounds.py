@@ -1,4 +1,4 @@
-"""Calculators of Bojarski et al.: Theorems 5.1 to 5.3 hold of forests, formulas are the paper's,
+"""Calculators of Bojarski et al.: Theorems 5.1 and 5.2 hold of forests, formulas are the paper's,
 k_opt is best.
 """
 

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import pytest
 from hypothesis import settings
 
-from tests import shapes
+from tests.support import docstring_shapes
 
-shapes.watch()  # before the library is imported
+docstring_shapes.watch()  # before the library is imported
 
 import dpbt
 from dpbt import sweeps
@@ -22,7 +22,7 @@ from dpbt.training.fit import Boosted
 from dpbt.types import Transcript
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache
-from tests.tables import random_table
+from tests.support.example_tables import random_table
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -19,8 +19,8 @@ from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.owners import filter as filters
 from dpbt.privacy import accounting, boundary, conversions, pricing
-from tests import noise
-from tests.filters import book, line
+from tests.support import recipe_noise
+from tests.support.budget_examples import book, line
 
 
 def test_sequential_composition():
@@ -112,7 +112,7 @@ def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():
     """A sensitivity that follows from numbers of a recipe is no static part of its program."""
     few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
     for recipe in few, many:
-        (spec,) = noise.drawn(recipe, "rounds").values()
+        (spec,) = recipe_noise.drawn(recipe, "rounds").values()
         [(_, _, scale)] = pricing.sampler_scales(recipe)
         assert not boundary.is_static(spec.most)
         assert scale == spec.scale

@@ -15,7 +15,7 @@ from dpbt.learners.shapes import ShapeFunctions
 from dpbt.models import model as models
 from dpbt.privacy import boundary
 from dpbt.types import GRID, View
-from tests.noise import drawn
+from tests.support.recipe_noise import drawn
 
 DOMAIN = {
     "size": Numeric(0, 1, bins=12, missing=True),

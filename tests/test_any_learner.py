@@ -14,7 +14,7 @@ from dpbt.audit import grey_box as hooks
 from dpbt.data.domains import Boolean
 from dpbt.privacy import bounds
 from dpbt.privacy.conversions import gdp_epsilon
-from tests.tables import random_table
+from tests.support.example_tables import random_table
 
 MANY, FEW = np.ones(5), np.ones(4)
 

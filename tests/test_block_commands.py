@@ -12,7 +12,6 @@ import dpbt
 from dpbt.__main__ import main
 from dpbt.owners.cli import models
 
-ROOT = Path(__file__).parent.parent
 DOMAIN = {
     "columns": {
         "age": {"type": "numeric", "low": 0, "high": 100, "bins": 8},

@@ -12,7 +12,7 @@ import dpbt
 from dpbt.common.storage import checksum
 from dpbt.data import blocks, convert
 from dpbt.data.domains import Label, WeightColumn
-from tests import worker
+from tests.support import worker_process
 from tests.test_block_fits import DECLARED, DOMAIN, columns, labels, pair
 
 
@@ -186,7 +186,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 
 def test_the_identity_of_a_table_is_that_of_its_rows_and_declarations(tmp_path):
     """Not of their source; and each declaration counts."""
-    domain, columns, labels = worker.random_bins(5, 60)
+    domain, columns, labels = worker_process.random_bins(5, 60)
 
     def identity(name, labels=labels, domain=domain, **options):
         rows = convert.RawRows(columns, labels, options.pop("weights", None))

@@ -21,10 +21,10 @@ from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
 from dpbt.training import step
 from dpbt.types import UNSPLIT
-from tests import reference
 from tests.conftest import random_table
-from tests.noise import multiplier, scales
-from tests.tables import allowing
+from tests.support.example_tables import allowing
+from tests.support.recipe_noise import multiplier, scales
+from tests.support.references import greedy_trees
 
 selection_noise = jax.jit(mechanisms.selection_noise, static_argnums=1)
 discrete_laplace = jax.jit(mechanisms.discrete_laplace.sample)
@@ -83,7 +83,7 @@ def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
     key, settings = jax.random.key(3), plain(recipe, CASES[case]["alpha"])
     model = dpbt.fit(key, small_table, recipe)
     read = splits_of(small_table), small_table.target, small_table.present
-    expected = reference.boost(*map(np.asarray, read), settings, library_noise(key, recipe))
+    expected = greedy_trees.boost(*map(np.asarray, read), settings, library_noise(key, recipe))
     np.testing.assert_array_equal(model.hypotheses.split, [heap for heap, _ in expected])
     np.testing.assert_allclose(
         model.hypotheses.leaf, [leaves for _, leaves in expected], rtol=2e-3, atol=2e-3

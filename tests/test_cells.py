@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 
 from dpbt.data import cells, domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from tests.odd import INF, NAN, Anything, LyingBytes, LyingFloat, LyingInt, LyingText, as_objects
+from tests.support.odd_inputs import (
+    INF,
+    NAN,
+    Anything,
+    LyingBytes,
+    LyingFloat,
+    LyingInt,
+    LyingText,
+    as_objects,
+)
 
 Tariff = enum.IntEnum("Tariff", ["LOW", "HIGH"])
 

@@ -13,7 +13,7 @@ import pytest
 import dpbt
 from dpbt.training.checkpoint import Checkpoint
 from tests import test_block_fits as fits
-from tests import worker
+from tests.support import worker_process
 from tests.test_block_commands import (
     FIT,
     FOREST,
@@ -41,7 +41,7 @@ def interrupted(*_, **__):
     raise KeyboardInterrupt
 
 
-RECIPE = worker.rounds_of(worker.random_bins(5, 1)[0])
+RECIPE = worker_process.rounds_of(worker_process.random_bins(5, 1)[0])
 
 
 def begun(path, key=KEY, own=False):

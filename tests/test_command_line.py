@@ -26,10 +26,10 @@ from dpbt.data.domains import template
 from dpbt.owners.cli import programs as cached
 from dpbt.privacy import keys
 from dpbt.training import fit as training_fit
-from tests.pictured import random_model
-from tests.tables import seeded
+from tests.support import ROOT
+from tests.support.example_tables import seeded
+from tests.support.random_models import random_model
 
-ROOT = Path(__file__).parent.parent
 ROWS = 60
 BOUND = ROWS + 10
 WORDS = ("north", "mid", "south")

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -18,9 +17,10 @@ import dpbt
 from dpbt import recipes, tuning
 from dpbt.data.domains import Numeric
 from dpbt.privacy import accounting, conversions, pricing
-from tests.filters import book, line, made
+from tests.support import ROOT
+from tests.support.budget_examples import book, line, made
 
-PAGE = Path(__file__).parent.parent / "docs" / "composition.md"
+PAGE = ROOT / "docs" / "composition.md"
 
 # Sums of ledgers.
 

@@ -14,10 +14,10 @@ import dpbt
 from dpbt import boosting
 from dpbt.audit import exact_loss as audit
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe
-from tests import filerows
-from tests.contract import ROWS, Row
-from tests.tables import Extreme, like
-from tests.tables import random_table as tables_of_bits
+from tests.support import file_neighbours
+from tests.support.contract_rows import ROWS, Row
+from tests.support.example_tables import Extreme, like
+from tests.support.example_tables import random_table as tables_of_bits
 
 SLACK = 2e-3
 """Room for float32 in a log density of a whole transcript."""
@@ -120,8 +120,8 @@ def test_exact_losses_under_the_other_relation_are_within_the_ledger(row):
 )
 def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     """Files that differ in one line, odd ones among them, each read and encoded by itself."""
-    tables, others = filerows.stacked(relation, exact=row.table is not tables_of_bits)
-    settings = {"epsilon": 3.0, "rows": filerows.CAPACITY, "rounds": 2, "depth": 2}
+    tables, others = file_neighbours.stacked(relation, exact=row.table is not tables_of_bits)
+    settings = {"epsilon": 3.0, "rows": file_neighbours.CAPACITY, "rounds": 2, "depth": 2}
     recipe = row.recipe(relation, **settings, of_file=row.of_file)
     book = dpbt.ledger(recipe)
 

@@ -8,7 +8,7 @@ import dpbt
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.owners import effects
 from dpbt.owners.effects import attribute_effects, partial_dependence
-from tests.pictured import DOMAIN, EVERY, MODELS, N_BINS, VOTES, Saved
+from tests.support.random_models import DOMAIN, EVERY, MODELS, N_BINS, VOTES, Saved
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import re
 import statistics
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,9 +16,9 @@ from dpbt.learners import random_tree
 from dpbt.privacy import sensitivity
 from experiments.common import aggregated, forest_bounds
 from experiments.papers.bun_2020 import settings as bun_settings
-from tests.reference_smooth import capped_scaling
+from tests.support import ROOT
+from tests.support.references.lazy_boosting import capped_scaling
 
-ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "errata.md"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dpbt.common import storage
 from dpbt.owners.cli.shared import BAD_INPUT, Parser, keep, status_of
-from tests import worker
+from tests.support import worker_process
 from tests.test_sweeps import digests
 
 FULL = Path("/dev/full")
@@ -21,7 +21,7 @@ FULL = Path("/dev/full")
 def whole(tmp_path_factory, idle):
     """The folder of a sweep that nothing happened to."""
     folder = tmp_path_factory.mktemp("whole")
-    worker.sweep(folder)
+    worker_process.sweep(folder)
     return folder
 
 
@@ -43,7 +43,7 @@ def test_a_result_that_is_cut_off_or_damaged_is_found_and_fitted_again(tmp_path,
     (folder / "t0.jsonl").rename(folder / "t0.part")
     cut(folder / "t0.part")
     with pytest.warns(RuntimeWarning) as warned:
-        report = worker.sweep(folder)
+        report = worker_process.sweep(folder)
     said = "\n".join(str(warning.message) for warning in warned)
     for name in ("t0.part", "t1.jsonl", "t2.jsonl"):
         assert f"{name}: cut off or damaged; fits that it lacks are run again" in said
@@ -60,13 +60,13 @@ def test_a_second_run_in_a_folder_is_refused_and_the_first_goes_on(tmp_path, who
     def another(fits):
         if not refused:
             with pytest.raises(ValueError, match="another run is at work in") as error:
-                worker.sweep(tmp_path)
+                worker_process.sweep(tmp_path)
             refused.append(str(error.value))
 
-    worker.sweep(tmp_path, progress=another)
+    worker_process.sweep(tmp_path, progress=another)
     assert len(refused) == 1
     assert digests(tmp_path) == digests(whole)
-    worker.sweep(tmp_path)  # nobody holds the folder any more
+    worker_process.sweep(tmp_path)  # nobody holds the folder any more
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")

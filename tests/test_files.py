@@ -12,7 +12,7 @@ import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Numeric
 from dpbt.data.files import Form, blocks_of_file, names_of, read_columns
-from tests import filerows
+from tests.support import file_neighbours
 
 SMALL = {"age": Numeric(0, 100, bins=2, missing=True), "member": Boolean("yes", "no")}
 HEADER = b"age,member,ill"
@@ -82,14 +82,14 @@ def packed(path, text):
 
 def test_malformed_lines_are_rows_without_values(read):
     expected = {"age": ["1", None, "2"], "member": ["yes", None, "no"], "ill": ["1", None, "0"]}
-    for line in filerows.ODD_LINES[:12]:
+    for line in file_neighbours.ODD_LINES[:12]:
         assert read(b"1,yes,1", line.removeprefix(b"x,"), b"2,no,0") == expected
     assert dict(read()) == {name: [] for name in NAMES}
 
 
 CELL = st.sampled_from(["41", "yes", "no", "1", "0", '"', '""', "", "\0", "\r"])
 LINE = st.one_of(
-    st.sampled_from(filerows.ODD_LINES),
+    st.sampled_from(file_neighbours.ODD_LINES),
     st.binary(max_size=20),
     st.lists(CELL, max_size=5).map(lambda cells: ",".join(cells).encode()),
 ).map(lambda line: line.replace(b"\n", b""))

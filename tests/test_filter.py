@@ -16,8 +16,18 @@ from dpbt import recipes
 from dpbt.owners import filter as filters
 from dpbt.privacy import conversions, mechanisms
 from dpbt.privacy.outside import EpsilonDeltaDpEvent
-from tests import noise
-from tests.filters import DOMAIN, POOL, RECIPES, ROWS, book, filter_of, line, made, pooled
+from tests.support import recipe_noise
+from tests.support.budget_examples import (
+    DOMAIN,
+    POOL,
+    RECIPES,
+    ROWS,
+    book,
+    filter_of,
+    line,
+    made,
+    pooled,
+)
 
 # What a filter takes and refuses.
 
@@ -182,7 +192,7 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
     least = dict.fromkeys((each.site for each in total.lines), math.inf)
     for part in recipe.learner.parts:
         for bound in (0.0, 0.3, 8.0) if part == "rounds" else (0.0,):
-            for site, draw in noise.drawn(recipe, part, bound).items():
+            for site, draw in recipe_noise.drawn(recipe, part, bound).items():
                 if draw.mechanism.price.reads_rows:
                     least[site] = min(least[site], float(np.min(draw.scale / draw.most)))
     for each in total.lines:

@@ -22,7 +22,7 @@ import dpbt
 from dpbt.owners import filter as filters
 from dpbt.privacy import mechanisms
 from dpbt.privacy.pricing import ledger_line
-from tests.filters import ROWS, book, filter_of, line, pooled
+from tests.support.budget_examples import ROWS, book, filter_of, line, pooled
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from dpbt.models import scoring as prediction
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import step
 from dpbt.types import GRID, Table
-from tests import noise
 from tests.conftest import random_table
-from tests.noise import scales
-from tests.tables import allowing
+from tests.support import recipe_noise
+from tests.support.example_tables import allowing
+from tests.support.recipe_noise import scales
 
 PUBLIC = jax.random.key(2**31)
 
@@ -224,7 +224,7 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
             assert scales(recipe)["leaf"] / GRID == pytest.approx(
                 factor * twice * 7 / epsilon, rel=1e-5
             )
-        drawn = noise.drawn(recipe, "rounds")
+        drawn = recipe_noise.drawn(recipe, "rounds")
         assert set(drawn) == {line.site for line in book.lines}
 
 

@@ -21,7 +21,8 @@ from dpbt.common.storage import checksum
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.training import checkpoint
-from tests import test_tuning, worker
+from tests import test_tuning
+from tests.support import worker_process
 from tests.test_saving import DOMAIN, fitted, raw_rows
 
 HUGE = 10**400
@@ -172,7 +173,7 @@ def test_changed_models(name, tmp_path):
 
 
 def table_file(folder):
-    domain, columns, labels = worker.random_bins(3, 300)
+    domain, columns, labels = worker_process.random_bins(3, 300)
     convert.convert([convert.RawRows(columns, labels)], domain, folder, rows_per_block=200)
     return folder / dpbt.blocks.MANIFEST
 

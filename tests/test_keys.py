@@ -9,7 +9,7 @@ import pytest
 from jax.extend.random import threefry_2x32
 
 from dpbt.privacy import keys
-from tests.reference_chacha import VECTORS, little_endian, reference_block
+from tests.support.references.chacha import VECTORS, little_endian, reference_block
 
 FALSE_ALARM = 1e-6
 """Probability that correct words fail any one check of frequencies below."""

@@ -28,7 +28,7 @@ from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Tr
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.audit import label_flips
 from tests.conftest import random_table
-from tests.noise import louder
+from tests.support.recipe_noise import louder
 
 
 def replaced(recipe, program, unprotected=()):

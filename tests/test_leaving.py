@@ -21,7 +21,15 @@ from dpbt.data import domains
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.data.tables import take
 from dpbt.types import Table
-from tests.leaving import BOUND, N, Watch, found_in, found_in_files, private_task, told_by
+from tests.support.leak_watch import (
+    BOUND,
+    N,
+    Watch,
+    found_in,
+    found_in_files,
+    private_task,
+    told_by,
+)
 
 PUBLIC = jax.random.key(2**31)
 MAKERS = {

@@ -20,8 +20,8 @@ from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import step
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
-from tests import reference_oblivious as reference
-from tests.noise import scales
+from tests.support.recipe_noise import scales
+from tests.support.references import oblivious_trees as reference
 
 DOMAIN = {
     "kind": Nominal(("a", "b", "c")),

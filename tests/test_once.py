@@ -19,8 +19,8 @@ from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import round_to_whole_rows
 from dpbt.training import step
 from dpbt.types import ADD_REMOVE, Noise, Partition, Prologue
-from tests import reference_oblivious as reference
-from tests.tables import random_table
+from tests.support.example_tables import random_table
+from tests.support.references import oblivious_trees as reference
 
 NOISE = mechanisms.discrete_laplace
 DOMAIN = {f"x{k}": Boolean() for k in range(3)}

@@ -12,7 +12,7 @@ import dpbt
 from dpbt import effects, plot
 from dpbt.__main__ import main
 from dpbt.data.domains import Nominal, Numeric
-from tests.pictured import DOMAIN, MODELS, ROWS, columns_of, random_model
+from tests.support.random_models import DOMAIN, MODELS, ROWS, columns_of, random_model
 
 matplotlib.use("Agg")
 

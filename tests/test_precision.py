@@ -14,7 +14,7 @@ from dpbt.audit import exact_loss as audit
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.sklearn import PrivateBoostingClassifier
-from tests.filters import made
+from tests.support.budget_examples import made
 
 DOMAIN = {name: Boolean() for name in "abcd"}
 REFUSED = "jax_enable_x64 is on"

@@ -4,7 +4,7 @@ import tomllib
 
 from packaging.requirements import Requirement
 
-from tests.architecture import ROOT
+from tests.support import ROOT
 
 INSTALLED = ("figures", "sklearn", "experiments")  # the extras that the Makefile installs
 

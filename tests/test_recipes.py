@@ -11,7 +11,7 @@ from dpbt import losses, recipes, weighting
 from dpbt.data.domains import Boolean
 from dpbt.learners import lazybb
 from dpbt.types import ADD_REMOVE, Noise
-from tests.noise import drawn, multiplier
+from tests.support.recipe_noise import drawn, multiplier
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 

@@ -13,7 +13,7 @@ from dpbt.data.splits import table_of_splits
 from dpbt.types import Table
 from experiments.audit import label_flips
 from experiments.common import protocols
-from tests.leaving import BOUND, N, Watch, found_in, private_task
+from tests.support.leak_watch import BOUND, N, Watch, found_in, private_task
 
 KEY = jax.random.key(0)
 SPLITS, LABEL = np.zeros((N, 3), bool), np.zeros(N, bool)

@@ -18,8 +18,8 @@ from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training import step
 from dpbt.types import Given, Weighted
-from tests.leaving import BOUND, N, found_in, private_task
-from tests.pictured import random_model
+from tests.support.leak_watch import BOUND, N, found_in, private_task
+from tests.support.random_models import random_model
 
 DOMAIN = {"age": Numeric(0, 100, 3), "job": Nominal(("clerk", "zqxother")), "in": Boolean()}
 CELLS = {

@@ -19,7 +19,7 @@ from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import step
 from dpbt.types import GRID, NUMBER
-from tests.noise import drawn
+from tests.support.recipe_noise import drawn
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))

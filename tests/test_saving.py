@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +24,9 @@ from dpbt.learners.trees import TREES
 from dpbt.models import scoring
 from dpbt.models.model import without_training_parts
 from dpbt.models.scoring import VOTINGS
-from tests.odd import Frame
-from tests.pictured import DEPTHS, random_model
-
-ROOT = Path(__file__).parent.parent
+from tests.support import ROOT
+from tests.support.odd_inputs import Frame
+from tests.support.random_models import DEPTHS, random_model
 
 DOMAIN = {
     "age": Numeric(15, 95, bins=8, missing=True),

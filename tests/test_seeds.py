@@ -8,7 +8,7 @@ import pytest
 
 import dpbt
 from dpbt.privacy.keys import ResearchKeyWarning
-from tests.tables import seeded
+from tests.support.example_tables import seeded
 from tests.test_sklearn import DOMAIN, boosting, forest, rows
 
 __all__ = ["rows"]

@@ -6,7 +6,6 @@ import json
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -25,10 +24,10 @@ from dpbt.sklearn import (
     RepeatedReleaseWarning,
 )
 from dpbt.training import fit as training_fit
-from tests.odd import Frame
-from tests.tables import seeded
+from tests.support import ROOT
+from tests.support.example_tables import seeded
+from tests.support.odd_inputs import Frame
 
-ROOT = Path(__file__).parent.parent
 SMALL = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
 TREE_GROUP = functools.partial(dpbt.recipes.random_forest, rounds=4, depth=2, disjoint=True)
 DOMAIN = {name: Numeric(0, 1, bins=8, missing=True) for name in ("a", "b")}

@@ -15,9 +15,9 @@ from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.training import step
 from dpbt.types import GRID, REPLACE_ONE
 from experiments.common import smooth_bounds
-from tests import reference_smooth
-from tests.noise import scales
-from tests.tables import allowing, random_features, random_table
+from tests.support.example_tables import allowing, random_features, random_table
+from tests.support.recipe_noise import scales
+from tests.support.references import lazy_boosting
 
 calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
 
@@ -40,7 +40,7 @@ def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibratio
     table, key = small_table, jax.random.key(5)
     recipe = recipes.lazybb_rules(epsilon=40, rows=77, rounds=9, calibration=calibration)
     model = dpbt.fit(key, table, recipe)
-    chosen, margins = reference_smooth.lazybb(
+    chosen, margins = lazy_boosting.lazybb(
         *(np.asarray(array) for array in (splits_of(table), table.target, table.present)),
         rounds=int(recipe.rounds),
         density=float(recipe.weighting.density),
@@ -99,7 +99,7 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
     y, margins = np.where(table.target, 1, -1), np.zeros(60)
     for normal in np.asarray(model.hypotheses.normal):
-        measure = reference_smooth.capped_scaling(np.exp(-0.4 * margins), 0.4 * 60)
+        measure = lazy_boosting.capped_scaling(np.exp(-0.4 * margins), 0.4 * 60)
         np.testing.assert_allclose(normal, (measure * y) @ x / (0.4 * 60), atol=0.01)
         margins += y * (x @ normal)
     np.testing.assert_allclose(dpbt.decision_function(model, table), margins * y, atol=0.02)

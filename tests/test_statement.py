@@ -16,7 +16,7 @@ from dpbt.data.domains import Boolean, Numeric
 from dpbt.models import statement as statements
 from dpbt.privacy import accounting, conversions, mechanisms, pricing
 from dpbt.types import ADD_REMOVE
-from tests import pictured, tables
+from tests.support import example_tables, random_models
 
 DOMAIN = {"age": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
 
@@ -111,7 +111,7 @@ def paid(tmp_path_factory):
     for each in (recipe, other):
         budget.take(each)
     domain = {"<age> & $1$, $2$": Numeric(0, 100, bins=8), "sex": Boolean("m", "f")}
-    model = pictured.random_model(recipe, 2, domain)
+    model = random_models.random_model(recipe, 2, domain)
     dpbt.save(model, folder / "model.json", domain=domain, classes=("no", "yes"))
     return dpbt.load(folder / "model.json"), budget
 
@@ -209,7 +209,7 @@ def test_neighbours_of_k_rows_move_every_draw_by_no_more_than_k_rows_are_priced_
     """The exact loss of a recorded release between tables that differ in all rows of one person."""
     k = 3
     recipe = recipe_for(k)
-    table = tables.random_table(3, 40, 4, 0)
+    table = example_tables.random_table(3, 40, 4, 0)
     key = jax.random.key(5)
     boosted = dpbt.boost(key, table, recipe)
     gone = table._replace(present=table.present.at[jnp.array([0, 7, 21])].set(False))

@@ -16,7 +16,7 @@ from dpbt.data.domains import Nominal, Numeric
 from dpbt.privacy import accounting, conversions
 from dpbt.privacy.keys import ResearchKeyWarning
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE
-from tests import tuned
+from tests.support import tuning_examples
 
 # Runs and choices.
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpbt.privacy.keys.ResearchKeyWa
 
 @pytest.fixture
 def errors(monkeypatch):
-    monkeypatch.setattr(tuning, "LOG_LOSS", tuned.ERRORS)
+    monkeypatch.setattr(tuning, "LOG_LOSS", tuning_examples.ERRORS)
 
 
 REACH = 90
@@ -37,9 +37,9 @@ def run_law(table, epsilon, plan, held):
     target, present = np.asarray(table.target), np.asarray(table.present)
     taught, scored = present & ~held, present & held
     signed = int(np.sum(np.where(target, 1, -1)[taught]))
-    vote = tuned.laplace(signed, 1 / epsilon, REACH)
+    vote = tuning_examples.laplace(signed, 1 / epsilon, REACH)
     by_sign = [
-        tuned.laplace(int(np.sum(scored & (target != positive))), plan.line.scale, REACH)
+        tuning_examples.laplace(int(np.sum(scored & (target != positive))), plan.line.scale, REACH)
         for positive in (False, True)
     ]
     positive = np.arange(-REACH, REACH + 1) > 0
@@ -53,7 +53,7 @@ def choice_law(table, epsilons, plan, held, count):
     each = [run_law(table, epsilon, plan, held) for epsilon in epsilons]
     law = np.concatenate([pmf for pmf, _ in each]) / len(epsilons)
     value = np.concatenate([values for _, values in each])
-    return tuned.best_law(law, value, lambda x: tuned.generating(count, x))
+    return tuning_examples.best_law(law, value, lambda x: tuning_examples.generating(count, x))
 
 
 EPSILONS = (0.6, 0.3)
@@ -65,7 +65,7 @@ def without(table, row):
 
 def test_an_exact_audit_of_a_choice_on_all_neighbours(errors):
     """The law of everything that is released, on a table and without each of its rows."""
-    table, single = tuned.ballots(7, 9), tuned.voters(*EPSILONS)
+    table, single = tuning_examples.ballots(7, 9), tuning_examples.voters(*EPSILONS)
     selection = tuning.selection(mean=6, eta=0.0, held_out=0.5)
     plan = tuning.plan_choice(single, selection)
     held = tuning.is_held_out(table, 0.5, 0)
@@ -76,7 +76,7 @@ def test_an_exact_audit_of_a_choice_on_all_neighbours(errors):
     whole = choice_law(table, EPSILONS, plan, held, selection.count)
     assert whole.sum() == pytest.approx(1, abs=1e-6)
     losses = [
-        tuned.worst(whole, choice_law(less, EPSILONS, plan, held, selection.count))
+        tuning_examples.worst(whole, choice_law(less, EPSILONS, plan, held, selection.count))
         for less in (without(table, row) for row in range(16))
     ]
     assert max(losses) <= claimed.epsilon
@@ -85,7 +85,7 @@ def test_an_exact_audit_of_a_choice_on_all_neighbours(errors):
 
 def test_a_choice_whose_score_is_not_paid_for_is_caught(errors):
     """Rows that are scored and learned from cost the sum; the dearer alone is no bound."""
-    table, single = tuned.ballots(7, 9), tuned.voters(0.6)
+    table, single = tuning_examples.ballots(7, 9), tuning_examples.voters(0.6)
     nobody_held = np.zeros(40, bool)
     selection = tuning.selection(mean=3, eta=-0.5, held_out=None, score_fraction=0.5)
     plan = tuning.plan_choice(single, selection)
@@ -96,13 +96,13 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught(errors):
         vote = vote.reshape(2 * REACH + 1, -1).sum(axis=1)
         target = np.asarray(table.target)
         errors = [int(np.sum(present & (target != sign))) for sign in (False, True)]
-        noisy = [tuned.laplace(each, plan.line.scale, REACH) for each in errors]
+        noisy = [tuning_examples.laplace(each, plan.line.scale, REACH) for each in errors]
         positive = np.arange(-REACH, REACH + 1) > 0
         return (vote[:, None] * np.where(positive[:, None], noisy[1], noisy[0])).ravel()
 
     present = np.asarray(table.present)
     less = [present & (np.arange(40) != row) for row in range(16)]
-    losses = [tuned.worst(law(present), law(each)) for each in less]
+    losses = [tuning_examples.worst(law(present), law(each)) for each in less]
     claimed = tuning.planned_ledger(single, selection)
     run = claimed.run_cost().epsilon
     assert run == pytest.approx(1.2, rel=1e-6)
@@ -114,7 +114,7 @@ def test_a_choice_whose_score_is_not_paid_for_is_caught(errors):
 
 def test_runs_have_the_law_that_is_audited(errors):
     """20,000 runs against the exact law; a false alarm has probability 1e-6."""
-    table, (voter,) = tuned.ballots(7, 9), tuned.voters(0.6)
+    table, (voter,) = tuning_examples.ballots(7, 9), tuning_examples.voters(0.6)
     selection = tuning.selection(held_out=0.5)
     plan = tuning.plan_choice([voter], selection)
     held = tuning.is_held_out(table, 0.5, 0)
@@ -261,7 +261,7 @@ def test_one_key_gives_one_choice_and_other_numbers_another():
 
 def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
     """Equal runs would make their number worth nothing; no test of the result would see it."""
-    table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3)
+    table, single = tuning_examples.ballots(7, 9), tuning_examples.voters(0.6, 0.3)
     selection = tuning.selection()
     plan, parts, seen = (
         tuning.plan_choice(single, selection),
@@ -284,7 +284,7 @@ def test_every_run_has_a_key_of_its_own(errors, monkeypatch):
 
 def test_the_best_is_of_as_many_runs_as_were_drawn(errors, monkeypatch):
     """Every number of runs, with every run as the only good one: it wins if it is one of them."""
-    table, single = tuned.ballots(7, 9), tuned.voters(0.6, 0.3, 0.2)
+    table, single = tuning_examples.ballots(7, 9), tuning_examples.voters(0.6, 0.3, 0.2)
     selection = tuning.selection()
     plan, parts = tuning.plan_choice(single, selection), tuning._split_rows(table, selection)
     monkeypatch.setattr(tuning, "_fold_in", lambda key, run: run)

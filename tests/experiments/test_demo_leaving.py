@@ -10,7 +10,7 @@ import pytest
 from dpbt.types import ADD_REMOVE, REPLACE_ONE
 from experiments import __main__ as command_line
 from experiments import demo as demos
-from tests.leaving import BOUND, N, Watch, found_in, found_in_files
+from tests.support.leak_watch import BOUND, N, Watch, found_in, found_in_files
 
 DOMAIN = {
     "columns": {

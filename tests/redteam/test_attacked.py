@@ -16,7 +16,6 @@ from dpbt.data.domains import Numeric
 from dpbt.privacy import boundary, pricing
 from dpbt.training import step
 from dpbt.types import ADD_REMOVE, Noise
-from tests.redteam.attacks import one_split
 from tests.redteam.test_boundary import (
     KEYS,
     NOISE,
@@ -31,6 +30,7 @@ from tests.redteam.test_boundary import (
     recipe_of,
     traced,
 )
+from tests.support.attacks import one_split
 
 # Recipes that differ have independent noise under one key.
 
@@ -172,7 +172,7 @@ def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_tag(monkeypatch
 
 
 def importing(draw):
-    from tests.redteam import attacks
+    from tests.support import attacks
 
     return attacks.GRID
 

@@ -17,7 +17,7 @@ from dpbt import recipes, weighting
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, pricing
 from dpbt.types import ADD_REMOVE, Epilogue, Noise, Partition, Prologue, Public
-from tests.redteam.attacks import one_split
+from tests.support.attacks import one_split
 
 NOISE = mechanisms.discrete_laplace
 KEYS = jax.random.split(jax.random.key(0))

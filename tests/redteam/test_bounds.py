@@ -13,8 +13,8 @@ from dpbt import boosting, recipes, sweeps
 from dpbt.data.splits import splits_of, table_of_splits
 from dpbt.training import step
 from dpbt.types import Table
-from tests.redteam.attacks import GRID, class_counts
-from tests.tables import random_features, random_table
+from tests.support.attacks import GRID, class_counts
+from tests.support.example_tables import random_features, random_table
 
 ROWS, BOUND = 400, 10
 

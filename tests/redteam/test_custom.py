@@ -13,8 +13,8 @@ from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import step
 from dpbt.types import ADD_REMOVE, Noise, Prologue
-from tests.redteam import attacks
-from tests.redteam.attacks import one_split
+from tests.support import attacks
+from tests.support.attacks import one_split
 
 NOISE = mechanisms.discrete_laplace
 

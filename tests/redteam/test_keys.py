@@ -13,7 +13,7 @@ from dpbt.data.splits import table_of_splits
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import step
 from dpbt.types import Table
-from tests.redteam.attacks import GRID, one_split
+from tests.support.attacks import GRID, one_split
 
 FIXED = {"rows": 400, "rounds": 1}
 PUBLIC_KEY = jax.random.key(1000)

@@ -18,7 +18,7 @@ from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.mechanism import FREE, Price
 from dpbt.privacy.pricing import ledger_line, sampler_scales
 from dpbt.types import ADD_REMOVE, Noise
-from tests.redteam.attacks import GRID, one_split
+from tests.support.attacks import GRID, one_split
 
 
 def sides(table, weights):

@@ -16,9 +16,8 @@ from scipy import stats
 import dpbt
 from dpbt import recipes
 from dpbt.privacy import mechanisms
-from tests import contract
-from tests.noise import scales
-from tests.redteam.attacks import (
+from tests.support import contract_rows
+from tests.support.attacks import (
     GRID,
     class_counts,
     exponential_words,
@@ -27,6 +26,7 @@ from tests.redteam.attacks import (
     laplace_words,
     one_split,
 )
+from tests.support.recipe_noise import scales
 
 FITS = 60
 FALSE_ALARM = 1e-6
@@ -76,7 +76,7 @@ def _slow_unless(name):
     return [] if name in KEPT else [pytest.mark.slow]
 
 
-ROWS = [pytest.param(row, marks=_slow_unless(row.name), id=row.name) for row in contract.ROWS]
+ROWS = [pytest.param(row, marks=_slow_unless(row.name), id=row.name) for row in contract_rows.ROWS]
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from dpbt.privacy import mechanisms
-from tests.redteam.attacks import exponential_words, forced, pack, unit_words
+from tests.support.attacks import exponential_words, forced, pack, unit_words
 
 FALSE_ALARM = 1e-6
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459")

@@ -14,8 +14,8 @@ import dpbt.__main__
 import experiments.__main__
 from dpbt.owners.cli.shared import Parser, add_commands
 from paper_figures.__main__ import NAMES as FIGURES
+from tests.support import ROOT
 
-ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = {"dpbt": dpbt.__main__, "experiments": experiments.__main__}
 

@@ -4,7 +4,7 @@ import functools
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.support import ROOT
 
 _NAMES = """
 functools jax numpy np pandas df cat pyarrow scipy sklearn BaggingClassifier VotingClassifier
@@ -53,7 +53,7 @@ def _is_written(name: str) -> bool:
 @functools.cache
 def _text() -> str:
     folders = ("dpbt", "experiments", "paper_figures", "docs/examples", "tests")
-    names = {"names.py", "test_docs.py"}  # these have names that do not exist
+    names = {"documented_names.py", "test_docs.py"}  # these have names that do not exist
     paths = [path for folder in folders for path in sorted(ROOT.glob(f"{folder}/**/*.py"))]
     return "\n".join(path.read_text() for path in paths if path.name not in names)
 

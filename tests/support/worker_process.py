@@ -1,6 +1,6 @@
 """What tests run in processes of their own: a sweep, and several processes.
 
-`python -m tests.worker sweep FOLDER`, or
+`python -m tests.support.worker_process sweep FOLDER`, or
 `blocks PROCESS COUNT PORT FOLDER SECONDS NAME`, with the name of one of `IN_BLOCKS`.
 """
 
@@ -120,4 +120,4 @@ def main(mode, *rest):
 if __name__ == "__main__":
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     # Imported again, so that functions have their module's name.
-    importlib.import_module("tests.worker").main(*sys.argv[1:])
+    importlib.import_module("tests.support.worker_process").main(*sys.argv[1:])

@@ -12,7 +12,7 @@ import numpy as np
 from dpbt import losses, recipes
 from dpbt.data.domains import Boolean
 from dpbt.types import Recipe, Table
-from tests import filerows, tables
+from tests.support import example_tables, file_neighbours
 
 
 class Row(NamedTuple):
@@ -34,7 +34,8 @@ class Row(NamedTuple):
         sites: beginnings of site names, each of which must attain its claim and must reject a wrong
             noise; None: as mechanisms attain theirs, and "leaf" and "split" reject.
         sampled: whether `make test` compares samples with densities; `make test-all` does for all.
-        of_file: options of the recipe for rows of the domain of `filerows`, if it is made for one.
+        of_file: options of the recipe for rows of the domain of `file_neighbours`, if it is made
+            for one.
         sampler_epsilon: where the samplers' noise shows: 8 for tight rows, 40 for published ones by
             default.
     """
@@ -44,9 +45,9 @@ class Row(NamedTuple):
     tight: bool
     slow: bool = False
     delta: float = 0.0
-    table: Callable[..., Table] = tables.random_table
-    candidates: Callable[[int], tuple[np.ndarray, np.ndarray]] = tables.every_pattern
-    extreme: Callable[[], list[tables.Extreme]] = tables.lone_row
+    table: Callable[..., Table] = example_tables.random_table
+    candidates: Callable[[int], tuple[np.ndarray, np.ndarray]] = example_tables.every_pattern
+    extreme: Callable[[], list[example_tables.Extreme]] = example_tables.lone_row
     attained: float = 0.99
     sites: tuple[str, ...] | None = None
     sampler_epsilon: float | None = None
@@ -93,7 +94,9 @@ def _forest(name: str, slow: bool = True, **fixed) -> Row:
     make = makers.get(name[:4], recipes.random_forest)
     labels, delta = make is recipes.rf_e, {"delta": _delta(name)}
     disjoint = {"rounds": 3, "disjoint": True} if "disjoint" in name else {}
-    extreme = functools.partial(tables.lone_row, apart=not labels, rows=60 if labels else 160)
+    extreme = functools.partial(
+        example_tables.lone_row, apart=not labels, rows=60 if labels else 160
+    )
     return Row(
         name,
         _recipe(make, **_calibration(name), **disjoint, **fixed, **delta),
@@ -129,7 +132,7 @@ def _rule(name: str, slow: bool = True, attained: float = 0.99, **fixed) -> Row:
         tight,
         slow,
         sites=("rule",),
-        extreme=tables.flipped_rule,
+        extreme=example_tables.flipped_rule,
         sampler_epsilon=3.0 if tight else 20.0,
         attained=attained,
         sampled=name == "lazybb-rule",
@@ -150,7 +153,7 @@ def _top_down(name: str, **fixed) -> Row:
         tight,
         slow=True,
         sites=("split", "leaf"),
-        extreme=tables.moved_row,
+        extreme=example_tables.moved_row,
         sampler_epsilon=16.0 if tight else 40.0,
         **delta,
     )
@@ -163,17 +166,17 @@ def _halfspace(name: str, slow: bool = True) -> Row:
         "published" not in name,
         slow,
         delta=1e-6,
-        table=tables.random_features,
-        candidates=tables.corners,
-        extreme=tables.flipped_corner,
+        table=example_tables.random_features,
+        candidates=example_tables.corners,
+        extreme=example_tables.flipped_corner,
         sites=("center",),
         sampler_epsilon=6.56,  # two thirds and six fifths of the noise are rounded to one grid
     )
 
 
 THREE = {f"x{k}": Boolean() for k in range(3)}
-OF_FILE = {"domain": filerows.DOMAIN}
-THREE_ALIKE = functools.partial(tables.flipped_rule, splits=3)
+OF_FILE = {"domain": file_neighbours.DOMAIN}
+THREE_ALIKE = functools.partial(example_tables.flipped_rule, splits=3)
 
 
 def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) -> Row:

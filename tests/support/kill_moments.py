@@ -1,9 +1,9 @@
 """All moments at which a kill finds other files, in a process of its own.
 
-`python -m tests.moments COPIES KILL WHAT` runs `convert`, `fit` or `sweep` in the folder
-that it is started in. Before each change of a file there, it copies the folder to COPIES: what
-SIGKILL would leave. With a number in place of "none" it sends itself SIGKILL at that moment, and
-makes no copies. With -1 it does neither.
+`python -m tests.support.kill_moments COPIES KILL WHAT` runs `convert`, `fit` or `sweep` in the
+folder that it is started in. Before each change of a file there, it copies the folder to COPIES:
+what SIGKILL would leave. With a number in place of "none" it sends itself SIGKILL at that moment,
+and makes no copies. With -1 it does neither.
 """
 
 import functools
@@ -25,7 +25,7 @@ from dpbt import sweeps
 from dpbt.__main__ import main
 from dpbt.privacy import keys
 from experiments.common.cache import use_compilation_cache
-from tests import worker
+from tests.support import worker_process
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link")
@@ -35,7 +35,9 @@ FIT = ("fit", "rows.chunks", "--domain", "domain.json", "--rows", "400", "--epsi
 FIT += ("--recipe", "oblivious_boost", "--rounds", "3", "--filter", "filter.db")
 FIT += ("--checkpoint", "run", "--out", "model.json")
 
-SWEEP = sweeps.Sweep("tiny", worker.make, ({"rounds": (2,), "depth": (1,), "epsilon": (1.0,)},))
+SWEEP = sweeps.Sweep(
+    "tiny", worker_process.make, ({"rounds": (2,), "depth": (1,), "epsilon": (1.0,)},)
+)
 
 
 class Moments:
@@ -162,7 +164,7 @@ def run(what: str, number: int, *more: str) -> int:
     try:
         if what == "sweep":
             options = {"memory_mb": 0.02, "about": {"test": "moments"}}
-            sweeps.run(SWEEP, worker.tasks()[:2], "results", **options)
+            sweeps.run(SWEEP, worker_process.tasks()[:2], "results", **options)
         else:
             return main([*(CONVERT if what == "convert" else FIT), *more])
         return 0

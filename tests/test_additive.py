@@ -46,6 +46,7 @@ def config_of(recipe):
 PAIRS = [("size", "on"), ("kind", "size")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "pairs"), [(3.0, []), (np.inf, PAIRS)])
 def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     """Momentum and the falling step are those of optax; the model is the sum of all rounds.
@@ -162,6 +163,7 @@ def words_of(score, noise=0.25, domain=DOMAIN, **more):
     return SHAPES.explain(shapes, None, domain, *more.get("of", (None, None))).splitlines()
 
 
+@pytest.mark.slow
 def test_trees_of_one_column_are_its_curve():
     """Under a pure guarantee; the scores of a fit are those of its model."""
     table, recipe = table_of(), recipe_of(delta=0.0, resolutions=None)

@@ -37,7 +37,7 @@ def test_chances_are_those_of_clopper_and_pearson():
     np.testing.assert_allclose(high, [each.high for each in exact], atol=1e-9)
 
 
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("exact", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_bounds_are_below_the_truth_as_often_as_they_say_and_near_it(exact):
     """Of the Gaussian mechanism, whose mu and epsilon are known; log ratios are exact scores."""
     mu, delta, failures, found = 1.5, 1e-2, 0, []

@@ -53,6 +53,7 @@ def convert(*more):
     return run("convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *more)
 
 
+@pytest.mark.slow
 def test_a_folder_gives_the_model_of_the_file(files, capsys):
     assert convert("--rows-per-block", 90) == 0
     assert str(ROWS) not in capsys.readouterr().out

@@ -15,6 +15,7 @@ from dpbt.learners import lazybb
 from dpbt.training import blocks as in_blocks
 from dpbt.training.blocks import MemoryPlan, plan_for
 from dpbt.types import ADD_REMOVE
+from tests.support.slow_cases import mark_slow_cases_except
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 
@@ -137,13 +138,8 @@ CASES = {
 }
 """Name -> (recipe, kind of target, whether rows have weights, rows a block)."""
 
-FAST = ("two", "additive")
 
-
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=[] if case in FAST else pytest.mark.slow) for case in CASES],
-)
+@pytest.mark.parametrize("case", mark_slow_cases_except(CASES, fast=["two"]))
 def test_releases_are_those_of_a_fit_in_memory(tmp_path, monkeypatch, case):
     make, kind, weights, each = CASES[case]
     table, found = pair(tmp_path / "t", kind, 700, None, each, weights)
@@ -177,6 +173,7 @@ def test_later_rounds_compile_nothing(tmp_path):
     assert len(set(counts[2:])) == 1, counts
 
 
+@pytest.mark.slow
 def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch):
     """Sums have them; public randomness needs none."""
     _, found = pair(tmp_path / "t", "two")
@@ -196,6 +193,7 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
 # Memory.
 
 
+@pytest.mark.slow
 def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
     _, found = pair(tmp_path / "t", "two", 10)
     recipe = recipe_for("two", 10)

@@ -25,6 +25,7 @@ from tests.conftest import random_table
 from tests.support.example_tables import allowing
 from tests.support.recipe_noise import multiplier, scales
 from tests.support.references import greedy_trees
+from tests.support.slow_cases import mark_slow_cases_except
 
 selection_noise = jax.jit(mechanisms.selection_noise, static_argnums=1)
 discrete_laplace = jax.jit(mechanisms.discrete_laplace.sample)
@@ -74,10 +75,7 @@ CASES = {
 }
 
 
-SLOW = {"tight-square": [pytest.mark.slow]}
-
-
-@pytest.mark.parametrize("case", [pytest.param(case, marks=SLOW.get(case, [])) for case in CASES])
+@pytest.mark.parametrize("case", mark_slow_cases_except(CASES, fast=["published-objective"]))
 def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
     recipe = recipes.bdpe(epsilon=30, rows=100, rounds=4, depth=2, clip=3.0, **CASES[case])
     key, settings = jax.random.key(3), plain(recipe, CASES[case]["alpha"])
@@ -90,6 +88,7 @@ def test_same_splits_as_a_plain_loop_under_the_same_noise(small_table, case):
     )
 
 
+@pytest.mark.slow
 def test_without_privacy_pure_nodes_stay_and_empty_leaves_follow_their_parents():
     splits = np.array([[0, 0], [0, 1], [1, 0], [1, 0], [1, 0]], bool)
     table = table_of_splits(splits, np.array([0, 0, 1, 1, 0], bool), np.ones(5, bool))
@@ -150,6 +149,7 @@ def test_bad_tables_are_refused(small_table):
             dpbt.fit(jax.random.key(0), bad, recipes.bdpe(epsilon=1, rows=80))
 
 
+@pytest.mark.slow
 def test_models_and_recipes_say_what_to_keep_instead_of_a_pickle(small_table):
     recipe = recipes.bdpe(epsilon=1, rows=90, rounds=5, depth=2)
     model = dpbt.fit(jax.random.key(0), small_table, recipe)
@@ -161,6 +161,7 @@ def test_models_and_recipes_say_what_to_keep_instead_of_a_pickle(small_table):
         chex.assert_trees_all_equal(pickle.loads(pickle.dumps(held)), held)
 
 
+@pytest.mark.slow
 def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
     """T = 2 alone, and T = 2 in a program with room for 5: the same releases, then zeros; one
     program for all T.
@@ -186,6 +187,7 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
     assert training_fit._compiled.compiled <= programs + 1
 
 
+@pytest.mark.slow
 def test_splits_that_are_not_allowed_are_never_chosen(small_table):
     allowed = np.array([True, False, True, False, False, False, False])
     recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=2)

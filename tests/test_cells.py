@@ -25,6 +25,7 @@ from tests.support.odd_inputs import (
     LyingText,
     as_objects,
 )
+from tests.support.slow_cases import mark_slow_cases
 
 Tariff = enum.IntEnum("Tariff", ["LOW", "HIGH"])
 
@@ -125,7 +126,7 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.parametrize("kind", mark_slow_cases(ARRAYS, slow=["U"]))
 def test_arrays_of_one_type_give_the_same_bits(kind):
     @settings(max_examples=40)
     @given(st.lists(ARRAYS[kind], max_size=12))

@@ -176,6 +176,7 @@ def stopped_at(stage):
     return stop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [("rounds", 3), ("epilogue", 0)])
 def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
     _, found = fits.pair(tmp_path / "t", "two")
@@ -189,6 +190,7 @@ def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
     fits.assert_same(again, dpbt.fit(KEY, found, recipe, checkpoint=kept))  # all is there
 
 
+@pytest.mark.slow
 def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path, monkeypatch):
     """Two passes of two trees; it is stopped after the first one."""
     _, found = fits.pair(tmp_path / "t", "two")

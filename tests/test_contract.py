@@ -19,11 +19,10 @@ from tests.support.contract_rows import ROWS, Row
 from tests.support.example_tables import Extreme, like
 from tests.support.example_tables import random_table as tables_of_bits
 
+pytestmark = pytest.mark.unoptimized
+
 SLACK = 2e-3
 """Room for float32 in a log density of a whole transcript."""
-
-LINES = "forest-tight", "add_remove"
-"""The learner and the relation of which `make test` reads files that differ in a line."""
 
 DRAWS = 20_000
 log_prob = jax.jit(
@@ -38,8 +37,8 @@ the mean).
 TRANSCRIPTS = 12
 
 
-def param(row, slow=False):
-    return pytest.param(row, id=row.name, marks=[pytest.mark.slow] if row.slow or slow else [])
+def param(row):
+    return pytest.param(row, id=row.name, marks=pytest.mark.slow if row.slow else ())
 
 
 def small(row, relation):
@@ -109,13 +108,13 @@ def test_exact_losses_under_the_other_relation_are_within_the_ledger(row):
     check_losses(small(row, relation), recipe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "relation"),
     [
-        pytest.param(row, relation, id=f"{row.name}-{name}", marks=marks)
+        pytest.param(row, relation, id=f"{row.name}-{name}")
         for row in ROWS
         for name, relation in (("add_remove", ADD_REMOVE), ("replace_one", REPLACE_ONE))
-        for marks in ([] if (row.name, name) == LINES else [pytest.mark.slow],)
     ],
 )
 def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
@@ -210,7 +209,8 @@ def density_ratio_z(key, table, sampled, scored, wider):
     return z
 
 
-@pytest.mark.parametrize("row", [param(row, slow=not row.sampled) for row in ROWS])
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [param(row) for row in ROWS])
 def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
     table = row.table(4, rows=30, splits=4)
     # Enough for the narrower noise to show, not so much that q / p lives on splits that are never
@@ -219,7 +219,7 @@ def test_samplers_follow_log_prob_and_two_thirds_of_the_noise_is_rejected(row):
     recipe = row.recipe(ADD_REMOVE, epsilon=epsilon, rows=30, rounds=1, depth=2)
 
     def scaled(factor):
-        return dataclasses.replace(recipe, params=row.rescale(recipe.params, factor))
+        return dataclasses.replace(recipe, params=row.scale_noise(recipe.params, factor))
 
     right = density_ratio_z(jax.random.key(0), table, recipe, recipe, scaled(1.2))
     assert all(abs(z) < SIGMAS for z in right.values()), right

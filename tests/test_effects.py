@@ -78,7 +78,7 @@ def test_effects_are_variances_over_every_row(saved, name):
     assert variances == sorted(variances, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["oblivious", "halfspace"])
+@pytest.mark.parametrize("name", ["oblivious", pytest.param("halfspace", marks=pytest.mark.slow)])
 def test_drawn_rows_estimate_averages_and_tell_their_error(name, monkeypatch):
     model = MODELS[name]
     exact = {e.attribute: e.variance for e in attribute_effects(model, DOMAIN)}

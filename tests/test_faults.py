@@ -18,7 +18,7 @@ FULL = Path("/dev/full")
 
 
 @pytest.fixture
-def whole(tmp_path_factory, idle):
+def whole(tmp_path_factory, sweeps_without_training):
     """The folder of a sweep that nothing happened to."""
     folder = tmp_path_factory.mktemp("whole")
     worker_process.sweep(folder)
@@ -36,6 +36,7 @@ def damage(path):
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_a_result_that_is_cut_off_or_damaged_is_found_and_fitted_again(tmp_path, whole):
     folder = shutil.copytree(whole, tmp_path / "copy")
     cut(folder / "t1.jsonl")

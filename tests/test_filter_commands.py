@@ -14,6 +14,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_fits_are_paid_for_until_the_filter_is_empty(folder, capsys):
     """And what the filter refuses writes no model."""
     path = folder / "filter.db"

@@ -83,6 +83,7 @@ def plain_theta(release, table, noise, scale, unit=1.0, zero=False):
     return theta, counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "epsilon"), [("forest", 3.0), ("disjoint", np.inf)])
 def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
     recipe = EVERY_RECIPE[name](epsilon=epsilon)
@@ -118,6 +119,7 @@ def same(mine, theirs):
     np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @every_recipe
 def test_same_trees_as_boosting_under_the_same_key_whatever_the_batch(table, make):
     """Their structure is that of any rows."""
@@ -146,6 +148,7 @@ def test_attributes_and_thresholds_are_uniform(table):
     assert stats.kstest(np.asarray(releases["fallback"]).reshape(-1), "uniform").pvalue > 1e-6
 
 
+@pytest.mark.slow
 def test_rows_are_given_to_trees_uniformly_and_once():
     table = random_table(0, 4000, 3)
     recipe = recipes.random_forest(epsilon=np.inf, rows=4000, rounds=5, depth=2, disjoint=True)
@@ -177,6 +180,7 @@ def test_votes_are_those_of_a_loop():
     assert np.mean(z**2) == pytest.approx(1, abs=0.5)
 
 
+@pytest.mark.slow
 def test_rounds_that_did_not_happen_have_no_vote(table):
     many = recipes.random_forest(epsilon=2.0, rows=200, rounds=[3, 7], depth=4)
     key, small = jax.random.key(0), recipes.setting(many, 0)

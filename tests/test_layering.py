@@ -56,9 +56,3 @@ def test_importing_what_a_fit_needs_imports_no_accountant():
 
 def test_every_public_name_is_there():
     assert all(hasattr(dpbt, name) for name in dpbt.__all__)
-
-
-def test_slow_tests_exist():
-    for name in (ROOT / "tests" / "slow.txt").read_text().splitlines():
-        path, test = name.split("::")
-        assert f"def {test.split('[')[0]}(" in (ROOT / "tests" / path).read_text(), name

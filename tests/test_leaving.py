@@ -30,6 +30,7 @@ from tests.support.leak_watch import (
     private_task,
     told_by,
 )
+from tests.support.slow_cases import mark_slow_cases
 
 PUBLIC = jax.random.key(2**31)
 MAKERS = {
@@ -100,7 +101,7 @@ def guessed(folder):
     return [row for row in rows if any(mark in text for mark in unkeyed(private_task(row), keys))]
 
 
-def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path, idle):
+def test_guesses_of_a_row_find_nothing_in_the_files_of_a_sweep(tmp_path, sweeps_without_training):
     """And they find it, in 64 guesses, where a file holds a digest without a key."""
     task = private_task()
     sweeps.run(SWEEP, [task], tmp_path / "results")
@@ -120,7 +121,7 @@ def table():
     return jax.tree.map(jnp.asarray, task.table)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", mark_slow_cases(MAKERS, slow=["disjoint"]))
 def test_no_array_of_a_model_is_as_long_as_the_table(table, name, watch):
     maker, settings = MAKERS[name]
     recipe = maker(epsilon=1.0, rows=BOUND, **settings)
@@ -145,6 +146,7 @@ def test_a_learner_cannot_withhold_a_site_that_it_does_not_draw(table):
         dpbt.fit(jax.random.key(0), table, recipe)
 
 
+@pytest.mark.slow
 def test_a_fit_on_columns_says_nothing_of_a_rare_cell(watch):
     domain = {"age": Numeric(0, 100, bins=3), "job": Nominal(("clerk", "smith"))}
     ages = np.append(np.arange(N - 1) % 100, 31337.7719)

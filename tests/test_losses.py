@@ -67,6 +67,7 @@ def test_a_criterion_that_is_no_function_is_refused():
             scored(epsilon=1.0, rows=50, criterion=own(perspective=None))
 
 
+@pytest.mark.slow
 def test_a_criterion_needs_no_link():
     bare = dict.fromkeys(("link", "inverse_link", "surrogate", "smoothness"))
     assert recipes.bdpe(epsilon=1.0, rows=50, criterion=own(**bare), loss="gini")

@@ -228,11 +228,12 @@ def renyi(p, q, order):
     return logsumexp(order * np.log(p) + (1 - order) * np.log(q)) / (order - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [
         pytest.param(mechanisms.exponential, id="exponential"),
-        pytest.param(mechanisms.noisy_max, id="noisy max", marks=pytest.mark.slow),
+        pytest.param(mechanisms.noisy_max, id="noisy max"),
     ],
 )
 def test_a_selection_costs_by_the_range_of_the_change_of_scores(mechanism):

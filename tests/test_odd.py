@@ -22,7 +22,10 @@ from tests.support import file_neighbours, odd_inputs
 from tests.support.leak_watch import BOUND, N, Watch, found_in
 from tests.test_blocks import cells_of as rows_in_chunks
 
-pytestmark = pytest.mark.filterwarnings("ignore:research key", "ignore:X does not have valid")
+pytestmark = [
+    pytest.mark.unoptimized,
+    pytest.mark.filterwarnings("ignore:research key", "ignore:X does not have valid"),
+]
 
 DOMAIN = {
     "n": Numeric(0, 4, bins=4, missing=True),
@@ -208,7 +211,8 @@ def expected_of(kind):
     ("kind", "frame"),
     [
         *((PrivateBoostingClassifier, frame) for frame in FRAMES),
-        *((kind, "frame") for kind in (PrivateForestClassifier, PrivateBoostingRegressor)),
+        pytest.param(PrivateForestClassifier, "frame", marks=pytest.mark.slow),
+        pytest.param(PrivateBoostingRegressor, "frame", marks=pytest.mark.slow),
     ],
 )
 def test_estimators_read_odd_cells_as_missing(kind, frame, watch):

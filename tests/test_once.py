@@ -139,6 +139,7 @@ def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
     assert len(tags) == 2
 
 
+@pytest.mark.slow
 def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
     """Half of the sensitivity passes the ledger, which cannot know it, and not the audit."""
 
@@ -157,6 +158,7 @@ def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
     assert found.step_ratio["histogram"] == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_site_of_the_prologue_may_be_withheld():
     recipe, table = recipe_of(), random_table(7, 14, 3)
 

@@ -63,6 +63,7 @@ def test_refusals_show_no_cell_and_no_number_of_rows(name, watch):
     assert found_in(watch.said) == []
 
 
+@pytest.mark.slow
 def test_rows_to_predict_are_not_shown_either(watch):
     table = private_task().table
     model = dpbt.fit(KEY, table, TREES)

@@ -98,6 +98,7 @@ def test_the_pure_bound_holds_and_is_attained_nearly(eta):
     assert 0.96 * bound <= found <= bound + 1e-6
 
 
+@pytest.mark.slow
 def test_planted_numbers_of_runs_are_caught():
     """K fixed, K truncated, and K in full batches instead of a random number of runs."""
     epsilon, count = 0.5, RunCount(1e-3, 0.0)

@@ -27,6 +27,7 @@ from dpbt.models.scoring import VOTINGS
 from tests.support import ROOT
 from tests.support.odd_inputs import Frame
 from tests.support.random_models import DEPTHS, random_model
+from tests.support.slow_cases import mark_slow_cases
 
 DOMAIN = {
     "age": Numeric(15, 95, bins=8, missing=True),
@@ -118,7 +119,7 @@ def saved(model, tmp_path):
 # One contract for every kind of model.
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", mark_slow_cases(EVERY, slow=["bdpe"]))
 def test_a_loaded_model_answers_as_the_fitted_one_bit_for_bit(name, tmp_path):
     model, columns = fitted(name), raw_rows(1, 200)
     path, rows = tmp_path / "m.json", rows_of(name, raw_rows(1, 200))
@@ -202,6 +203,7 @@ def test_numpy_alone_reads_raw_columns_as_the_library_does(tmp_path):
         np.testing.assert_array_equal(found[name], score)
 
 
+@pytest.mark.slow
 def test_predictions_of_swept_models_are_those_of_each():
     """Under vmap and jit, with gradients of scores."""
     model, other = fitted("several"), rows_of("several", raw_rows(1, 70))

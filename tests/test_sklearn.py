@@ -365,6 +365,7 @@ def of_library(X, y, target):
     return dpbt.fit(seeded(5, table)[0], table, recipe), table.bins[:50]
 
 
+@pytest.mark.slow
 def test_several_classes_are_learned_as_the_library_learns_them(targets, tmp_path):
     """Words of classes are sorted, and a label beyond them is absent."""
     X, y, _ = targets
@@ -391,6 +392,7 @@ def test_several_classes_are_learned_as_the_library_learns_them(targets, tmp_pat
     assert dpbt.load(tmp_path / "saved").predict(columns).tolist() == predicted.tolist()
 
 
+@pytest.mark.slow
 def test_numbers_are_learned_as_the_library_learns_them(targets):
     X, _, y = targets
     estimator = number(random_state=5).fit(X, y)
@@ -415,6 +417,7 @@ def one_noise(monkeypatch):
     monkeypatch.setattr(dpbt.keys, "noise_key", lambda key, blocks: key)
 
 
+@pytest.mark.slow
 def test_what_weighs_nothing_is_absent(targets, one_noise):
     """And a weight that is no number is 0, and one above the bound is the bound."""
     X, y, _ = targets
@@ -431,6 +434,7 @@ def test_what_weighs_nothing_is_absent(targets, one_noise):
     assert np.any(less != expected)
 
 
+@pytest.mark.slow
 def test_weights_of_classes_are_those_of_their_rows(targets, one_noise):
     X, y, _ = targets
     weights = {"low": 4, "mid": 2, "top": 1}
@@ -526,6 +530,7 @@ def test_ids_of_users_limit_their_rows(monkeypatch, tmp_path):
     assert int(np.sum(seen.pop()[1].present)) == 1
 
 
+@pytest.mark.slow
 def test_labels_of_a_file(targets, tmp_path, one_noise):
     X, y, numbers = targets
     columns = {

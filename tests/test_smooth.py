@@ -35,7 +35,9 @@ def library_choice(key, recipe):
     return choose
 
 
-@calibrations
+@pytest.mark.parametrize(
+    "calibration", ["tight", pytest.param("published", marks=pytest.mark.slow)]
+)
 def test_same_rules_as_a_plain_loop_under_the_same_noise(small_table, calibration):
     table, key = small_table, jax.random.key(5)
     recipe = recipes.lazybb_rules(epsilon=40, rows=77, rounds=9, calibration=calibration)
@@ -105,7 +107,7 @@ def test_the_centre_is_the_weighted_mean_of_signed_rows_in_the_unit_ball():
     np.testing.assert_allclose(dpbt.decision_function(model, table), margins * y, atol=0.02)
 
 
-@pytest.mark.parametrize("rows", [50, 2**17 + 3])
+@pytest.mark.parametrize("rows", [50, pytest.param(2**17 + 3, marks=pytest.mark.slow)])
 def test_sums_of_rows_are_exact_integers(rows):
     """Against int64, on rows that make int32 sums as large as they get."""
     rng = np.random.default_rng(rows)
@@ -125,7 +127,8 @@ def test_sums_of_rows_are_exact_integers(rows):
     np.testing.assert_array_equal(found, (signed @ whole) // int(step))
 
 
-@pytest.mark.parametrize("rows", [140_000, pytest.param(730_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [140_000, 730_000])
 def test_centres_of_neighbours_are_within_the_claim(rows):
     """A row at the cap flips its label, among rows of many directions; the distance is all but 2 /
     (kappa m).

@@ -205,6 +205,7 @@ def test_gaussian_draws_are_never_scaled_after_composition():
     assert again.epsilon > 4.5 * ledger.epsilon
 
 
+@pytest.mark.slow
 def test_neighbours_of_k_rows_move_every_draw_by_no_more_than_k_rows_are_priced_at():
     """The exact loss of a recorded release between tables that differ in all rows of one person."""
     k = 3

@@ -132,7 +132,7 @@ def by_size(rows, depth):
     )
 
 
-def test_folders_are_not_mixed_up(tmp_path, idle):
+def test_folders_are_not_mixed_up(tmp_path, sweeps_without_training):
     """Other settings, another measure, arguments or lengths are refused; so are damaged heads."""
     task = worker_process.tasks()[0]
     sweeps.run(DEPTHS, task, str(tmp_path), about={})  # one task, and a folder by its name
@@ -153,7 +153,7 @@ def test_folders_are_not_mixed_up(tmp_path, idle):
     refuse()
 
 
-def test_a_folder_of_another_domain_is_refused(tmp_path, idle):
+def test_a_folder_of_another_domain_is_refused(tmp_path, sweeps_without_training):
     """The rows of a task may not be told apart, but what their bins mean is public."""
     x = np.random.default_rng(0).uniform(0, 1, 60)
     mask = np.arange(60) % 2 == np.arange(2)[:, None]
@@ -188,7 +188,7 @@ def finished(process):
     return json.loads(out.splitlines()[-1])
 
 
-def test_a_file_that_is_not_of_results_is_refused(tmp_path, idle):
+def test_a_file_that_is_not_of_results_is_refused(tmp_path, sweeps_without_training):
     sweeps.run(DEPTHS, worker_process.tasks()[0], tmp_path, about={})
     content = (tmp_path / "t0.jsonl").read_bytes()
     head = content.splitlines(keepends=True)[0]
@@ -246,7 +246,8 @@ def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
 # --- programs
 
 
-def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, idle):
+@pytest.mark.slow
+def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, sweeps_without_training):
     """Thousands of pieces of compiled code in one process would abort it."""
     made, alive, compiled = [], [], sweeps._Program._compile
 

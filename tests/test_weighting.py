@@ -55,6 +55,7 @@ def test_levels_are_those_of_the_plain_reference(rows, seed, density):
     )
 
 
+@pytest.mark.slow
 @given(rows=st.integers(2, 7), seed=seeds, density=st.floats(0.1, 0.9))
 def test_it_is_the_divergence_projection(rows, seed, density):
     """The reference beats every feasible measure tried, near and far; the levels are within two

@@ -16,6 +16,8 @@ from dpbt.types import Table
 from tests.support.attacks import GRID, class_counts
 from tests.support.example_tables import random_features, random_table
 
+pytestmark = pytest.mark.unoptimized
+
 ROWS, BOUND = 400, 10
 
 
@@ -64,6 +66,7 @@ def worst_split(table, other, recipe):
     return jax.jit(boosting.compared)(release, table, other, recipe)
 
 
+@pytest.mark.slow
 def test_a_table_far_beyond_its_bound_costs_at_most_twice_its_ledger():
     recipe = recipes.bdpe(
         epsilon=1.0,
@@ -93,9 +96,8 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["bdpe", "forest", pytest.param("halfspaces", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAKERS)
 def test_rows_beyond_the_bound_change_no_release(name):
     """By boost, vmap over recipes, grow and replay: as if only the first rows were there."""
     make, kind = MAKERS[name], random_features if name == "halfspaces" else random_table
@@ -116,6 +118,7 @@ def test_rows_beyond_the_bound_change_no_release(name):
     chex.assert_trees_all_equal(here, there)
 
 
+@pytest.mark.slow
 def test_a_sweep_counts_the_first_rows_alone(tmp_path):
     table = random_table(0, 60, 4)
     train = np.ones((1, 60), bool)

@@ -10,6 +10,8 @@ from dpbt import boosting, losses, recipes
 from dpbt.data.splits import table_of_splits
 from dpbt.training import step
 
+pytestmark = pytest.mark.unoptimized
+
 
 def share(w1, w0):
     total = w1 + w0
@@ -102,6 +104,7 @@ def bad_between(alpha):
     return own(perspective)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("family", "most", "others"), [(spike, 8, 0), (bad_between, 1, 1)])
 def test_what_no_grid_of_checks_sees_is_found_by_the_audit_alone(family, most, others):
     """The check is of a grid, the proof its author's."""

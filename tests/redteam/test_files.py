@@ -15,6 +15,8 @@ from tests.support import file_neighbours
 from tests.support.attacks import GRID
 from tests.support.recipe_noise import scales
 
+pytestmark = pytest.mark.unoptimized
+
 PIECES = [
     *(b'"', b'""', b",", b", ", b" ", b"\t", b"\r", b"\x00", b"\xff", b"\xc3", b"\xe2\x80\xa8"),
     *(b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\\", b"'", b";", b"#", b"=", b"\xef\xbb\xbf"),

@@ -14,6 +14,9 @@ from dpbt.privacy import boundary, mechanisms
 from dpbt.training import step
 from dpbt.types import Table
 from tests.support.attacks import GRID, one_split
+from tests.support.slow_cases import mark_slow_cases
+
+pytestmark = pytest.mark.unoptimized
 
 FIXED = {"rows": 400, "rounds": 1}
 PUBLIC_KEY = jax.random.key(1000)
@@ -48,7 +51,7 @@ DOUBLED = {
 @pytest.mark.parametrize(
     ("name", "root"),
     [
-        *((name, jax.random.key(0)) for name in DOUBLED),
+        *(pytest.param(name, jax.random.key(0), marks=pytest.mark.slow) for name in DOUBLED),
         ("trees", dpbt.fresh_key()),
     ],
     ids=lambda value: value if isinstance(value, str) else str(jax.random.key_impl(value)),
@@ -104,7 +107,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", mark_slow_cases(TWINS, slow=["weight updates"]))
 def test_two_recipes_of_one_budget_do_not_share_noise(name):
     """All counts are multiples of GRID, so that a shared noise leaves multiples of GRID."""
     table, found = one_split(), []

@@ -19,6 +19,9 @@ from dpbt.privacy.mechanism import FREE, Price
 from dpbt.privacy.pricing import ledger_line, sampler_scales
 from dpbt.types import ADD_REMOVE, Noise
 from tests.support.attacks import GRID, one_split
+from tests.support.slow_cases import mark_slow_cases
+
+pytestmark = pytest.mark.unoptimized
 
 
 def sides(table, weights):
@@ -333,7 +336,10 @@ TRUSTED = {
 }
 
 
-@pytest.mark.parametrize("name", TRUSTED)
+@pytest.mark.parametrize(
+    "name",
+    mark_slow_cases(TRUSTED, slow=["a value that follows from the shape of the table"]),
+)
 def test_what_passes_the_ledger_does_not_pass_the_audit(name):
     """A program is trusted to state its sensitivity, whatever the public shape of its table is."""
     recipe = recipe_of(TRUSTED[name], rounds=1)

@@ -27,6 +27,9 @@ from tests.support.attacks import (
     one_split,
 )
 from tests.support.recipe_noise import scales
+from tests.support.slow_cases import mark_slow_cases_except
+
+pytestmark = pytest.mark.unoptimized
 
 FITS = 60
 FALSE_ALARM = 1e-6
@@ -69,19 +72,14 @@ def test_the_attack_names_the_neighbour_of_single_precision_noise():
     assert named > fits / 2  # each draw is out of reach of the other value with 0.1 or more
 
 
-KEPT = ("bdpe-published-objective", "forest-disjoint", "halfspace", "lazybb-rule")
+ROWS = {row.name: row for row in contract_rows.ROWS}
+FAST_ROWS = ["bdpe-published-objective", "forest-disjoint", "halfspace", "lazybb-rule"]
 
 
-def _slow_unless(name):
-    return [] if name in KEPT else [pytest.mark.slow]
-
-
-ROWS = [pytest.param(row, marks=_slow_unless(row.name), id=row.name) for row in contract_rows.ROWS]
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_nothing_private_leaves_as_a_float(row):
+@pytest.mark.parametrize("name", mark_slow_cases_except(ROWS, fast=FAST_ROWS))
+def test_nothing_private_leaves_as_a_float(name):
     """Whatever reads the rows is released as integers; reals are public randomness."""
+    row = ROWS[name]
     relation = "replace_one" if row.name.startswith(("lazybb", "halfspace")) else "add_remove"
     recipe = row.recipe(relation, epsilon=4.0, rows=20, rounds=3, depth=2)
     table = row.table(0, 20, 4)
@@ -95,8 +93,9 @@ def test_nothing_private_leaves_as_a_float(row):
     assert dpbt.ledger(recipe).exact
 
 
-FAST, SLOW = [254.0, 1e5, 2.0**32], [5.0, 4096.0, 8191.0, 8192.0, 2.0**23, 2.0**28]
-SCALES = [*FAST, *(pytest.param(scale, marks=pytest.mark.slow) for scale in SLOW)]
+SCALES = mark_slow_cases_except(
+    [5.0, 254.0, 4096.0, 8191.0, 8192.0, 1e5, 2.0**23, 2.0**28, 2.0**32], fast=[254.0, 1e5, 2.0**32]
+)
 VALUES = [0, 127 * 16_000_000, -LIMIT]
 
 
@@ -169,13 +168,9 @@ RECIPES = {
     "rf_l": (recipes.rf_l, {}),
     "rf_l, published": (recipes.rf_l, {"calibration": "published"}),
 }
-SELDOM = ("forest", "forest, delta", "forest, published", "rf_l", "rf_l, published")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n in SELDOM else []) for n in RECIPES],
-)
+@pytest.mark.parametrize("name", mark_slow_cases_except(RECIPES, fast=["bdpe"]))
 def test_sixty_fits_name_no_neighbour(name):
     """All leaves of a fit at once: words give the release from the table and from its neighbour."""
     make, settings = RECIPES[name]

@@ -1,11 +1,13 @@
-"""The table of all learners and calibrations. A new learner joins by one row; `test_contract.py`
-does the rest.
+"""The table of all learners and calibrations: a new learner joins by one row.
+
+`test_contract.py` audits every row.
 """
 
 import functools
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -14,36 +16,47 @@ from dpbt.data.domains import Boolean
 from dpbt.types import Recipe, Table
 from tests.support import example_tables, file_neighbours
 
+FAST_ROWS = {
+    "bdpe-tight-objective",
+    "forest-tight",
+    "oblivious",
+    "additive",
+    "lazybb-rule",
+    "halfspace",
+}
+"""The rows that `make test` audits, one of each family of learners; the others are slow."""
 
-class Row(NamedTuple):
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
     """One learner under one calibration.
 
     Attributes:
-        name: of the row.
-        recipe: (relation, **settings) -> Recipe; settings are epsilon, rows, rounds, depth.
-        delta: of the guarantee; above 0, steps are judged by their zCDP cost.
-        tight: whether every mechanism's sensitivity is attained to within 1 % (else only never
-            exceeded).
-        slow: leave the row to `make test-all`.
-        table: (seed, rows, splits, absent) -> a random table of the kind it reads.
-        candidates: (splits) -> rows that may come in; the whole public domain, where that is
-            finite.
-        extreme: () -> list of (relation, settings, neighbours): pairs of tables on which
-            sensitivities are attained.
-        attained: which share of its claim a step then costs, at least.
-        sites: beginnings of site names, each of which must attain its claim and must reject a wrong
-            noise; None: as mechanisms attain theirs, and "leaf" and "split" reject.
-        sampled: whether `make test` compares samples with densities; `make test-all` does for all.
-        of_file: options of the recipe for rows of the domain of `file_neighbours`, if it is made
-            for one.
-        sampler_epsilon: where the samplers' noise shows: 8 for tight rows, 40 for published ones by
-            default.
+        name: The name of the row.
+        recipe: Makes the recipe from (relation, **settings). The settings are epsilon, rows,
+            rounds and depth.
+        delta: The delta of the guarantee. Above 0, steps are judged by their zCDP cost.
+        tight: Whether every mechanism's sensitivity is attained to within 1 %; otherwise it is
+            only never exceeded.
+        table: Makes a random table of the kind that the learner reads from (seed, rows, splits,
+            absent).
+        candidates: Lists, for a number of splits, the rows that may come in: the whole public
+            domain, where that is finite.
+        extreme: Lists (relation, settings, neighbours): pairs of tables on which sensitivities are
+            attained.
+        attained: The least share of its claim that a step then costs.
+        sites: The beginnings of the names of sites, each of which must attain its claim and must
+            reject a wrong noise. If None, each mechanism must attain its claim, and "leaf" and
+            "split" must reject.
+        of_file: Further options of the recipe, with which it reads rows of the domain of
+            `file_neighbours`.
+        sampler_epsilon: An epsilon at which the samplers' noise shows. If None, it is 8 for tight
+            rows and 40 for published ones.
     """
 
     name: str
     recipe: Callable[..., Recipe]
     tight: bool
-    slow: bool = False
     delta: float = 0.0
     table: Callable[..., Table] = example_tables.random_table
     candidates: Callable[[int], tuple[np.ndarray, np.ndarray]] = example_tables.every_pattern
@@ -51,121 +64,113 @@ class Row(NamedTuple):
     attained: float = 0.99
     sites: tuple[str, ...] | None = None
     sampler_epsilon: float | None = None
-    sampled: bool = False
-    of_file: Mapping[str, Any] = {}
+    of_file: Mapping[str, Any] = field(default_factory=dict)
 
-    def rescale(self, budget, factor: float):
-        """The budget with the noise of these sites multiplied by a factor; of all without sites."""
-        wanted = self.sites or tuple(budget.noise)
+    @property
+    def slow(self) -> bool:
+        """Whether only `make test-all` audits the row."""
+        return self.name not in FAST_ROWS
+
+    def scale_noise(self, budget, factor: float):
+        """The budget with the noise of the row's sites multiplied by a factor, or of all sites."""
+        prefixes = self.sites or tuple(budget.noise)
         noise = {
-            site: multiplier * np.float32(factor) if site.startswith(wanted) else multiplier
+            site: multiplier * np.float32(factor) if site.startswith(prefixes) else multiplier
             for site, multiplier in budget.noise.items()
         }
         return budget._replace(noise=noise)
 
 
-def _recipe(make: Callable[..., Recipe], *without: str, **fixed) -> Callable[..., Recipe]:
-    """(relation, **settings) -> the recipe, without some settings and with fixed ones."""
+def _recipe_maker(make: Callable[..., Recipe], *without: str, **fixed) -> Callable[..., Recipe]:
+    """(relation, **settings) -> the recipe, without some settings and with fixed options."""
 
-    def recipe(relation, of_file=types.MappingProxyType({}), **settings):
-        given = {name: value for name, value in settings.items() if name not in without}
-        return make(relation=relation, **{**given, **fixed, **of_file})
+    def make_recipe(relation, of_file=types.MappingProxyType({}), **settings):
+        used = {name: value for name, value in settings.items() if name not in without}
+        return make(relation=relation, **{**used, **fixed, **of_file})
 
-    return recipe
+    return make_recipe
 
 
-def _calibration(name: str) -> dict[str, str]:
+def _calibration_of(name: str) -> dict[str, str]:
     return {"calibration": "published"} if "published" in name else {}
 
 
-def _delta(name: str) -> float:
+def _delta_of(name: str) -> float:
     return 1e-6 if {"zcdp", "gdp", "delta"} & set(name.split("-")) else 0.0
 
 
-def _greedy(name: str, slow: bool = True, **fixed) -> Row:
-    delta = {"delta": _delta(name)}
-    recipe = _recipe(recipes.bdpe, **_calibration(name), **fixed, **delta)
-    return Row(name, recipe, "tight" in name, slow, **delta)
+def _greedy_trees(name: str, **options) -> Row:
+    delta = _delta_of(name)
+    return Row(
+        name=name,
+        recipe=_recipe_maker(recipes.bdpe, delta=delta, **_calibration_of(name), **options),
+        tight="tight" in name,
+        delta=delta,
+    )
 
 
-def _forest(name: str, slow: bool = True, **fixed) -> Row:
-    """Labels: the rarer class is not so rare that it is at the floor of the selection."""
+def _forest(name: str) -> Row:
+    """A forest. With labels, the rarer class is not so rare that it is at the selection's floor."""
     makers = {"rf-l": recipes.rf_l, "rf-e": recipes.rf_e}
-    make = makers.get(name[:4], recipes.random_forest)
-    labels, delta = make is recipes.rf_e, {"delta": _delta(name)}
+    make, delta = makers.get(name[:4], recipes.random_forest), _delta_of(name)
+    has_labels = make is recipes.rf_e
     disjoint = {"rounds": 3, "disjoint": True} if "disjoint" in name else {}
-    extreme = functools.partial(
-        example_tables.lone_row, apart=not labels, rows=60 if labels else 160
-    )
     return Row(
-        name,
-        _recipe(make, **_calibration(name), **disjoint, **fixed, **delta),
+        name=name,
+        recipe=_recipe_maker(make, delta=delta, **_calibration_of(name), **disjoint),
         tight=make is recipes.random_forest or "published" not in name,
-        slow=slow,
-        # Labels that hardly ever flip would tell little about their noise.
-        sampler_epsilon=2.0 if labels else None,
+        delta=delta,
+        extreme=functools.partial(
+            example_tables.lone_row, apart=not has_labels, rows=60 if has_labels else 160
+        ),
         sites=("leaf",),
-        extreme=extreme,
-        sampled=name == "forest-tight",
-        **delta,
+        # Labels that hardly ever flip would tell little about their noise.
+        sampler_epsilon=2.0 if has_labels else None,
     )
 
 
-FORESTS = [
-    _forest("forest-published"),
-    _forest("forest-tight", slow=False),
-    _forest("forest-zcdp"),
-    _forest("forest-disjoint"),
-    _forest("forest-disjoint-zcdp"),
-    _forest("rf-l-published"),  # the tight one is the program of random_forest
-    _forest("rf-e-published"),
-    _forest("rf-e-tight"),
-    *(_forest(f"rf-e-{kind}") for kind in ("zcdp", "disjoint", "disjoint-zcdp")),
-]
-
-
-def _rule(name: str, slow: bool = True, attained: float = 0.99, **fixed) -> Row:
-    delta, tight = {"delta": _delta(name)}, "published" not in name
+def _rules(name: str) -> Row:
+    delta, tight = _delta_of(name), "published" not in name
+    make = recipes.lazybb_rules
     return Row(
-        name,
-        _recipe(recipes.lazybb_rules, "depth", **_calibration(name), **fixed, **delta),
-        tight,
-        slow,
-        sites=("rule",),
+        name=name,
+        recipe=_recipe_maker(make, "depth", delta=delta, **_calibration_of(name)),
+        tight=tight,
+        delta=delta,
         extreme=example_tables.flipped_rule,
+        sites=("rule",),
         sampler_epsilon=3.0 if tight else 20.0,
-        attained=attained,
-        sampled=name == "lazybb-rule",
-        **delta,
     )
 
 
-def _top_down(name: str, **fixed) -> Row:
-    delta, tight = {"delta": _delta(name)}, "published" not in name
+def _top_down_trees(name: str, **options) -> Row:
+    delta, tight = _delta_of(name), "published" not in name
 
-    def recipe(relation, depth, **settings):
-        common = {**_calibration(name), **fixed, **delta, **settings}
-        return recipes.lazybb_trees(relation=relation, splits=2**depth - 2, depth=depth, **common)
+    def make_recipe(relation, depth, **settings):
+        fixed = {**_calibration_of(name), **options, "delta": delta}
+        splits = 2**depth - 2
+        return recipes.lazybb_trees(
+            relation=relation, splits=splits, depth=depth, **fixed, **settings
+        )
 
     return Row(
-        name,
-        recipe,
-        tight,
-        slow=True,
-        sites=("split", "leaf"),
+        name=name,
+        recipe=make_recipe,
+        tight=tight,
+        delta=delta,
         extreme=example_tables.moved_row,
+        sites=("split", "leaf"),
         sampler_epsilon=16.0 if tight else 40.0,
-        **delta,
     )
 
 
-def _halfspace(name: str, slow: bool = True) -> Row:
+def _halfspaces(name: str) -> Row:
+    delta, make = 1e-6, recipes.halfspace_boost
     return Row(
-        name,
-        _recipe(recipes.halfspace_boost, "depth", **_calibration(name), delta=1e-6),
-        "published" not in name,
-        slow,
-        delta=1e-6,
+        name=name,
+        recipe=_recipe_maker(make, "depth", delta=delta, **_calibration_of(name)),
+        tight="published" not in name,
+        delta=delta,
         table=example_tables.random_features,
         candidates=example_tables.corners,
         extreme=example_tables.flipped_corner,
@@ -175,65 +180,83 @@ def _halfspace(name: str, slow: bool = True) -> Row:
 
 
 THREE = {f"x{k}": Boolean() for k in range(3)}
-OF_FILE = {"domain": file_neighbours.DOMAIN}
-THREE_ALIKE = functools.partial(example_tables.flipped_rule, splits=3)
+"""A domain of three Boolean columns."""
+
+_OF_FILE = {"domain": file_neighbours.DOMAIN}
+_flipped_rule_of_three = functools.partial(example_tables.flipped_rule, splits=3)
 
 
-def _oblivious(name: str, sites: tuple[str, ...], slow: bool = True, **fixed) -> Row:
+def _oblivious_trees(name: str, *, sites: tuple[str, ...], **options) -> Row:
     """Only the noise of `sites` is scaled: leaves follow that of sums, and scores the leaves."""
-    delta = {"delta": _delta(name)}
+    delta = _delta_of(name)
+    fixed = {"domain": THREE, "attributes_per_tree": (1, 2), "delta": delta}
     return Row(
-        name,
-        _recipe(
-            recipes.oblivious_boost, domain=THREE, attributes_per_tree=(1, 2), **fixed, **delta
-        ),
+        name=name,
+        recipe=_recipe_maker(recipes.oblivious_boost, **fixed, **options),
         tight=True,
-        slow=slow,
-        extreme=THREE_ALIKE,
+        delta=delta,
+        extreme=_flipped_rule_of_three,
         sites=sites,
-        of_file=OF_FILE,
-        **delta,
+        of_file=_OF_FILE,
     )
 
 
-def _additive(name: str, slow: bool = True, **fixed) -> Row:
-    """Without scores by class, as steps follow the noise of sums, and scores the steps."""
-    delta, make = {"delta": _delta(name)}, functools.partial(recipes.additive, domain=THREE)
-    recipe = _recipe(make, "depth", scores_fraction=0.0, **fixed, **delta)
-    of_file = {**OF_FILE, "pairs": (("age", "job"),)} if "pairs" in fixed else OF_FILE
-    more = {"extreme": THREE_ALIKE, "sites": ("bins",), "of_file": of_file}
-    return Row(name, recipe, True, slow, **more, **delta)
+def _additive(name: str, **options) -> Row:
+    """Without scores by class, since steps follow the noise of sums, and scores the steps."""
+    delta = _delta_of(name)
+    fixed = {"domain": THREE, "resolutions": (2, 4), "scores_fraction": 0.0, "delta": delta}
+    pairs_of_file = {"pairs": (("age", "job"),)} if "pairs" in options else {}
+    return Row(
+        name=name,
+        recipe=_recipe_maker(recipes.additive, "depth", **fixed, **options),
+        tight=True,
+        delta=delta,
+        extreme=_flipped_rule_of_three,
+        sites=("bins",),
+        of_file={**_OF_FILE, **pairs_of_file},
+    )
 
 
 _MARGINALS, _SCORES = {"marginals_fraction": 0.5}, {"scores_fraction": 0.5}
 ROWS = [
-    _greedy("bdpe-tight-objective", slow=False, alpha="objective"),
-    _greedy("bdpe-tight-zcdp", alpha="objective"),
-    _greedy("bdpe-tight-alpha", alpha=0.5),
-    _greedy("bdpe-tight-gini", alpha=1.0, criterion=losses.square),
-    _greedy("bdpe-tight-log", alpha=1.0, criterion=losses.log),
-    _greedy("bdpe-tight-zero-one", alpha=1.0, criterion=losses.zero_one),
-    _greedy("bdpe-published-objective", alpha="objective"),
-    _greedy("bdpe-published-alpha", alpha=0.5),
-    _greedy("bdpe-published-gini", alpha=1.0, criterion=losses.square),
-    *FORESTS,
-    _oblivious("oblivious", ("sums",), slow=False),
-    _oblivious("oblivious-marginals", ("sums", "histogram"), **_MARGINALS),
-    _oblivious("oblivious-gdp", ("sums", "histogram"), **_MARGINALS),
-    _oblivious("oblivious-scores", ("scores",), **_SCORES),
-    _oblivious("oblivious-scores-gdp", ("scores",), **_SCORES),
-    _additive("additive", slow=False, resolutions=(2, 4)),
-    _additive("additive-gdp", resolutions=(2, 4)),
-    _additive("additive-pairs-gdp", resolutions=(2, 4), pairs=(("x0", "x2"),)),
-    _rule("lazybb-rule", slow=False),
-    _rule("lazybb-rule-zcdp"),
-    _rule("lazybb-rule-published"),
-    _rule("lazybb-rule-published-delta"),
-    _top_down("lazybb-tree"),
-    _top_down("lazybb-tree-zcdp"),
-    _top_down("lazybb-tree-log", criterion=losses.log),
-    _top_down("lazybb-tree-matsushita", criterion=losses.matsushita),
-    _top_down("lazybb-tree-published"),
-    _halfspace("halfspace", slow=False),
-    _halfspace("halfspace-published"),
+    _greedy_trees("bdpe-tight-objective", alpha="objective"),
+    _greedy_trees("bdpe-tight-zcdp", alpha="objective"),
+    _greedy_trees("bdpe-tight-alpha", alpha=0.5),
+    _greedy_trees("bdpe-tight-gini", alpha=1.0, criterion=losses.square),
+    _greedy_trees("bdpe-tight-log", alpha=1.0, criterion=losses.log),
+    _greedy_trees("bdpe-tight-zero-one", alpha=1.0, criterion=losses.zero_one),
+    _greedy_trees("bdpe-published-objective", alpha="objective"),
+    _greedy_trees("bdpe-published-alpha", alpha=0.5),
+    _greedy_trees("bdpe-published-gini", alpha=1.0, criterion=losses.square),
+    _forest("forest-published"),
+    _forest("forest-tight"),
+    _forest("forest-zcdp"),
+    _forest("forest-disjoint"),
+    _forest("forest-disjoint-zcdp"),
+    _forest("rf-l-published"),  # the tight one is the program of random_forest
+    _forest("rf-e-published"),
+    _forest("rf-e-tight"),
+    _forest("rf-e-zcdp"),
+    _forest("rf-e-disjoint"),
+    _forest("rf-e-disjoint-zcdp"),
+    _oblivious_trees("oblivious", sites=("sums",)),
+    _oblivious_trees("oblivious-marginals", sites=("sums", "histogram"), **_MARGINALS),
+    _oblivious_trees("oblivious-gdp", sites=("sums", "histogram"), **_MARGINALS),
+    _oblivious_trees("oblivious-scores", sites=("scores",), **_SCORES),
+    _oblivious_trees("oblivious-scores-gdp", sites=("scores",), **_SCORES),
+    _additive("additive"),
+    _additive("additive-gdp"),
+    _additive("additive-pairs-gdp", pairs=(("x0", "x2"),)),
+    _rules("lazybb-rule"),
+    _rules("lazybb-rule-zcdp"),
+    _rules("lazybb-rule-published"),
+    _rules("lazybb-rule-published-delta"),
+    _top_down_trees("lazybb-tree"),
+    _top_down_trees("lazybb-tree-zcdp"),
+    _top_down_trees("lazybb-tree-log", criterion=losses.log),
+    _top_down_trees("lazybb-tree-matsushita", criterion=losses.matsushita),
+    _top_down_trees("lazybb-tree-published"),
+    _halfspaces("halfspace"),
+    _halfspaces("halfspace-published"),
 ]
+assert {row.name for row in ROWS} >= FAST_ROWS

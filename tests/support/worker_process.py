@@ -22,7 +22,7 @@ from dpbt.training import fit as training_fit
 from dpbt.training import processes
 from experiments.common import protocols
 from experiments.common.cache import use_compilation_cache
-from tests.conftest import random_table
+from tests.support.example_tables import random_table
 
 
 def make(rows, rounds, depth, epsilon):

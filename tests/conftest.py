@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -25,6 +26,7 @@ from dpbt.training.fit import Boosted
 from dpbt.types import Transcript
 from experiments.common import data
 from experiments.common.cache import use_compilation_cache
+from tests.support import block_commands
 from tests.support.example_tables import random_table
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -98,6 +100,34 @@ def data_folder() -> Path:
 def banknote(data_folder: Path) -> dpbt.Table:
     """The banknote data under declared bounds, ten bins a column: 1,372 rows and 36 splits."""
     return data.load("banknote", folder=data_folder).table
+
+
+@pytest.fixture
+def rows_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with the rows and the domain of `block_commands`."""
+    monkeypatch.chdir(tmp_path)
+    block_commands.fill(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def forest_model_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a forest that `fit` learned from the rows of `block_commands`."""
+    folder = tmp_path_factory.mktemp("model")
+    block_commands.fill(folder)
+    words = *block_commands.FIT, *block_commands.FOREST
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert block_commands.run("fit", "rows.csv", *words, "--out", "model.json") == 0
+    return folder / "model.json"
+
+
+@pytest.fixture(scope="session")
+def labelled_rows() -> tuple[np.ndarray, np.ndarray]:
+    """(X, y): 50 rows of two columns in [0, 1], whose class the first column decides."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (50, 2))
+    return X, (X[:, 0] > 0.5).astype(int)
 
 
 @pytest.fixture

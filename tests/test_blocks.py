@@ -13,30 +13,14 @@ from dpbt.common.storage import checksum
 from dpbt.data import blocks, convert
 from dpbt.data.domains import Label, WeightColumn
 from tests.support import worker_process
-from tests.test_block_fits import DECLARED, DOMAIN, columns, labels, pair
-
-
-def cells_of(table):
-    """All rows of a table in chunks."""
-    parts = []
-    for number, chunk in enumerate(table.blocks):
-        part = table.room(chunk.rows)
-        table.read(number, 0, chunk.rows, part)
-        parts.append(part)
-    joined = [np.concatenate([part[k] for part in parts], axis=-1) for k in range(3)]
-    weight = None if parts[0].weight is None else np.concatenate([p.weight for p in parts])
-    return joined[0].T, joined[1], joined[2], weight
-
-
-def assert_same_rows(table, in_chunks):
-    found = cells_of(in_chunks)
-    for mine, given in zip(found[:3], table[:3], strict=True):
-        np.testing.assert_array_equal(mine, np.asarray(given))
-        assert mine.dtype == given.dtype
-    if table.weight is None:
-        assert found[3] is None
-    else:
-        np.testing.assert_array_equal(found[3], np.asarray(table.weight))
+from tests.support.block_tables import (
+    DECLARED,
+    DOMAIN,
+    assert_same_rows,
+    columns,
+    labels,
+    pair,
+)
 
 
 @pytest.mark.parametrize(("kind", "each"), [("two", 1), ("classes", 100), ("number", 701)])

@@ -21,8 +21,7 @@ from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
 from dpbt.training import step
 from dpbt.types import UNSPLIT
-from tests.conftest import random_table
-from tests.support.example_tables import allowing
+from tests.support.example_tables import allowing, random_table
 from tests.support.recipe_noise import multiplier, scales
 from tests.support.references import greedy_trees
 from tests.support.slow_cases import mark_slow_cases_except

@@ -12,33 +12,27 @@ import pytest
 
 import dpbt
 from dpbt.training.checkpoint import Checkpoint
-from tests import test_block_fits as fits
-from tests.support import worker_process
-from tests.test_block_commands import (
+from tests.support import block_tables, worker_process
+from tests.support.block_commands import (
     FIT,
     FOREST,
     convert,
-    files,
+    held_keys,
+    interrupted,
     refused,
     released,
     run,
 )
-
-__all__ = ["files"]  # a fixture
+from tests.support.block_tables import KEY, PUBLIC
 
 pytestmark = pytest.mark.filterwarnings("ignore:research key")
 
-KEY, PUBLIC = fits.KEY, fits.PUBLIC
 TABLES = ["ab" * 32, "cd" * 32]
 ROUND = {"sums": np.arange(3)}
 
 
 class KilledError(Exception):
     pass
-
-
-def interrupted(*_, **__):
-    raise KeyboardInterrupt
 
 
 RECIPE = worker_process.rounds_of(worker_process.random_bins(5, 1)[0])
@@ -179,23 +173,23 @@ def stopped_at(stage):
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [("rounds", 3), ("epilogue", 0)])
 def test_a_run_that_was_stopped_gives_the_same_model(tmp_path, stage):
-    _, found = fits.pair(tmp_path / "t", "two")
-    recipe, kept = fits.recipe_for("two", 700), tmp_path / "kept"
+    _, found = block_tables.pair(tmp_path / "t", "two")
+    recipe, kept = block_tables.recipe_for("two", 700), tmp_path / "kept"
     with pytest.raises(KilledError):
         dpbt.fit(KEY, found, recipe, checkpoint=kept, progress=stopped_at(stage))
     before = released(kept)
     again = dpbt.fit(KEY, found, recipe, checkpoint=kept)
-    fits.assert_same(dpbt.fit(KEY, found, recipe), again)
+    block_tables.assert_same(dpbt.fit(KEY, found, recipe), again)
     assert before.items() <= released(kept).items()
-    fits.assert_same(again, dpbt.fit(KEY, found, recipe, checkpoint=kept))  # all is there
+    block_tables.assert_same(again, dpbt.fit(KEY, found, recipe, checkpoint=kept))  # all is there
 
 
 @pytest.mark.slow
 def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path, monkeypatch):
     """Two passes of two trees; it is stopped after the first one."""
-    _, found = fits.pair(tmp_path / "t", "two")
-    recipe, kept = fits.forest(rounds=4), tmp_path / "kept"
-    fits.small_passes(monkeypatch)
+    _, found = block_tables.pair(tmp_path / "t", "two")
+    recipe, kept = block_tables.forest(rounds=4), tmp_path / "kept"
+    block_tables.small_passes(monkeypatch)
     budget = dpbt.Filter(5, rows=700)
 
     def fit(public=PUBLIC, checkpoint=kept, table=found, recipe=recipe, progress=None):
@@ -216,10 +210,10 @@ def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path,
 
     # Other trees, another recipe, other rows and another file are other runs.
     other = jax.random.key(7)
-    _, others = fits.pair(tmp_path / "u", "two", 650)
+    _, others = block_tables.pair(tmp_path / "u", "two", 650)
     for words, changes in {
         "another public key": {"public": other},
-        "another recipe": {"recipe": fits.forest(rounds=4, depth=2)},
+        "another recipe": {"recipe": block_tables.forest(rounds=4, depth=2)},
         "another table": {"table": others},
     }.items():
         with pytest.raises(ValueError, match=words):
@@ -230,7 +224,7 @@ def test_a_run_of_a_forest_goes_on_with_both_keys_and_is_paid_for_once(tmp_path,
     with pytest.raises(ValueError, match="another key"):
         dpbt.fit(other, found, recipe, PUBLIC, checkpoint=kept)
     again = fit()
-    fits.assert_same(dpbt.fit(KEY, found, recipe, PUBLIC), again)
+    block_tables.assert_same(dpbt.fit(KEY, found, recipe, PUBLIC), again)
     assert budget.spent == pytest.approx(2, rel=1e-5)
 
 
@@ -243,12 +237,12 @@ def flip(path):
 
 def test_a_block_that_changes_during_a_run_stops_it(tmp_path):
     """With the block as it was, the run goes on."""
-    _, found = fits.pair(tmp_path / "t", "two")
+    _, found = block_tables.pair(tmp_path / "t", "two")
     path, checkpoint = found.path(1), tmp_path / "kept"
     whole = path.read_bytes()
 
     def fit(progress=None):
-        recipe = fits.recipe_for("two", 700)
+        recipe = block_tables.recipe_for("two", 700)
         return dpbt.fit(KEY, found, recipe, checkpoint=checkpoint, progress=progress)
 
     def meanwhile(state):
@@ -263,7 +257,7 @@ def test_a_block_that_changes_during_a_run_stops_it(tmp_path):
 
 
 def test_a_block_that_changes_between_its_pieces_is_not_predicted(tmp_path):
-    _, table = fits.pair(tmp_path / "t", "two")
+    _, table = block_tables.pair(tmp_path / "t", "two")
     pieces = table.pieces(90)
     next(pieces)
     flip(table.path(0))
@@ -275,7 +269,7 @@ def test_a_block_that_changes_between_its_pieces_is_not_predicted(tmp_path):
 
 
 @pytest.fixture
-def table(files, capsys):
+def table(rows_folder, capsys):
     """A folder of blocks, and a filter of 2."""
     assert convert() == 0
     assert run("filter", "new", "filter.db", "--epsilon", 2, "--rows", 400) == 0
@@ -301,15 +295,6 @@ def fit(epsilon, *more, out="model.json", **options):
 
 def spent(budget="filter.db"):
     return pytest.approx(dpbt.Filter.open(budget).spent, rel=1e-5)
-
-
-def held_keys():
-    """Whether the checkpoint has keys; one that a kill left may have none yet."""
-    if not Path("run").exists():
-        return False
-    with contextlib.closing(sqlite3.connect("run")) as database:
-        tables = database.execute("SELECT name FROM sqlite_schema WHERE name = 'keys'").fetchall()
-        return bool(tables and database.execute("SELECT * FROM keys").fetchall())
 
 
 def test_the_keys_are_kept_until_the_model_is_written_and_the_run_is_paid_for_once(stopped, capsys):

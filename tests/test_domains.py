@@ -6,12 +6,11 @@ import msgspec
 import numpy as np
 import pytest
 
-import dpbt
 from dpbt.data import domains
 from dpbt.data.domains import Boolean, Label, Nominal, Numeric, WeightColumn, encode
-from dpbt.data.splits import splits_of
 from dpbt.learners.hypotheses import describe_bins
 from dpbt.recipes.oblivious import attributes_of
+from tests.support.example_tables import library_splits
 
 DOMAIN = {
     "age": Numeric(0, 100, bins=4, missing=True),
@@ -66,12 +65,6 @@ HAND = [
         "< middle, < high",
     ),
 ]
-
-
-def library_splits(domain, columns):
-    """bool[N, S]: the splits of the library's table of these columns."""
-    labels = [True] * len(next(iter(columns.values())))
-    return np.asarray(splits_of(dpbt.table(domain, columns, labels, negative="0", positive="1")))
 
 
 def test_kinds_by_hand():

@@ -12,7 +12,7 @@ import pytest
 from dpbt.common import storage
 from dpbt.owners.cli.shared import BAD_INPUT, Parser, keep, status_of
 from tests.support import worker_process
-from tests.test_sweeps import digests
+from tests.support.worker_process import digests
 
 FULL = Path("/dev/full")
 

@@ -3,7 +3,7 @@
 import pytest
 
 import dpbt
-from tests.test_command_line import ROWS, fill, fitting, refusal, run
+from tests.support.command_lines import ROWS, fill, fitting, refusal, run
 
 BOUND = ("--rows", ROWS + 10)
 

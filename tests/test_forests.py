@@ -17,9 +17,8 @@ from dpbt.models import scoring as prediction
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import step
 from dpbt.types import GRID, Table
-from tests.conftest import random_table
 from tests.support import recipe_noise
-from tests.support.example_tables import allowing
+from tests.support.example_tables import allowing, random_table
 from tests.support.recipe_noise import scales
 
 PUBLIC = jax.random.key(2**31)

@@ -21,9 +21,8 @@ from dpbt.common.storage import checksum
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.training import checkpoint
-from tests import test_tuning
-from tests.support import worker_process
-from tests.test_saving import DOMAIN, fitted, raw_rows
+from tests.support import tuning_examples, worker_process
+from tests.support.fitted_models import DOMAIN, fitted, raw_rows
 
 HUGE = 10**400
 """An integer that no float holds."""
@@ -99,8 +98,8 @@ ROWS = raw_rows(1, 20)
 
 def tuned_model():
     selection = tuning.selection()
-    made = test_tuning.candidates(selection)
-    return dpbt.tune(test_tuning.KEY, test_tuning.people(), made, selection).model
+    made = tuning_examples.candidates(selection)
+    return dpbt.tune(tuning_examples.KEY, tuning_examples.people(), made, selection).model
 
 
 MODELS = {

@@ -18,8 +18,7 @@ import pytest
 
 import dpbt
 from tests.support import ROOT, kill_moments
-from tests.test_block_commands import fill
-from tests.test_checkpoints import held_keys
+from tests.support.block_commands import fill, held_keys
 
 COUNTS = {"fit": 12, "sweep": 12}
 """How many moments each has at least."""

@@ -27,7 +27,7 @@ from dpbt.recipes.published import private_objective
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Transcript, View
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.audit import label_flips
-from tests.conftest import random_table
+from tests.support.example_tables import random_table
 from tests.support.recipe_noise import louder
 from tests.support.slow_cases import mark_slow_cases_except
 

@@ -19,8 +19,8 @@ from dpbt.sklearn import (
     PrivateForestClassifier,
 )
 from tests.support import file_neighbours, odd_inputs
+from tests.support.block_tables import cells_of as rows_in_chunks
 from tests.support.leak_watch import BOUND, N, Watch, found_in
-from tests.test_blocks import cells_of as rows_in_chunks
 
 pytestmark = [
     pytest.mark.unoptimized,

@@ -10,7 +10,7 @@ import pytest
 import dpbt
 from dpbt import onnx as graphs
 from dpbt.__main__ import main
-from tests.test_saving import DOMAIN, EVERY, fitted, raw_rows
+from tests.support.fitted_models import DOMAIN, EVERY, fitted, raw_rows
 
 installed = all(importlib.util.find_spec(name) for name in ("onnx", "onnxruntime"))
 needs_onnx = pytest.mark.skipif(not installed, reason="the extra onnx is not installed")

@@ -13,8 +13,8 @@ import dpbt
 from dpbt.data import convert
 from dpbt.training import blocks, processes
 from tests.support import worker_process
-from tests.test_block_commands import released
-from tests.test_sweeps import finished, spawn
+from tests.support.block_commands import released
+from tests.support.worker_process import finished, spawn
 
 PUBLIC = jax.random.key(14)
 

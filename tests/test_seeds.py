@@ -8,15 +8,13 @@ import pytest
 
 import dpbt
 from dpbt.privacy.keys import ResearchKeyWarning
+from tests.support.estimator_examples import DOMAIN, boosting, forest
 from tests.support.example_tables import seeded
-from tests.test_sklearn import DOMAIN, boosting, forest, rows
-
-__all__ = ["rows"]
 
 
-def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(rows):
+def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(labelled_rows):
     """Else two fits under one seed would differ by exactly what one row adds to a sum."""
-    X, y = rows
+    X, y = labelled_rows
     weight = np.full(50, 0.5)
     others = {"fewer": (X[1:], y[1:]), "a label": (X, np.r_[1 - y[0], y[1:]])}
     others |= {"a weight": (X, y, np.r_[1.0, weight[1:]]), "a bin": (1 - X, y)}

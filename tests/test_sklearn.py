@@ -25,38 +25,19 @@ from dpbt.sklearn import (
 )
 from dpbt.training import fit as training_fit
 from tests.support import ROOT
+from tests.support.estimator_examples import DOMAIN, SMALL, STATED, boosting, forest
 from tests.support.example_tables import seeded
 from tests.support.odd_inputs import Frame
 
-SMALL = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
-TREE_GROUP = functools.partial(dpbt.recipes.random_forest, rounds=4, depth=2, disjoint=True)
-DOMAIN = {name: Numeric(0, 1, bins=8, missing=True) for name in ("a", "b")}
-STATED = {"epsilon": 20.0, "rows": 64, "domain": DOMAIN, "classes": (0, 1)}
-
-
-def boosting(**options) -> PrivateBoostingClassifier:
-    return PrivateBoostingClassifier(**(STATED | {"recipe": SMALL} | options))
-
-
-def forest(**options) -> PrivateForestClassifier:
-    return PrivateForestClassifier(**(STATED | {"recipe": TREE_GROUP} | options))
-
-
-@pytest.fixture(scope="module")
-def rows():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 1, (50, 2))
-    return X, (X[:, 0] > 0.5).astype(int)
-
 
 @pytest.fixture(scope="module", params=[boosting, forest])
-def estimator(request, rows):
+def estimator(request, labelled_rows):
     """A fitted one of each class."""
-    return request.param().fit(*rows)
+    return request.param().fit(*labelled_rows)
 
 
-def test_a_fit_says_what_it_learned(estimator, rows):
-    X, y = rows
+def test_a_fit_says_what_it_learned(estimator, labelled_rows):
+    X, y = labelled_rows
     assert estimator.classes_.tolist() == [0, 1]
     assert estimator.n_features_in_ == 2
     assert not hasattr(estimator, "feature_names_in_")
@@ -91,8 +72,8 @@ REFUSED = [
 ]
 
 
-def test_public_mistakes_are_refused_by_name(rows):
-    X, y = rows
+def test_public_mistakes_are_refused_by_name(labelled_rows):
+    X, y = labelled_rows
     for options, words in REFUSED:
         with pytest.raises((ValueError, OSError), match=words):
             boosting(**options).fit(X, y)
@@ -120,8 +101,8 @@ def test_public_mistakes_are_refused_by_name(rows):
             boosting(domain=Numeric(0, 1)).fit(wrong, y)
 
 
-def test_a_row_of_another_width_has_no_values(rows):
-    X, y = rows
+def test_a_row_of_another_width_has_no_values(labelled_rows):
+    X, y = labelled_rows
     estimator = boosting()
     ragged = X.tolist()
     ragged[3], ragged[7], ragged[8] = [0.1], None, "ab"
@@ -133,8 +114,8 @@ def test_a_row_of_another_width_has_no_values(rows):
     assert estimator.predict([]).shape == (0,)
 
 
-def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
-    X, y = rows
+def test_no_shape_shows_the_number_of_rows(labelled_rows, monkeypatch):
+    X, y = labelled_rows
     tables = []
     learn = training_fit.fit
 
@@ -153,8 +134,8 @@ def test_no_shape_shows_the_number_of_rows(rows, monkeypatch):
         assert one == two
 
 
-def test_a_frame_is_read_by_names(rows):
-    X, y = rows
+def test_a_frame_is_read_by_names(labelled_rows):
+    X, y = labelled_rows
     frame = Frame({"a": X[:, 0], "b": X[:, 1]})
     stated = {"classes": ("no", "yes"), "random_state": 0}
     words = np.where(y == 1, "yes", "no")
@@ -176,8 +157,8 @@ def test_a_frame_is_read_by_names(rows):
         boosting().fit(frame.taking("b"), y)
 
 
-def test_names_of_a_column_transformer_are_met_with_what_to_set(rows):
-    X, y = rows
+def test_names_of_a_column_transformer_are_met_with_what_to_set(labelled_rows):
+    X, y = labelled_rows
     frame = Frame({"num__a": X[:, 0], "rest__b": X[:, 1], "zqxcell__c": y})
     words = r"declares \['a', 'b'\].*as \['num__a', 'rest__b'\]: .*verbose_feature_names_out=False"
     with pytest.raises(ValueError, match=words) as error:
@@ -186,17 +167,17 @@ def test_names_of_a_column_transformer_are_met_with_what_to_set(rows):
     boosting(domain={name: Numeric(0, 1) for name in frame.columns}).fit(frame, y)
 
 
-def test_one_kind_of_column_for_all_columns(rows):
+def test_one_kind_of_column_for_all_columns(labelled_rows):
     """The first line that a person writes: what is declared of all columns is one thing."""
-    X, y = rows
+    X, y = labelled_rows
     one = boosting(domain=Numeric(0, 1, bins=8)).fit(X, y)
     assert one.score(X, y) > 0.6
     assert list(one.domain_) == ["x0", "x1"]
     assert list(one.fit(Frame({"a": X[:, 0], "b": X[:, 1]}), y).domain_) == ["a", "b"]
 
 
-def test_importances_are_shares_of_effects_in_the_order_of_columns(rows):
-    X, y = rows
+def test_importances_are_shares_of_effects_in_the_order_of_columns(labelled_rows):
+    X, y = labelled_rows
     assert not hasattr(boosting(), "feature_importances_")
     frame = Frame({"b": X[:, 1], "id": y, "a": X[:, 0]})
     fitted = boosting().fit(frame, y)
@@ -208,8 +189,8 @@ def test_importances_are_shares_of_effects_in_the_order_of_columns(rows):
     np.testing.assert_allclose(fitted.feature_importances_, expected)
 
 
-def test_classes_are_declared_and_never_read_off_the_labels(rows):
-    X, y = rows
+def test_classes_are_declared_and_never_read_off_the_labels(labelled_rows):
+    X, y = labelled_rows
     words = np.where(y == 1, "yes", "no")
     for labels in (words, words.tolist(), y, y.astype(np.uint8), np.arange(50) % 3):
         with pytest.raises(ValueError, match="classes must state all labels"):
@@ -227,21 +208,21 @@ def test_classes_are_declared_and_never_read_off_the_labels(rows):
     assert boosting(classes=(-1, 1)).fit(X, 2 * y - 1).predict(X).min() == -1
 
 
-def test_votes_have_no_probabilities(rows):
+def test_votes_have_no_probabilities(labelled_rows):
     estimator = boosting(recipe="lazybb_rules")
     assert hasattr(estimator, "predict_proba")
-    estimator.fit(*rows)
+    estimator.fit(*labelled_rows)
     assert not hasattr(estimator, "predict_proba")
     with pytest.raises(AttributeError):
-        estimator.predict_proba(rows[0])
-    assert estimator.score(*rows) > 0.5
+        estimator.predict_proba(labelled_rows[0])
+    assert estimator.score(*labelled_rows) > 0.5
 
 
-def test_a_pickled_estimator_is_the_same(estimator, rows):
+def test_a_pickled_estimator_is_the_same(estimator, labelled_rows):
     changed = copy.copy(estimator).set_params(epsilon=1.0)  # of the next fit
     for again in (pickle.loads(pickle.dumps(changed)), copy.deepcopy(changed)):
         for ask in ("decision_function", "predict_proba"):
-            answers = [getattr(each, ask)(rows[0]) for each in (again, estimator)]
+            answers = [getattr(each, ask)(labelled_rows[0]) for each in (again, estimator)]
             np.testing.assert_allclose(*answers, rtol=1e-5, atol=1e-6)  # NumPy's and JAX's
         assert again.explain() == estimator.explain()
         assert str(again.ledger_) == str(estimator.ledger_)
@@ -264,8 +245,8 @@ def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(estimator):
     assert not hasattr(pickle.loads(pickle.dumps(estimator)), "owner_report_")
 
 
-def test_a_second_fit_is_a_model_of_its_own(rows):
-    X, y = rows
+def test_a_second_fit_is_a_model_of_its_own(labelled_rows):
+    X, y = labelled_rows
     estimator = boosting().fit(X, y)
     first = estimator.decision_function(X)
     with pytest.raises(ValueError, match="more rows"):
@@ -274,8 +255,8 @@ def test_a_second_fit_is_a_model_of_its_own(rows):
     assert np.any(estimator.fit(X, y).decision_function(X) != first)  # a fresh key
 
 
-def test_a_number_makes_a_research_key_and_warns(rows):
-    X, y = rows
+def test_a_number_makes_a_research_key_and_warns(labelled_rows):
+    X, y = labelled_rows
     with pytest.warns(ResearchKeyWarning, match="can subtract the noise") as caught:
         boosting(random_state=3).fit(X, y)
     assert len(caught) == 1
@@ -286,8 +267,8 @@ def test_a_number_makes_a_research_key_and_warns(rows):
     np.testing.assert_array_equal(one.decision_function(X), same.decision_function(X))
 
 
-def test_cross_validation_warns_once_that_selecting_is_a_release(rows):
-    X, y = rows
+def test_cross_validation_warns_once_that_selecting_is_a_release(labelled_rows):
+    X, y = labelled_rows
     estimator = boosting()
     with pytest.warns(RepeatedReleaseWarning, match="epsilons add up") as caught:
         scores = cross_val_score(estimator, X, y, cv=4, scoring="roc_auc")
@@ -302,9 +283,9 @@ def test_cross_validation_warns_once_that_selecting_is_a_release(rows):
     third.fit(X, y)
 
 
-def test_frames_of_pandas_and_set_output(rows):
+def test_frames_of_pandas_and_set_output(labelled_rows):
     pandas = pytest.importorskip("pandas")
-    X, y = rows
+    X, y = labelled_rows
     frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 1] > 0.5})
     domain = {name: DOMAIN[name] for name in ("b", "a")}
     estimator = boosting(domain=domain).fit(frame, pandas.Series(y))

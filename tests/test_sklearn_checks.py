@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from dpbt import recipes
 from dpbt.data.domains import Numeric
 from dpbt.sklearn import PrivateBoostingRegressor, PrivateForestClassifier
-from tests.test_sklearn import SMALL, boosting, forest
+from tests.support.estimator_examples import SMALL, boosting, forest
 
 REFUSED = {
     "check_estimators_empty_data_messages": "whether there are rows at all is private",

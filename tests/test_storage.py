@@ -11,10 +11,7 @@ import pytest
 import dpbt
 from dpbt.common import storage
 from dpbt.common.storage import decode
-from tests.test_block_commands import FIT, FOREST, files, model, run
-from tests.test_checkpoints import interrupted
-
-__all__ = ["files", "model"]  # fixtures
+from tests.support.block_commands import FIT, FOREST, interrupted, run
 
 
 @contextlib.contextmanager
@@ -51,12 +48,12 @@ PRIVATE = {
 
 
 @pytest.mark.parametrize("what", PRIVATE)
-def test_what_is_private_is_the_owners_alone(files, model, what):
+def test_what_is_private_is_the_owners_alone(rows_folder, forest_model_file, what):
     write, patterns = PRIVATE[what]
     with under(0o022):
-        write(model)
+        write(forest_model_file)
     for pattern in patterns:
-        found = list(files.glob(pattern))
+        found = list(rows_folder.glob(pattern))
         assert found
         assert {mode(path) for path in found} == {0o600}
 

@@ -4,11 +4,7 @@ single fits.
 
 import dataclasses
 import gc
-import hashlib
 import itertools
-import json
-import subprocess
-import sys
 import weakref
 import zlib
 
@@ -167,25 +163,6 @@ def test_a_folder_of_another_domain_is_refused(tmp_path, sweeps_without_training
     assert run(high=1.0).reused == fits
     with pytest.raises(ValueError, match=r"domain.*column 'x' has high 2 in .* and 1\.0 in "):
         run(high=2)
-
-
-def digests(folder):
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.iterdir()
-        if path.is_file()
-    }
-
-
-def spawn(*arguments):
-    command = [sys.executable, "-m", "tests.support.worker_process", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def finished(process):
-    out, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    return json.loads(out.splitlines()[-1])
 
 
 def test_a_file_that_is_not_of_results_is_refused(tmp_path, sweeps_without_training):

@@ -13,7 +13,7 @@ from dpbt.data.splits import columns_of, splits_of
 from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import BinsAndSplits
 from dpbt.types import GRID, MAX_ROWS, Tree
-from tests.conftest import random_table
+from tests.support.example_tables import random_table
 
 
 def reference_products(splits, levels, node, nodes):

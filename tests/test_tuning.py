@@ -12,11 +12,12 @@ from scipy import stats
 
 import dpbt
 from dpbt import recipes, tuning
-from dpbt.data.domains import Nominal, Numeric
+from dpbt.data.domains import Nominal
 from dpbt.privacy import accounting, conversions
 from dpbt.privacy.keys import ResearchKeyWarning
 from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE
 from tests.support import tuning_examples
+from tests.support.tuning_examples import DOMAIN, KEY, candidates, people
 
 # Runs and choices.
 
@@ -137,33 +138,6 @@ def test_runs_have_the_law_that_is_audited(errors):
             expected.append(law[rows, low + REACH : high + REACH + 1].sum())
             seen.append(np.sum(((votes > 0) == sign) & (errors >= low) & (errors <= high)))
     assert stats.chisquare(seen, number * np.array(expected) / np.sum(expected)).pvalue > 1e-6
-
-
-KEY = jax.random.key(20)
-DOMAIN = {"age": Numeric(0, 100, bins=8), "pay": Numeric(0, 10, bins=8)}
-
-
-def people(rows=300, seed=0):
-    rng = np.random.default_rng(seed)
-    columns = {"age": rng.uniform(0, 100, rows), "pay": rng.uniform(0, 10, rows)}
-    label = ((columns["age"] > 50) ^ (rng.random(rows) < 0.1)).astype(int)
-    return dpbt.table(DOMAIN, columns, label, negative=0, positive=1)
-
-
-GRID_OF = {"step": [0.1, 0.4], "rounds": [3, 6]}
-
-
-def candidates(selection, **changes):
-    options = {
-        "epsilon": 1.0,
-        "rows": 300,
-        "domain": DOMAIN,
-        "attributes_per_tree": (1,),
-        "depth": 2,
-    }
-    return tuning.candidates(
-        recipes.oblivious_boost, selection, grid=GRID_OF, **{**options, **changes}
-    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from dpbt.data.domains import Numeric
 from dpbt.privacy import boundary, pricing
 from dpbt.training import step
 from dpbt.types import ADD_REMOVE, Noise
-from tests.redteam.test_boundary import (
+from tests.support.attacks import one_split
+from tests.support.hostile_learners import (
     KEYS,
     NOISE,
     ONE,
@@ -30,7 +31,6 @@ from tests.redteam.test_boundary import (
     recipe_of,
     traced,
 )
-from tests.support.attacks import one_split
 
 # Recipes that differ have independent noise under one key.
 

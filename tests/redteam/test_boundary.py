@@ -13,15 +13,25 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt import recipes, weighting
+from dpbt import weighting
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, pricing
-from dpbt.types import ADD_REMOVE, Epilogue, Noise, Partition, Prologue, Public
+from dpbt.types import ADD_REMOVE, Noise, Partition, Prologue, Public
 from tests.support.attacks import one_split
-
-NOISE = mechanisms.discrete_laplace
-KEYS = jax.random.split(jax.random.key(0))
-ONE = {"sensitivity": 1.0, "moves": 1, "theorem": "a row"}
+from tests.support.hostile_learners import (
+    KEYS,
+    NOISE,
+    ONE,
+    SCALED,
+    closing,
+    count,
+    counting,
+    fresh,
+    leaf,
+    opened_by,
+    recipe_of,
+    traced,
+)
 
 
 class Numbers(NamedTuple):
@@ -29,41 +39,6 @@ class Numbers(NamedTuple):
 
     noise: Any
     step: Any = None
-
-
-def count(table):
-    return jnp.sum(table.present & table.target).astype(jnp.int32)[None]
-
-
-def counting(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE)
-
-
-def leaf(release, params, public):
-    value = release["n"][0].astype(jnp.float32)
-    return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
-
-
-SCALED = trees.TREES._replace(
-    scaled=lambda found, slope: found._replace(leaf=found.leaf * slope),
-)
-
-
-def recipe_of(
-    program=counting, hypothesis=leaf, hypotheses=SCALED, params=None, rounds=2, weigh=None, **more
-):
-    tag = f"an attack {id(program)} {id(hypothesis)}"
-    learner = boundary.weak_learner(
-        program, hypothesis, {}, hypotheses, ADD_REMOVE, tag=tag, **more
-    )
-    params = Noise({"n": np.float32(1)}) if params is None else params
-    update = {} if weigh is None else {"weight_update": weigh}
-    return recipes.custom(learner, params=params, rows=400, rounds=rounds, **update)
-
-
-def traced(recipe, public_key=None):
-    """What a run traces, without compiling it."""
-    return jax.eval_shape(lambda table: dpbt.boost(KEYS[0], table, recipe, public_key), one_split())
 
 
 # The ledger, the filter and the run price one program.
@@ -430,20 +405,6 @@ def keeping(draw, table, weights, params, public):
     counting(draw, table, weights, params, public)
 
 
-def closing(program=None, line=None):
-    def plain(draw, table, scores, params, public):
-        draw("last", NOISE, count(table), **ONE, scale=2.0)
-
-    return Epilogue(program or plain, line or (lambda *_: (jnp.float32(1), jnp.float32(0))), "end")
-
-
-def opened_by(program=None, **more):
-    def plain(draw, table, weights, params, public):
-        draw("first", NOISE, count(table), **ONE, scale=2.0)
-
-    return Prologue(program or plain, lambda release, params: jnp.float32(0), "open", **more)
-
-
 class Steps(NamedTuple):
     init: Any
     update: Any
@@ -590,11 +551,6 @@ QUIET = NOISE._replace(name="a laplace of one's own", sample=keeping_sample)
 
 def by_own_mechanism(draw, table, weights, params, public):
     draw("n", QUIET, count(table), **ONE)
-
-
-def fresh(function):
-    """The function under an identity of its own, as JAX keeps traces by identity."""
-    return lambda *arguments: function(*arguments)
 
 
 def capping(score, bound, table, public):

@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import dpbt
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
-from dpbt.data.splits import table_of_splits
+from dpbt.data.splits import splits_of, table_of_splits
 from dpbt.privacy import keys
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Relation, Table
 
@@ -141,3 +142,9 @@ def flipped_corner() -> list[Extreme]:
     label = np.arange(160) % 2 == 0
     table = Table(jnp.asarray(features), jnp.asarray(label), jnp.ones(160, bool))
     return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
+
+
+def library_splits(domain, columns):
+    """bool[N, S]: the splits of the library's table of these columns."""
+    labels = [True] * len(next(iter(columns.values())))
+    return np.asarray(splits_of(dpbt.table(domain, columns, labels, negative="0", positive="1")))

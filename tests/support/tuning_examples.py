@@ -2,11 +2,13 @@
 the best of a random number of runs.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 import dpbt
 from dpbt import recipes, tuning
+from dpbt.data.domains import Numeric
 from dpbt.data.splits import table_of_splits
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
@@ -109,3 +111,30 @@ def worst(first, second):
     seen = (first > 0) | (second > 0)
     with np.errstate(divide="ignore"):
         return float(np.max(np.abs(np.log(first[seen]) - np.log(second[seen]))))
+
+
+KEY = jax.random.key(20)
+DOMAIN = {"age": Numeric(0, 100, bins=8), "pay": Numeric(0, 10, bins=8)}
+
+
+def people(rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = {"age": rng.uniform(0, 100, rows), "pay": rng.uniform(0, 10, rows)}
+    label = ((columns["age"] > 50) ^ (rng.random(rows) < 0.1)).astype(int)
+    return dpbt.table(DOMAIN, columns, label, negative=0, positive=1)
+
+
+GRID_OF = {"step": [0.1, 0.4], "rounds": [3, 6]}
+
+
+def candidates(selection, **changes):
+    options = {
+        "epsilon": 1.0,
+        "rows": 300,
+        "domain": DOMAIN,
+        "attributes_per_tree": (1,),
+        "depth": 2,
+    }
+    return tuning.candidates(
+        recipes.oblivious_boost, selection, grid=GRID_OF, **{**options, **changes}
+    )

@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import itertools
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -115,6 +116,25 @@ def main(mode, *rest):
         print(json.dumps(learned(Path(folder), int(process), float(seconds), name)))
     else:
         raise ValueError(mode)
+
+
+def digests(folder):
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if path.is_file()
+    }
+
+
+def spawn(*arguments):
+    command = [sys.executable, "-m", "tests.support.worker_process", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished(process):
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return json.loads(out.splitlines()[-1])
 
 
 if __name__ == "__main__":

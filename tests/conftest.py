@@ -106,7 +106,7 @@ def banknote(data_folder: Path) -> dpbt.Table:
 def rows_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, with the rows and the domain of `block_commands`."""
     monkeypatch.chdir(tmp_path)
-    block_commands.fill(tmp_path)
+    block_commands.write_rows_and_domain(tmp_path)
     return tmp_path
 
 
@@ -114,11 +114,11 @@ def rows_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def forest_model_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a forest that `fit` learned from the rows of `block_commands`."""
     folder = tmp_path_factory.mktemp("model")
-    block_commands.fill(folder)
-    words = *block_commands.FIT, *block_commands.FOREST
+    block_commands.write_rows_and_domain(folder)
+    words = *block_commands.FIT_OPTIONS, *block_commands.FOREST_OPTIONS
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert block_commands.run("fit", "rows.csv", *words, "--out", "model.json") == 0
+        assert block_commands.run_command("fit", "rows.csv", *words, "--out", "model.json") == 0
     return folder / "model.json"
 
 

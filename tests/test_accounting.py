@@ -20,31 +20,35 @@ from dpbt.data.domains import Numeric
 from dpbt.owners import filter as filters
 from dpbt.privacy import accounting, boundary, conversions, pricing
 from tests.support import recipe_noise
-from tests.support.budget_examples import book, line
+from tests.support.budget_examples import ledger_line, ledger_of
 
 
 def test_sequential_composition():
-    ledger = book(structs.replace(line(0.1, 5), times=2), line(0.2, 3, "exponential"))
+    ledger = ledger_of(
+        structs.replace(ledger_line(0.1, 5), times=2), ledger_line(0.2, 3, "exponential")
+    )
     assert ledger.lines[0].count == 10
     assert ledger.pure_epsilon == pytest.approx(1.6)
     assert ledger.rho == pytest.approx(10 * 0.005 + 3 * 0.005)
-    gaussians = book(line(0.3, 1, "rounded gaussian"), line(0.1, 16, "rounded gaussian"))
+    gaussians = ledger_of(
+        ledger_line(0.3, 1, "rounded gaussian"), ledger_line(0.1, 16, "rounded gaussian")
+    )
     assert gaussians.mu == pytest.approx(0.5)
     assert gaussians.rho == pytest.approx(gaussians.mu**2 / 2)
 
 
 RECORDS = {
-    "a line": line(0.5),
-    "a ledger": book(line(0.5)),
+    "a line": ledger_line(0.5),
+    "a ledger": ledger_of(ledger_line(0.5)),
     "a choice": conversions.choice_among_fits(
-        [book(line(0.5))],
+        [ledger_of(ledger_line(0.5))],
         conversions.run_count_law(2.0),
         "log_loss",
         candidates=1,
         disjoint=True,
     ),
-    "a cost": book(line(0.5)).run_cost(),
-    "what bits cost": book(line(0.5)).sampler_cost(),
+    "a cost": ledger_of(ledger_line(0.5)).run_cost(),
+    "what bits cost": ledger_of(ledger_line(0.5)).sampler_cost(),
     "a charge": filters.Charge(cost=1.0, gap=2.0, tail=3.0),
     "limits": filters.filter_limits("rho", epsilon=1.0, delta=1e-6),
 }
@@ -66,7 +70,9 @@ def test_advanced_composition_is_asadi_2_8():
     expected = math.sqrt(2 * k * math.log(1 / delta)) * epsilon + k * epsilon * (
         math.exp(epsilon) - 1
     )
-    assert book(line(epsilon, k)).epsilon_at(delta, "advanced") == pytest.approx(expected)
+    assert ledger_of(ledger_line(epsilon, k)).epsilon_at(delta, "advanced") == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("rho", [1e-4, 0.5, 10.0])
@@ -94,7 +100,10 @@ def test_gdp_of_pure_draws_is_above_what_they_compose_to():
     for epsilon, count in ((0.1, 50), (1.0, 3)):
         response = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon))
         exact = response.self_compose(count).get_epsilon_for_delta(1e-6)
-        assert exact <= book(line(epsilon, count, "noisy max")).epsilon_at(1e-6, "gdp") + 1e-3
+        assert (
+            exact
+            <= ledger_of(ledger_line(epsilon, count, "noisy max")).epsilon_at(1e-6, "gdp") + 1e-3
+        )
 
 
 def test_conversions_refuse_numbers_out_of_their_range():
@@ -112,7 +121,7 @@ def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():
     """A sensitivity that follows from numbers of a recipe is no static part of its program."""
     few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
     for recipe in few, many:
-        (spec,) = recipe_noise.drawn(recipe, "rounds").values()
+        (spec,) = recipe_noise.draw_specs_by_site(recipe, "rounds").values()
         [(_, _, scale)] = pricing.sampler_scales(recipe)
         assert not boundary.is_static(spec.most)
         assert scale == spec.scale

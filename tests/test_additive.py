@@ -15,7 +15,7 @@ from dpbt.learners.shapes import ShapeFunctions
 from dpbt.models import model as models
 from dpbt.privacy import boundary
 from dpbt.types import GRID, View
-from tests.support.recipe_noise import drawn
+from tests.support.recipe_noise import draw_specs_by_site
 
 DOMAIN = {
     "size": Numeric(0, 1, bins=12, missing=True),
@@ -112,7 +112,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
 def test_sums_move_by_their_sensitivity_and_no_further(delta, pairs, relation):
     """A row whose label is replaced moves all its groups twice; rows are those of joined bins."""
     recipe = recipe_of(delta=delta, relation=relation, marginals_fraction=0, pairs=pairs)
-    table, most = table_of(), float(drawn(recipe, "rounds")["bins"].most)
+    table, most = table_of(), float(draw_specs_by_site(recipe, "rounds")["bins"].most)
 
     @jax.jit
     def draw(table):

@@ -14,14 +14,14 @@ from dpbt.training.blocks import plan_for
 from tests.support.block_tables import (
     KEY,
     PUBLIC,
-    assert_same,
-    curves,
-    forest,
-    pair,
-    recipe_for,
-    rules,
-    small_passes,
-    trees,
+    additive_recipe,
+    assert_same_fit,
+    forest_recipe,
+    greedy_recipe,
+    oblivious_recipe,
+    rule_recipe,
+    shorten_passes,
+    table_and_blocks,
 )
 from tests.support.slow_cases import mark_slow_cases_except
 
@@ -34,18 +34,38 @@ GIB = 2**30
 
 PAIRS = [("age", "work")]
 CASES = {
-    "two": (lambda: recipe_for("two", 700, structures=2), "two", False, 100),
-    "classes": (lambda: recipe_for("classes", 700, 0.0), "classes", False, 333),
-    "number": (lambda: recipe_for("number", 700, relation="replace_one"), "number", True, 700),
-    "count": (lambda: recipe_for("number", 700, objective="poisson"), "number", True, 300),
-    "quantile": (lambda: curves("number", objective="quantile", quantile=0.9), "number", True, 90),
-    "additive": (lambda: curves("two", marginals_fraction=0.1, pairs=PAIRS), "two", True, 100),
-    "curves of classes": (lambda: curves("classes", pairs=PAIRS), "classes", False, 333),
-    "curves of a number": (lambda: curves("number", monotone={"age": 1}), "number", False, 333),
-    "forest": (forest, "two", True, 100),
-    "disjoint": (lambda: forest(disjoint=True, rounds=3, delta=1e-6), "two", False, 333),
-    "objective": (lambda: trees(rounds=2), "two", True, 100),
-    "rules": (rules, "two", True, 300),
+    "two": (lambda: oblivious_recipe("two", 700, structures=2), "two", False, 100),
+    "classes": (lambda: oblivious_recipe("classes", 700, 0.0), "classes", False, 333),
+    "number": (
+        lambda: oblivious_recipe("number", 700, relation="replace_one"),
+        "number",
+        True,
+        700,
+    ),
+    "count": (lambda: oblivious_recipe("number", 700, objective="poisson"), "number", True, 300),
+    "quantile": (
+        lambda: additive_recipe("number", objective="quantile", quantile=0.9),
+        "number",
+        True,
+        90,
+    ),
+    "additive": (
+        lambda: additive_recipe("two", marginals_fraction=0.1, pairs=PAIRS),
+        "two",
+        True,
+        100,
+    ),
+    "curves of classes": (lambda: additive_recipe("classes", pairs=PAIRS), "classes", False, 333),
+    "curves of a number": (
+        lambda: additive_recipe("number", monotone={"age": 1}),
+        "number",
+        False,
+        333,
+    ),
+    "forest": (forest_recipe, "two", True, 100),
+    "disjoint": (lambda: forest_recipe(disjoint=True, rounds=3, delta=1e-6), "two", False, 333),
+    "objective": (lambda: greedy_recipe(rounds=2), "two", True, 100),
+    "rules": (rule_recipe, "two", True, 300),
 }
 """Name -> (recipe, kind of target, whether rows have weights, rows a block)."""
 
@@ -53,17 +73,17 @@ CASES = {
 @pytest.mark.parametrize("case", mark_slow_cases_except(CASES, fast=["two"]))
 def test_releases_are_those_of_a_fit_in_memory(tmp_path, monkeypatch, case):
     make, kind, weights, each = CASES[case]
-    table, found = pair(tmp_path / "t", kind, 700, None, each, weights)
+    table, found = table_and_blocks(tmp_path / "t", kind, 700, None, each, weights)
     recipe = make()
     in_memory = dpbt.fit(KEY, table, recipe, PUBLIC)
-    small_passes(monkeypatch)
-    assert_same(in_memory, dpbt.fit(KEY, found, recipe, PUBLIC))
+    shorten_passes(monkeypatch)
+    assert_same_fit(in_memory, dpbt.fit(KEY, found, recipe, PUBLIC))
 
 
 def test_later_rounds_compile_nothing(tmp_path):
     """The memory of a program that each round compiles grows with the rounds."""
-    recipe = recipe_for("two", 700)
-    _, found = pair(tmp_path / "t", "two")
+    recipe = oblivious_recipe("two", 700)
+    _, found = table_and_blocks(tmp_path / "t", "two")
     compiled, counts = [], []
 
     def note(event, _, **__):
@@ -87,8 +107,8 @@ def test_later_rounds_compile_nothing(tmp_path):
 @pytest.mark.slow
 def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch):
     """Sums have them; public randomness needs none."""
-    _, found = pair(tmp_path / "t", "two")
-    recipe = recipe_for("two", 700)
+    _, found = table_and_blocks(tmp_path / "t", "two")
+    recipe = oblivious_recipe("two", 700)
     small = dpbt.fit(KEY, found, recipe, PUBLIC)
     monkeypatch.setattr(in_blocks, "MAX_ROWS", 1)
     large = dpbt.fit(KEY, found, recipe, PUBLIC)
@@ -106,40 +126,40 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
-    _, found = pair(tmp_path / "t", "two", 10)
-    recipe = recipe_for("two", 10)
+    _, found = table_and_blocks(tmp_path / "t", "two", 10)
+    recipe = oblivious_recipe("two", 10)
     large = dataclasses.replace(found, capacity=2**29)
     for table, memory in ((found, 2**20), (large, 2 * GIB)):  # 2 GB of scores alone
         with pytest.raises(ValueError, match="memory must be at least"):
             plan_for(table, recipe, memory, 2)
     assert plan_for(large, recipe, 4 * GIB, 2).rounds == 1
-    _, classes = pair(tmp_path / "c", "classes", 10, each=2**20)
-    assert plan_for(classes, recipe_for("classes", 10), 64 * GIB, 1).block == 2**19
+    _, classes = table_and_blocks(tmp_path / "c", "classes", 10, each=2**20)
+    assert plan_for(classes, oblivious_recipe("classes", 10), 64 * GIB, 1).block == 2**19
 
     # Of forests, whose rounds share a pass and keep no scores.
-    assert plan_for(large, forest(10), GIB, 2).rounds == 5
-    deep = forest(10, depth=18, rounds=21)
+    assert plan_for(large, forest_recipe(10), GIB, 2).rounds == 5
+    deep = forest_recipe(10, depth=18, rounds=21)
     less, more = (plan_for(found, deep, memory * GIB, 2).rounds for memory in (2, 6))
     assert 1 <= less < more <= 21
     with pytest.raises(ValueError, match=r"memory must be at least .* the model takes"):
-        dpbt.fit(KEY, found, forest(10, depth=18, rounds=1000), PUBLIC)
+        dpbt.fit(KEY, found, forest_recipe(10, depth=18, rounds=1000), PUBLIC)
 
 
 # What is refused.
 
 
 def test_what_a_fit_in_blocks_refuses(tmp_path):
-    table, found = pair(tmp_path / "t", "two")
-    recipe, kept = recipe_for("two", 700), tmp_path / "kept"
+    table, found = table_and_blocks(tmp_path / "t", "two")
+    recipe, kept = oblivious_recipe("two", 700), tmp_path / "kept"
     published = recipes.bdpe(epsilon=1, rows=700, calibration="published")
     for words, run in {
         r"learned from by dpbt\.fit": lambda: dpbt.boost(KEY, found, recipe),
         "checkpoint is for": lambda: dpbt.fit(KEY, table, recipe, checkpoint=kept),
         "bdpe of the published calibration reads": lambda: dpbt.fit(KEY, found, published),
-        "must be uint8": lambda: dpbt.fit(KEY, found, recipe_for("classes", 700)),
-        "'attribute' is public randomness: give": lambda: dpbt.fit(KEY, found, forest()),
-        "public_key must be independent": lambda: dpbt.fit(KEY, found, forest(), KEY),
-        "more rows present": lambda: dpbt.fit(KEY, found, recipe_for("two", 600)),
+        "must be uint8": lambda: dpbt.fit(KEY, found, oblivious_recipe("classes", 700)),
+        "'attribute' is public randomness: give": lambda: dpbt.fit(KEY, found, forest_recipe()),
+        "public_key must be independent": lambda: dpbt.fit(KEY, found, forest_recipe(), KEY),
+        "more rows present": lambda: dpbt.fit(KEY, found, oblivious_recipe("two", 600)),
     }.items():
         with pytest.raises(ValueError, match=words) as told:
             run()
@@ -148,7 +168,7 @@ def test_what_a_fit_in_blocks_refuses(tmp_path):
     # A weight update that reads scores: rounds side by side would follow from other scores.
     numbers = weighting.MirrorNumbers(np.float32(0))
     wrong = weighting.mirror("matsushita")._replace(reads_scores=False)
-    other = dataclasses.replace(forest(), weight_update=wrong, weighting=numbers)
+    other = dataclasses.replace(forest_recipe(), weight_update=wrong, weighting=numbers)
     for rows in (found, table):
         with pytest.raises(ValueError, match="declares reads_scores=False, and reads scores"):
             dpbt.fit(KEY, rows, other, PUBLIC)

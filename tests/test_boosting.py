@@ -21,8 +21,8 @@ from dpbt.privacy import boundary, mechanisms, variates
 from dpbt.training import fit as training_fit
 from dpbt.training import step
 from dpbt.types import UNSPLIT
-from tests.support.example_tables import allowing, random_table
-from tests.support.recipe_noise import multiplier, scales
+from tests.support.example_tables import random_table, with_allowed_splits
+from tests.support.recipe_noise import noise_multiplier, scale_by_site
 from tests.support.references import greedy_trees
 from tests.support.slow_cases import mark_slow_cases_except
 
@@ -49,7 +49,7 @@ def library_noise(key, recipe):
 
 def plain(recipe, alpha):
     """A recipe as the plain settings of the reference."""
-    budget, drawn, depth = recipe.params, scales(recipe), len(recipe.params.settings.alpha)
+    budget, drawn, depth = recipe.params, scale_by_site(recipe), len(recipe.params.settings.alpha)
     scalars = ("link_alpha", "clip", "zeta", "step", "step_clip", "smoothing")
     grid = float(getattr(budget, "leaf_step", 1))
     return {
@@ -58,7 +58,7 @@ def plain(recipe, alpha):
         "tight": recipe.calibration == "tight",
         "loss": recipe.weight_update.loss(0.5).name,
         "alpha": alpha,
-        "split_epsilon": [float(1 / multiplier(recipe, f"split_{k}")) for k in range(depth)],
+        "split_epsilon": [float(1 / noise_multiplier(recipe, f"split_{k}")) for k in range(depth)],
         "rows": float(recipe.rows),
         "leaf_scale": drawn["leaf"] * grid,
         "error_scale": drawn.get("error_0", 0.0),
@@ -190,10 +190,10 @@ def test_rounds_are_traced_and_capacity_changes_nothing(small_table):
 def test_splits_that_are_not_allowed_are_never_chosen(small_table):
     allowed = np.array([True, False, True, False, False, False, False])
     recipe = recipes.bdpe(epsilon=0.01, rows=90, rounds=5, depth=2)
-    model = dpbt.fit(jax.random.key(0), allowing(small_table, allowed), recipe)
+    model = dpbt.fit(jax.random.key(0), with_allowed_splits(small_table, allowed), recipe)
     assert set(np.unique(model.hypotheses.split)) == {0, 2}
     with pytest.raises(ValueError, match=r"splits.allowed must be bool\[7\]"):
-        dpbt.fit(jax.random.key(0), allowing(small_table, allowed[:3]), recipe)
+        dpbt.fit(jax.random.key(0), with_allowed_splits(small_table, allowed[:3]), recipe)
 
 
 @pytest.mark.slow

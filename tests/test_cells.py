@@ -23,7 +23,7 @@ from tests.support.odd_inputs import (
     LyingFloat,
     LyingInt,
     LyingText,
-    as_objects,
+    object_array,
 )
 from tests.support.slow_cases import mark_slow_cases
 
@@ -94,7 +94,7 @@ def test_the_table_of_readings():
 def test_columns_of_all_kinds_give_the_same():
     odd = [cell for cell, _, _ in TABLE]
     listed = ("3", "a", "True", "NA", "")
-    for held in (odd, tuple(odd), as_objects(odd)):
+    for held in (odd, tuple(odd), object_array(odd)):
         found = cells.cells_of(held)
         assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in odd])
         words = [cells.word(cell, listed) for cell in odd]
@@ -194,7 +194,7 @@ def as_lists(rows):
 
 
 def as_arrays(rows):
-    return {name: as_objects(cells) for name, cells in as_lists(rows).items()}
+    return {name: object_array(cells) for name, cells in as_lists(rows).items()}
 
 
 @settings(max_examples=60)

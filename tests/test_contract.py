@@ -16,7 +16,7 @@ from dpbt.audit import exact_loss as audit
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Recipe
 from tests.support import file_neighbours
 from tests.support.contract_rows import ROWS, Row
-from tests.support.example_tables import Extreme, like
+from tests.support.example_tables import Extreme, padded_like
 from tests.support.example_tables import random_table as tables_of_bits
 
 pytestmark = pytest.mark.unoptimized
@@ -77,7 +77,7 @@ def case(request):
     relation, _, pair = extreme[0]
     recipe = alone(row, relation, epsilon=3.0, rows=14, rounds=2)
     near = small(row, relation)
-    return Case(row, near if row.slow else like(near, pair), recipe, extreme)
+    return Case(row, near if row.slow else padded_like(near, pair), recipe, extreme)
 
 
 def audited(near, recipe):
@@ -119,7 +119,9 @@ def test_exact_losses_under_the_other_relation_are_within_the_ledger(row):
 )
 def test_a_line_of_a_file_costs_at_most_the_ledger(row, relation):
     """Files that differ in one line, odd ones among them, each read and encoded by itself."""
-    tables, others = file_neighbours.stacked(relation, exact=row.table is not tables_of_bits)
+    tables, others = file_neighbours.stacked_neighbouring_tables(
+        relation, exact=row.table is not tables_of_bits
+    )
     settings = {"epsilon": 3.0, "rows": file_neighbours.CAPACITY, "rounds": 2, "depth": 2}
     recipe = row.recipe(relation, **settings, of_file=row.of_file)
     book = dpbt.ledger(recipe)

@@ -12,7 +12,7 @@ import pytest
 from dpbt.common import storage
 from dpbt.owners.cli.shared import BAD_INPUT, Parser, keep, status_of
 from tests.support import worker_process
-from tests.support.worker_process import digests
+from tests.support.worker_process import digests_of_files
 
 FULL = Path("/dev/full")
 
@@ -21,7 +21,7 @@ FULL = Path("/dev/full")
 def whole(tmp_path_factory, sweeps_without_training):
     """The folder of a sweep that nothing happened to."""
     folder = tmp_path_factory.mktemp("whole")
-    worker_process.sweep(folder)
+    worker_process.run_sweep(folder)
     return folder
 
 
@@ -44,13 +44,13 @@ def test_a_result_that_is_cut_off_or_damaged_is_found_and_fitted_again(tmp_path,
     (folder / "t0.jsonl").rename(folder / "t0.part")
     cut(folder / "t0.part")
     with pytest.warns(RuntimeWarning) as warned:
-        report = worker_process.sweep(folder)
+        report = worker_process.run_sweep(folder)
     said = "\n".join(str(warning.message) for warning in warned)
     for name in ("t0.part", "t1.jsonl", "t2.jsonl"):
         assert f"{name}: cut off or damaged; fits that it lacks are run again" in said
     assert 0 < report.fits < 162
     assert report.fits + report.reused == 162
-    assert digests(folder) == digests(whole)
+    assert digests_of_files(folder) == digests_of_files(whole)
 
 
 def test_a_second_run_in_a_folder_is_refused_and_the_first_goes_on(tmp_path, whole, monkeypatch):
@@ -61,13 +61,13 @@ def test_a_second_run_in_a_folder_is_refused_and_the_first_goes_on(tmp_path, who
     def another(fits):
         if not refused:
             with pytest.raises(ValueError, match="another run is at work in") as error:
-                worker_process.sweep(tmp_path)
+                worker_process.run_sweep(tmp_path)
             refused.append(str(error.value))
 
-    worker_process.sweep(tmp_path, progress=another)
+    worker_process.run_sweep(tmp_path, progress=another)
     assert len(refused) == 1
-    assert digests(tmp_path) == digests(whole)
-    worker_process.sweep(tmp_path)  # nobody holds the folder any more
+    assert digests_of_files(tmp_path) == digests_of_files(whole)
+    worker_process.run_sweep(tmp_path)  # nobody holds the folder any more
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="the system has no /dev/full")

@@ -18,8 +18,8 @@ from dpbt.privacy import boundary, mechanisms
 from dpbt.training import step
 from dpbt.types import GRID, Table
 from tests.support import recipe_noise
-from tests.support.example_tables import allowing, random_table
-from tests.support.recipe_noise import scales
+from tests.support.example_tables import random_table, with_allowed_splits
+from tests.support.recipe_noise import scale_by_site
 
 PUBLIC = jax.random.key(2**31)
 
@@ -97,7 +97,7 @@ def test_leaves_are_those_of_a_loop_under_the_same_noise(table, name, epsilon):
         return np.asarray(mechanisms.discrete_laplace.sample(site_key, zero, scale), np.float64)
 
     theta, counts = plain_theta(
-        releases, table, noise, scales(recipe)["leaf"], GRID, name == "disjoint"
+        releases, table, noise, scale_by_site(recipe)["leaf"], GRID, name == "disjoint"
     )
     np.testing.assert_allclose(model.hypotheses.leaf, theta, atol=2e-4)
     used = sum(count.sum() for count in counts)
@@ -224,14 +224,14 @@ def test_ledgers_add_up_to_the_request(make, choice, factor, relation):
         if factor is not None:
             same = make is recipes.rf_e and choice.get("calibration") == "published"
             twice = 2 if relation == "replace_one" and not same else 1
-            assert scales(recipe)["leaf"] / GRID == pytest.approx(
+            assert scale_by_site(recipe)["leaf"] / GRID == pytest.approx(
                 factor * twice * 7 / epsilon, rel=1e-5
             )
-        drawn = recipe_noise.drawn(recipe, "rounds")
+        drawn = recipe_noise.draw_specs_by_site(recipe, "rounds")
         assert set(drawn) == {line.site for line in book.lines}
 
 
 def test_tables_that_random_trees_cannot_read_are_refused():
     bits, forest = random_table(0, 60, 5), EVERY_RECIPE["forest"](epsilon=1.0)
     with pytest.raises(ValueError, match="allowed must be None"):
-        grown(jax.random.key(0), allowing(bits, np.ones(5, bool)), forest)
+        grown(jax.random.key(0), with_allowed_splits(bits, np.ones(5, bool)), forest)

@@ -22,7 +22,7 @@ from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.training import checkpoint
 from tests.support import tuning_examples, worker_process
-from tests.support.fitted_models import DOMAIN, fitted, raw_rows
+from tests.support.fitted_models import DOMAIN, model_of_kind, random_raw_columns
 
 HUGE = 10**400
 """An integer that no float holds."""
@@ -93,18 +93,18 @@ MUTATIONS = 125
 """Of each of eight models, and of a manifest."""
 
 DEEP = "[" * 100_000
-ROWS = raw_rows(1, 20)
+ROWS = random_raw_columns(1, 20)
 
 
 def tuned_model():
     selection = tuning.selection()
-    made = tuning_examples.candidates(selection)
-    return dpbt.tune(tuning_examples.KEY, tuning_examples.people(), made, selection).model
+    made = tuning_examples.candidate_recipes(selection)
+    return dpbt.tune(tuning_examples.KEY, tuning_examples.table_of_people(), made, selection).model
 
 
 MODELS = {
     **{
-        name: functools.partial(lambda name: fitted(name), name)
+        name: functools.partial(lambda name: model_of_kind(name), name)
         for name in ("bdpe", "oblivious", "forest-exact", "halfspace", "several", "number")
     },
     "tuned": tuned_model,
@@ -172,7 +172,7 @@ def test_changed_models(name, tmp_path):
 
 
 def table_file(folder):
-    domain, columns, labels = worker_process.random_bins(3, 300)
+    domain, columns, labels = worker_process.random_rows(3, 300)
     convert.convert([convert.RawRows(columns, labels)], domain, folder, rows_per_block=200)
     return folder / dpbt.blocks.MANIFEST
 

@@ -18,7 +18,7 @@ import pytest
 
 import dpbt
 from tests.support import ROOT, kill_moments
-from tests.support.block_commands import fill, held_keys
+from tests.support.block_commands import checkpoint_holds_keys, write_rows_and_domain
 
 COUNTS = {"fit": 12, "sweep": 12}
 """How many moments each has at least."""
@@ -41,11 +41,11 @@ class Killed:
     def __init__(self, what, base):
         self.what, self.folder, self._base = what, base / "at", base
         self.folder.mkdir()
-        fill(self.folder)
+        write_rows_and_domain(self.folder)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.folder)
             if what == "fit":
-                assert kill_moments.run("convert", 0) == 0
+                assert kill_moments.run_command("convert", 0) == 0
             dpbt.Filter(epsilon=20, rows=400, path="filter.db")
         self.begun = shutil.copytree(self.folder, base / "begun")
         (base / "copies").mkdir()
@@ -109,7 +109,7 @@ def test_a_copy_is_what_a_kill_leaves(killed, what):
     ordered = [number for number, copy in enumerate(whole) if not BY_THE_SYSTEM.search(copy.name)]
     number = int(np.random.default_rng().choice(ordered))
     run.kill(number)
-    assert kill_moments.state(run.folder) == kill_moments.state(whole[number])
+    assert kill_moments.state_of_folder(run.folder) == kill_moments.state_of_folder(whole[number])
 
 
 @pytest.mark.slow
@@ -118,7 +118,7 @@ def test_a_sweep_that_was_killed_ends_with_the_same_files(killed, monkeypatch):
     monkeypatch.chdir(run.folder)
     for copy in run.copies:
         run.put(copy)
-        assert kill_moments.run("sweep", 1) == 0, copy.name
+        assert kill_moments.run_command("sweep", 1) == 0, copy.name
         assert content(run.folder) == content(run.whole), copy.name
 
 
@@ -129,20 +129,20 @@ def test_a_fit_that_was_killed_is_paid_for_once_and_ends_with_the_model_of_its_k
     run = killed("fit")
     monkeypatch.chdir(run.folder)
     run.put(run.copies[0])
-    assert kill_moments.run("fit", 1) == 0
+    assert kill_moments.run_command("fit", 1) == 0
     models = [path.read_bytes() for path in (run.whole / "model.json", Path("model.json"))]
     assert models[0] != models[1]
     for copy in run.copies:
         run.put(copy)
-        keys, model = held_keys(), Path("model.json").exists()
+        keys, model = checkpoint_holds_keys(), Path("model.json").exists()
         capsys.readouterr()
-        status = kill_moments.run("fit", 1)
+        status = kill_moments.run_command("fit", 1)
         if model:
             assert status == 2
             (line,) = capsys.readouterr().err.splitlines()
             assert "--force" in line
-            status = 0 if not keys else kill_moments.run("fit", 1, "--force")
+            status = 0 if not keys else kill_moments.run_command("fit", 1, "--force")
         assert status == 0, copy.name
         assert Path("model.json").read_bytes() == models[0 if keys or model else 1], copy.name
         assert dpbt.Filter.open("filter.db").spent == pytest.approx(4, rel=1e-6), copy.name
-        assert not held_keys(), copy.name
+        assert not checkpoint_holds_keys(), copy.name

@@ -28,7 +28,7 @@ from dpbt.types import ADD_REMOVE, GRID, REPLACE_ONE, Noise, Prologue, Table, Tr
 from dpbt.weighting import MirrorNumbers, mirror
 from experiments.audit import label_flips
 from tests.support.example_tables import random_table
-from tests.support.recipe_noise import louder
+from tests.support.recipe_noise import scale_noise
 from tests.support.slow_cases import mark_slow_cases_except
 
 pytestmark = pytest.mark.unoptimized
@@ -419,7 +419,7 @@ def test_a_statistical_audit_agrees_with_the_ledger_and_catches_too_little_noise
     recipe = recipes.bdpe(epsilon=2.0, rows=6, rounds=1, depth=1, alpha=0.0, beta_tree=0.02)
     honest = sampled_epsilon(recipe, table, neighbour)
     assert 1.2 < honest <= dpbt.ledger(recipe).epsilon
-    loud = sampled_epsilon(louder(recipe, 2 / 3, "leaf"), table, neighbour)
+    loud = sampled_epsilon(scale_noise(recipe, 2 / 3, "leaf"), table, neighbour)
     assert loud > dpbt.ledger(recipe).epsilon
 
 

@@ -20,7 +20,7 @@ from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import step
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
-from tests.support.recipe_noise import scales
+from tests.support.recipe_noise import scale_by_site
 from tests.support.references import oblivious_trees as reference
 
 DOMAIN = {
@@ -62,7 +62,11 @@ SITES = {"sum": "sums", "histogram": "histogram", "score": "scores"}
 
 def setting_of(recipe):
     """The numbers of a recipe, for the reference."""
-    noisy, numbers, drawn = dpbt.ledger(recipe).lines[0].mechanism, recipe.params, scales(recipe)
+    noisy, numbers, drawn = (
+        dpbt.ledger(recipe).lines[0].mechanism,
+        recipe.params,
+        scale_by_site(recipe),
+    )
     return {
         **{name: float(getattr(numbers, name)) for name in ("step", "limit", "curvature")},
         **{f"{name}_scale": drawn.get(site, 0.0) for name, site in SITES.items()},
@@ -87,7 +91,7 @@ def replayed(boosted, table, recipe):
     """The reference on a recorded run."""
     trees = jax.tree.map(np.asarray, boosted.hypotheses)
     asked = list(zip(trees.feature, trees.right, strict=True))
-    return reference.replayed(asked, release_of(boosted), host(table), setting_of(recipe))
+    return reference.replay(asked, release_of(boosted), host(table), setting_of(recipe))
 
 
 # Against plain loops.
@@ -119,7 +123,7 @@ def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(del
 
     log_prob = jax.jit(lambda *args: boosting.replay(*args).log_prob)
     by_loops = reference.log_gaussian if delta else reference.log_laplace
-    seen, drawn = release_of(boosted), scales(recipe)
+    seen, drawn = release_of(boosted), scale_by_site(recipe)
 
     def likelihoods(one):
         """(the library's, that of plain loops) for each site."""

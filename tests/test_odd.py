@@ -19,8 +19,8 @@ from dpbt.sklearn import (
     PrivateForestClassifier,
 )
 from tests.support import file_neighbours, odd_inputs
-from tests.support.block_tables import cells_of as rows_in_chunks
-from tests.support.leak_watch import BOUND, N, Watch, found_in
+from tests.support.block_tables import rows_in_blocks as rows_in_chunks
+from tests.support.leak_watch import BOUND, NUM_ROWS, Watch, private_words_in
 
 pytestmark = [
     pytest.mark.unoptimized,
@@ -35,9 +35,9 @@ DOMAIN = {
 }
 WORDS = {"n": (0.5, 3.5), "c": ("a", "b"), "o": ("a", "c"), "b": ("yes", "no")}
 RNG = np.random.default_rng(0)
-USUAL = {name: [pair[k] for k in RNG.integers(0, 2, N)] for name, pair in WORDS.items()}
+USUAL = {name: [pair[k] for k in RNG.integers(0, 2, NUM_ROWS)] for name, pair in WORDS.items()}
 LABELS = ["yes" if number > 2 else "no" for number in USUAL["n"]]
-WEIGHTS = RNG.uniform(0, 4, N).tolist()
+WEIGHTS = RNG.uniform(0, 4, NUM_ROWS).tolist()
 TWO = {"negative": "no", "positive": "yes"}
 
 
@@ -53,12 +53,12 @@ def rows(pairs, hold=list, plain=False):
     numbers = [None if x != x else x for _, x in pairs] if plain else cells
     words = [None for _ in pairs] if plain else cells
     columns = {
-        name: hold(odd_inputs.mixed(USUAL[name], numbers if name == "n" else words, first))
+        name: hold(odd_inputs.mix_in(USUAL[name], numbers if name == "n" else words, first))
         for first, name in enumerate(DOMAIN)
     }
-    labels = hold(odd_inputs.mixed(LABELS, words, 4))
-    target = hold(odd_inputs.mixed(USUAL["n"], numbers, 5))
-    return columns, labels, target, hold(odd_inputs.mixed(WEIGHTS, numbers, 6))
+    labels = hold(odd_inputs.mix_in(LABELS, words, 4))
+    target = hold(odd_inputs.mix_in(USUAL["n"], numbers, 5))
+    return columns, labels, target, hold(odd_inputs.mix_in(WEIGHTS, numbers, 6))
 
 
 def from_columns(model, columns, labels, numbers, weights, folder):
@@ -109,14 +109,16 @@ def alike(found, expected):
 
 def assert_silent(watch):
     assert watch.error is None, type(watch.error)
-    assert found_in(watch.said) == []
+    assert private_words_in(watch.said) == []
 
 
-@pytest.mark.parametrize("hold", odd_inputs.HOLDS)
+@pytest.mark.parametrize("hold", odd_inputs.CONTAINERS)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_odd_cells_are_missing_in_every_container(entry, hold, model, watch, tmp_path):
-    expected = ENTRIES[entry](model, *rows(odd_inputs.CELLS, plain=True), tmp_path / "plain")
-    given = rows(odd_inputs.CELLS, odd_inputs.HOLDS[hold])
+    expected = ENTRIES[entry](
+        model, *rows(odd_inputs.CELLS_AND_NUMBERS, plain=True), tmp_path / "plain"
+    )
+    given = rows(odd_inputs.CELLS_AND_NUMBERS, odd_inputs.CONTAINERS[hold])
     found = watch(lambda: ENTRIES[entry](model, *given, tmp_path / "odd"))
     assert_silent(watch)
     alike(found, expected)
@@ -124,7 +126,7 @@ def test_odd_cells_are_missing_in_every_container(entry, hold, model, watch, tmp
 
 def test_an_odd_cell_alone_is_missing(watch):
     """NumPy makes other arrays of one odd cell than of several."""
-    for pair in odd_inputs.CELLS:
+    for pair in odd_inputs.CELLS_AND_NUMBERS:
         expected, given = encode(DOMAIN, rows([pair], plain=True)[0]), rows([pair])[0]
         found = watch(lambda given=given: encode(DOMAIN, given))
         assert_silent(watch)
@@ -162,21 +164,23 @@ def estimator(kind):
 
 
 def as_array(columns):
-    array = np.empty((N, len(columns)), object)
+    array = np.empty((NUM_ROWS, len(columns)), object)
     for j, cells in enumerate(columns.values()):
-        array[:, j] = odd_inputs.as_objects(cells)
+        array[:, j] = odd_inputs.object_array(cells)
     return array
 
 
 def frame_of_pandas(columns):
     pandas = pytest.importorskip("pandas", reason="no pandas; its frames are not tested")
-    return pandas.DataFrame({name: odd_inputs.of_pandas(cells) for name, cells in columns.items()})
+    return pandas.DataFrame(
+        {name: odd_inputs.pandas_series(cells) for name, cells in columns.items()}
+    )
 
 
 def frame_of_polars(columns):
     polars = pytest.importorskip("polars", reason="no polars; its frames are not tested")
     return polars.DataFrame(
-        [odd_inputs.of_polars(cells).alias(name) for name, cells in columns.items()]
+        [odd_inputs.polars_series(cells).alias(name) for name, cells in columns.items()]
     )
 
 
@@ -203,7 +207,7 @@ def learned(kind, X, labels, numbers, weights):
 
 @functools.cache
 def expected_of(kind):
-    columns, *others = rows(odd_inputs.CELLS, plain=True)
+    columns, *others = rows(odd_inputs.CELLS_AND_NUMBERS, plain=True)
     return learned(kind, odd_inputs.Frame(columns), *others)
 
 
@@ -216,8 +220,8 @@ def expected_of(kind):
     ],
 )
 def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
-    X = FRAMES[frame](rows(odd_inputs.CELLS)[0])
-    others = rows(odd_inputs.CELLS, odd_inputs.HOLDS.get(frame, list))[1:]
+    X = FRAMES[frame](rows(odd_inputs.CELLS_AND_NUMBERS)[0])
+    others = rows(odd_inputs.CELLS_AND_NUMBERS, odd_inputs.CONTAINERS.get(frame, list))[1:]
     expected = expected_of(kind)
     found = watch(lambda: learned(kind, X, *others))
     assert_silent(watch)
@@ -229,19 +233,19 @@ def test_estimators_read_odd_cells_as_missing(kind, frame, watch):
 
 def test_an_odd_row_has_no_values_and_others_are_read_by_position(watch):
     for width in (2, None):
-        found = rows_of(odd_inputs.GOOD, width)
+        found = rows_of(odd_inputs.GOOD_ROWS, width)
         assert [found.column(j) for j in (0, 1)] == [[0.5] * 4, [0.25] * 4]
 
-    usual = [(x, 0.25) for x in np.linspace(0, 1, N)]
-    for row in odd_inputs.ROWS.values():
-        given, plain = (odd_inputs.mixed(usual, [one], 7) for one in (row, (None, None)))
+    usual = [(x, 0.25) for x in np.linspace(0, 1, NUM_ROWS)]
+    for row in odd_inputs.ODD_ROWS.values():
+        given, plain = (odd_inputs.mix_in(usual, [one], 7) for one in (row, (None, None)))
         found = watch(lambda given=given: rows_of(given, 2))
         assert_silent(watch)
-        assert found.count == N
+        assert found.count == NUM_ROWS
         assert [found.column(j) for j in (0, 1)] == [[row[j] for row in plain] for j in (0, 1)]
         watch(lambda given=given: rows_of(given))  # whose width nobody declared
         assert watch.error is None or "one width" in str(watch.error)
-        assert found_in(watch.said) == []
+        assert private_words_in(watch.said) == []
 
 
 # Files.

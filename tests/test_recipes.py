@@ -11,7 +11,7 @@ from dpbt import losses, recipes, weighting
 from dpbt.data.domains import Boolean
 from dpbt.learners import lazybb
 from dpbt.types import ADD_REMOVE, Noise
-from tests.support.recipe_noise import drawn, multiplier
+from tests.support.recipe_noise import draw_specs_by_site, noise_multiplier
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 
@@ -43,13 +43,13 @@ def test_shares_of_the_budget():
         recipes.bdpe(**given, calibration="published", alpha=0.5),
     )
     cost = {line.site: line.count * line.epsilon for line in dpbt.ledger(tight).lines}
-    assert set(cost) == set(drawn(tight, "rounds"))
+    assert set(cost) == set(draw_specs_by_site(tight, "rounds"))
     assert [*cost][:4] == ["error_0", "split_0", "error_1", "split_1"]
     assert cost["leaf"] == pytest.approx(0.8, rel=1e-5)
     assert sum(cost[f"error_{k}"] for k in range(3)) == pytest.approx(0.3, rel=1e-5)
     assert cost["split_2"] == pytest.approx(0.9 / 3, rel=1e-5)
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
-    found = [1 / multiplier(published, f"split_{k}") for k in range(3)]
+    found = [1 / noise_multiplier(published, f"split_{k}") for k in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 

@@ -19,7 +19,7 @@ from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import step
 from dpbt.types import GRID, NUMBER
-from tests.support.recipe_noise import drawn
+from tests.support.recipe_noise import draw_specs_by_site
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -315,7 +315,7 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
     for own in (None, weights):
         table = plain._replace(weight=None if own is None else jnp.asarray(own))
         recipe = recipe_of(target, relation=relation)
-        draws = drawn(recipe, "prologue")
+        draws = draw_specs_by_site(recipe, "prologue")
         bounds = {site: float(spec.most) for site, spec in draws.items()}
         draw = jax.jit(lambda table, recipe=recipe: opening(table, recipe))
         here, moved = draw(table), dict.fromkeys(bounds, 0.0)

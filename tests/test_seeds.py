@@ -8,8 +8,8 @@ import pytest
 
 import dpbt
 from dpbt.privacy.keys import ResearchKeyWarning
-from tests.support.estimator_examples import DOMAIN, boosting, forest
-from tests.support.example_tables import seeded
+from tests.support.estimator_examples import DOMAIN, boosting_classifier, forest_classifier
+from tests.support.example_tables import keys_of_seed
 
 
 def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(labelled_rows):
@@ -20,10 +20,10 @@ def test_one_seed_has_other_noise_on_other_rows_and_the_same_structure(labelled_
     others |= {"a weight": (X, y, np.r_[1.0, weight[1:]]), "a bin": (1 - X, y)}
     columns = {"a": X[:, 0], "b": X[:, 1]}
     tables = [dpbt.table(DOMAIN, columns, y == 1, capacity=n) for n in (50, 64)]
-    assert np.array_equal(*(jax.random.key_data(seeded(3, table)[0]) for table in tables))
+    assert np.array_equal(*(jax.random.key_data(keys_of_seed(3, table)[0]) for table in tables))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResearchKeyWarning)
-        for make, bound in ((boosting, {"max_weight": 1.0}), (forest, {})):
+        for make, bound in ((boosting_classifier, {"max_weight": 1.0}), (forest_classifier, {})):
             same = ((X, y, weight), (X, y, weight)) if bound else ((X, y), (X, y))
             first, again = (keys_of(make(random_state=3, **bound), given) for given in same)
             assert first == again

@@ -25,12 +25,18 @@ from dpbt.sklearn import (
 )
 from dpbt.training import fit as training_fit
 from tests.support import ROOT
-from tests.support.estimator_examples import DOMAIN, SMALL, STATED, boosting, forest
-from tests.support.example_tables import seeded
+from tests.support.estimator_examples import (
+    DOMAIN,
+    OPTIONS,
+    SMALL_BOOSTING,
+    boosting_classifier,
+    forest_classifier,
+)
+from tests.support.example_tables import keys_of_seed
 from tests.support.odd_inputs import Frame
 
 
-@pytest.fixture(scope="module", params=[boosting, forest])
+@pytest.fixture(scope="module", params=[boosting_classifier, forest_classifier])
 def estimator(request, labelled_rows):
     """A fitted one of each class."""
     return request.param().fit(*labelled_rows)
@@ -67,7 +73,10 @@ REFUSED = [
     ({"domain": {"a": Numeric(0, 1)}}, "X has 2 columns, and the domain declares 1"),
     ({"classes": ("no", "yes")}, "classes are words and y holds numbers"),
     ({"recipe": "random_forest"}, "recipe must be one of"),
-    ({"recipe": functools.partial(SMALL, step=[0.1, 0.2])}, "recipe must return one setting"),
+    (
+        {"recipe": functools.partial(SMALL_BOOSTING, step=[0.1, 0.2])},
+        "recipe must return one setting",
+    ),
     ({"random_state": "seed"}, "seed"),
 ]
 
@@ -76,7 +85,7 @@ def test_public_mistakes_are_refused_by_name(labelled_rows):
     X, y = labelled_rows
     for options, words in REFUSED:
         with pytest.raises((ValueError, OSError), match=words):
-            boosting(**options).fit(X, y)
+            boosting_classifier(**options).fit(X, y)
     frame = Frame({"a": X[:, 0]})
     frame.columns = ["a", "a"]
     for given, labels, words in (
@@ -87,9 +96,9 @@ def test_public_mistakes_are_refused_by_name(labelled_rows):
         (X, Frame({"a": y, "b": y}), "one column"),
     ):
         with pytest.raises(ValueError, match=words):
-            boosting().fit(given, labels)
+            boosting_classifier().fit(given, labels)
     with pytest.raises(ValueError, match="random trees"):
-        forest(recipe=SMALL).fit(X, y)
+        forest_classifier(recipe=SMALL_BOOSTING).fit(X, y)
     for wrong, kind, words in (
         (sparse.csr_matrix(X), TypeError, "X must be dense, got a sparse matrix"),
         (X[0], ValueError, "Expected 2D array"),
@@ -98,12 +107,12 @@ def test_public_mistakes_are_refused_by_name(labelled_rows):
         (X.astype(complex), ValueError, "Complex data not supported"),
     ):
         with pytest.raises(kind, match=words):
-            boosting(domain=Numeric(0, 1)).fit(wrong, y)
+            boosting_classifier(domain=Numeric(0, 1)).fit(wrong, y)
 
 
 def test_a_row_of_another_width_has_no_values(labelled_rows):
     X, y = labelled_rows
-    estimator = boosting()
+    estimator = boosting_classifier()
     ragged = X.tolist()
     ragged[3], ragged[7], ragged[8] = [0.1], None, "ab"
     estimator.fit(ragged, y.tolist())
@@ -124,7 +133,7 @@ def test_no_shape_shows_the_number_of_rows(labelled_rows, monkeypatch):
         return learn(key, table, *others, **more)
 
     monkeypatch.setattr("dpbt.owners.estimators.fit", watched)
-    fitted = [boosting(rows=60).fit(X[:count], y[:count]) for count in (0, 50)]
+    fitted = [boosting_classifier(rows=60).fit(X[:count], y[:count]) for count in (0, 50)]
     models = [estimator.model_ for estimator in fitted]
     for count in (0, 1, 50):
         assert fitted[0].predict(X[:count]).shape == (count,)
@@ -139,12 +148,12 @@ def test_a_frame_is_read_by_names(labelled_rows):
     frame = Frame({"a": X[:, 0], "b": X[:, 1]})
     stated = {"classes": ("no", "yes"), "random_state": 0}
     words = np.where(y == 1, "yes", "no")
-    score = boosting(**stated).fit(frame, words).decision_function(frame)
+    score = boosting_classifier(**stated).fit(frame, words).decision_function(frame)
     turned = frame.taking("b", "a")
-    again = boosting(**stated).fit(turned, words)
+    again = boosting_classifier(**stated).fit(turned, words)
     np.testing.assert_array_equal(again.decision_function(turned), score)
     more = Frame({"id": list(range(50)), **frame.data})
-    estimator = boosting(**stated).fit(more, words)
+    estimator = boosting_classifier(**stated).fit(more, words)
     np.testing.assert_array_equal(estimator.decision_function(more), score)
 
     # An array has the columns of the frame that was fitted, in its order.
@@ -154,7 +163,7 @@ def test_a_frame_is_read_by_names(labelled_rows):
     with pytest.raises(ValueError, match="features"):
         estimator.predict(frame)
     with pytest.raises(ValueError, match=r"lacks columns \['a'\]"):
-        boosting().fit(frame.taking("b"), y)
+        boosting_classifier().fit(frame.taking("b"), y)
 
 
 def test_names_of_a_column_transformer_are_met_with_what_to_set(labelled_rows):
@@ -162,15 +171,15 @@ def test_names_of_a_column_transformer_are_met_with_what_to_set(labelled_rows):
     frame = Frame({"num__a": X[:, 0], "rest__b": X[:, 1], "zqxcell__c": y})
     words = r"declares \['a', 'b'\].*as \['num__a', 'rest__b'\]: .*verbose_feature_names_out=False"
     with pytest.raises(ValueError, match=words) as error:
-        boosting().fit(frame, y)
+        boosting_classifier().fit(frame, y)
     assert "zqxcell" not in str(error.value)
-    boosting(domain={name: Numeric(0, 1) for name in frame.columns}).fit(frame, y)
+    boosting_classifier(domain={name: Numeric(0, 1) for name in frame.columns}).fit(frame, y)
 
 
 def test_one_kind_of_column_for_all_columns(labelled_rows):
     """The first line that a person writes: what is declared of all columns is one thing."""
     X, y = labelled_rows
-    one = boosting(domain=Numeric(0, 1, bins=8)).fit(X, y)
+    one = boosting_classifier(domain=Numeric(0, 1, bins=8)).fit(X, y)
     assert one.score(X, y) > 0.6
     assert list(one.domain_) == ["x0", "x1"]
     assert list(one.fit(Frame({"a": X[:, 0], "b": X[:, 1]}), y).domain_) == ["a", "b"]
@@ -178,9 +187,9 @@ def test_one_kind_of_column_for_all_columns(labelled_rows):
 
 def test_importances_are_shares_of_effects_in_the_order_of_columns(labelled_rows):
     X, y = labelled_rows
-    assert not hasattr(boosting(), "feature_importances_")
+    assert not hasattr(boosting_classifier(), "feature_importances_")
     frame = Frame({"b": X[:, 1], "id": y, "a": X[:, 0]})
-    fitted = boosting().fit(frame, y)
+    fitted = boosting_classifier().fit(frame, y)
     found = {
         effect.attribute: effect.deviation
         for effect in dpbt.effects.attribute_effects(fitted.model_, DOMAIN)
@@ -194,22 +203,25 @@ def test_classes_are_declared_and_never_read_off_the_labels(labelled_rows):
     words = np.where(y == 1, "yes", "no")
     for labels in (words, words.tolist(), y, y.astype(np.uint8), np.arange(50) % 3):
         with pytest.raises(ValueError, match="classes must state all labels"):
-            boosting(classes=None).fit(X, labels)
-    assert boosting(classes=None).fit(X, y == 1).predict(X).dtype == bool
-    assert boosting().fit(X, y.astype(float)).classes_.tolist() == [0, 1]
-    estimator = boosting(classes=("yes", "no")).fit(X, words)
+            boosting_classifier(classes=None).fit(X, labels)
+    assert boosting_classifier(classes=None).fit(X, y == 1).predict(X).dtype == bool
+    assert boosting_classifier().fit(X, y.astype(float)).classes_.tolist() == [0, 1]
+    estimator = boosting_classifier(classes=("yes", "no")).fit(X, words)
     assert estimator.classes_.tolist() == ["no", "yes"]
     assert estimator.score(X, words) > 0.6
 
     # A third label is an absent row, whatever it is.
     third = words.astype(object)
     third[:5] = ["maybe", None, 3.5, "NO", float("nan")]
-    assert boosting(classes=("no", "yes")).fit(X, third).classes_.tolist() == ["no", "yes"]
-    assert boosting(classes=(-1, 1)).fit(X, 2 * y - 1).predict(X).min() == -1
+    assert boosting_classifier(classes=("no", "yes")).fit(X, third).classes_.tolist() == [
+        "no",
+        "yes",
+    ]
+    assert boosting_classifier(classes=(-1, 1)).fit(X, 2 * y - 1).predict(X).min() == -1
 
 
 def test_votes_have_no_probabilities(labelled_rows):
-    estimator = boosting(recipe="lazybb_rules")
+    estimator = boosting_classifier(recipe="lazybb_rules")
     assert hasattr(estimator, "predict_proba")
     estimator.fit(*labelled_rows)
     assert not hasattr(estimator, "predict_proba")
@@ -247,7 +259,7 @@ def test_a_pickle_holds_no_key_and_nothing_of_a_rows_length(estimator):
 
 def test_a_second_fit_is_a_model_of_its_own(labelled_rows):
     X, y = labelled_rows
-    estimator = boosting().fit(X, y)
+    estimator = boosting_classifier().fit(X, y)
     first = estimator.decision_function(X)
     with pytest.raises(ValueError, match="more rows"):
         estimator.fit(np.ones((65, 2)), np.ones(65, int))
@@ -258,25 +270,25 @@ def test_a_second_fit_is_a_model_of_its_own(labelled_rows):
 def test_a_number_makes_a_research_key_and_warns(labelled_rows):
     X, y = labelled_rows
     with pytest.warns(ResearchKeyWarning, match="can subtract the noise") as caught:
-        boosting(random_state=3).fit(X, y)
+        boosting_classifier(random_state=3).fit(X, y)
     assert len(caught) == 1
     state = np.random.RandomState(0)
-    one, two = (boosting(random_state=state).fit(X, y) for _ in range(2))
+    one, two = (boosting_classifier(random_state=state).fit(X, y) for _ in range(2))
     assert np.any(one.decision_function(X) != two.decision_function(X))
-    same = boosting(random_state=np.random.RandomState(0)).fit(X, y)
+    same = boosting_classifier(random_state=np.random.RandomState(0)).fit(X, y)
     np.testing.assert_array_equal(one.decision_function(X), same.decision_function(X))
 
 
 def test_cross_validation_warns_once_that_selecting_is_a_release(labelled_rows):
     X, y = labelled_rows
-    estimator = boosting()
+    estimator = boosting_classifier()
     with pytest.warns(RepeatedReleaseWarning, match="epsilons add up") as caught:
         scores = cross_val_score(estimator, X, y, cv=4, scoring="roc_auc")
     assert len(caught) == 1
     assert scores.mean() > 0.6
 
     # The number of a clone reaches another process.
-    original = boosting()
+    original = boosting_classifier()
     _, second, third = (pickle.loads(pickle.dumps(clone(original))) for _ in range(3))
     with pytest.warns(RepeatedReleaseWarning):
         second.fit(X, y)
@@ -288,7 +300,7 @@ def test_frames_of_pandas_and_set_output(labelled_rows):
     X, y = labelled_rows
     frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 1] > 0.5})
     domain = {name: DOMAIN[name] for name in ("b", "a")}
-    estimator = boosting(domain=domain).fit(frame, pandas.Series(y))
+    estimator = boosting_classifier(domain=domain).fit(frame, pandas.Series(y))
     assert estimator.feature_names_in_.tolist() == ["a", "b", "c"]
     assert estimator.n_features_in_ == 3
     with pytest.raises(ValueError, match="feature names"):
@@ -298,9 +310,9 @@ def test_frames_of_pandas_and_set_output(labelled_rows):
     np.testing.assert_array_equal(score, estimator.decision_function(frame))
 
     for labels in (pandas.Series(y == 1), pandas.Series(y, dtype="Int64")):
-        boosting(domain=domain).fit(frame, labels)
+        boosting_classifier(domain=domain).fit(frame, labels)
     with pytest.raises(ValueError, match="classes"):
-        boosting(domain=domain).fit(frame, pandas.Series(["no"] * 50, dtype="category"))
+        boosting_classifier(domain=domain).fit(frame, pandas.Series(["no"] * 50, dtype="category"))
 
 
 def test_without_scikit_learn_the_module_says_what_to_install():
@@ -318,7 +330,7 @@ def test_without_scikit_learn_the_module_says_what_to_install():
 
 # Several classes, numbers, weights, and monotone columns.
 
-TARGETS = STATED | {"epsilon": 40.0, "recipe": SMALL}
+TARGETS = OPTIONS | {"epsilon": 40.0, "recipe": SMALL_BOOSTING}
 del TARGETS["classes"]
 
 
@@ -342,8 +354,8 @@ def of_library(X, y, target):
     """What the library learns from the same rows, and their bins."""
     columns = {"a": X[:, 0], "b": X[:, 1]}
     table = dpbt.table(DOMAIN, columns, y, target=target, capacity=64)
-    recipe = SMALL(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
-    return dpbt.fit(seeded(5, table)[0], table, recipe), table.bins[:50]
+    recipe = SMALL_BOOSTING(epsilon=40.0, rows=64, domain=DOMAIN, target=target)
+    return dpbt.fit(keys_of_seed(5, table)[0], table, recipe), table.bins[:50]
 
 
 @pytest.mark.slow
@@ -429,9 +441,12 @@ def test_weights_of_classes_are_those_of_their_rows(targets, one_noise):
 
 UNFIT = [
     (several(recipe="bdpe"), "'bdpe' takes no target"),
-    (forest(recipe="auto"), r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]"),
     (
-        boosting(recipe=lambda epsilon, delta, rows, relation: 1, max_rows_per_user=2),
+        forest_classifier(recipe="auto"),
+        r"recipe must be one of \['random_forest', 'rf_l', 'rf_e'\]",
+    ),
+    (
+        boosting_classifier(recipe=lambda epsilon, delta, rows, relation: 1, max_rows_per_user=2),
         "takes no max_r",
     ),
     (several(class_weight="balanced"), "not read off the labels, as their counts are private"),
@@ -447,12 +462,12 @@ def test_what_is_refused_in_words(targets):
             estimator.fit(targets[0], targets[1])
     X, y, ones = targets[0], np.ones(50, int), np.ones(50)
     with pytest.raises(ValueError, match="rows have no weights of their own there"):
-        boosting(recipe="lazybb_rules", max_weight=1).fit(X, y, ones)
+        boosting_classifier(recipe="lazybb_rules", max_weight=1).fit(X, y, ones)
     with pytest.raises(TypeError, match="sample_weight"):
-        forest().fit(X, y, sample_weight=ones)  # type: ignore[call-arg]
+        forest_classifier().fit(X, y, sample_weight=ones)  # type: ignore[call-arg]
     for weight in (np.ones(49), np.ones((50, 2)), 1.0):
         with pytest.raises(ValueError, match="sample_weight"):
-            boosting(max_weight=1).fit(X, y, sample_weight=weight)
+            boosting_classifier(max_weight=1).fit(X, y, sample_weight=weight)
 
 
 @pytest.fixture
@@ -472,8 +487,8 @@ def test_monotone_columns_and_rows_of_a_person_reach_the_recipe(targets, asked):
     X, y, numbers = targets
     for estimator, labels in (
         (number(monotone={"a": 1}, objective="poisson"), numbers),
-        (boosting(monotone={"a": -1}), y),
-        (forest(max_rows_per_user=3), y),
+        (boosting_classifier(monotone={"a": -1}), y),
+        (forest_classifier(max_rows_per_user=3), y),
     ):
         with pytest.raises(InterruptedError):
             estimator.fit(X, labels)
@@ -531,7 +546,7 @@ def test_labels_of_a_file(targets, tmp_path, one_noise):
     same = number(random_state=1).fit(X, numbers)
     np.testing.assert_array_equal(estimator.predict(X), same.predict(X))
     with pytest.raises(ValueError, match=r"'rings' as a number.*PrivateBoostingRegressor"):
-        boosting(domain=path, classes=None).fit(X, y)
+        boosting_classifier(domain=path, classes=None).fit(X, y)
 
     weighed = written(rings, weight={"column": "w", "most": 3})
     estimator = number(domain=weighed, target_range=None, max_weight=3)

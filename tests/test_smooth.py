@@ -15,8 +15,8 @@ from dpbt.privacy import boundary, mechanisms, sensitivity
 from dpbt.training import step
 from dpbt.types import GRID, REPLACE_ONE
 from experiments.common import smooth_bounds
-from tests.support.example_tables import allowing, random_features, random_table
-from tests.support.recipe_noise import scales
+from tests.support.example_tables import random_features, random_table, with_allowed_splits
+from tests.support.recipe_noise import scale_by_site
 from tests.support.references import lazy_boosting
 
 calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
@@ -25,7 +25,7 @@ calibrations = pytest.mark.parametrize("calibration", ["tight", "published"])
 def library_choice(key, recipe):
     """The draw the library makes under this key, given the reference's errors."""
     keys = step.phase_keys(step.derive_recipe_key(key, recipe), recipe).rounds
-    scale = jnp.float32(scales(recipe)["rule"])
+    scale = jnp.float32(scale_by_site(recipe)["rule"])
     sample = jax.jit(mechanisms.exponential.sample)
 
     def choose(t, errors):
@@ -61,14 +61,16 @@ def test_published_noise_is_theorem_4_2_and_twice_the_tight_one():
     settings = {"epsilon": 0.7, "rows": 1000, "rounds": 20, "density": 0.3}
     published = recipes.lazybb_rules(calibration="published", **settings)
     eta = 0.7 * 0.3 * 1000 / (4 * 20)
-    assert scales(published)["rule"] == pytest.approx(GRID * 0.3 * 1000 / eta, rel=1e-6)
+    assert scale_by_site(published)["rule"] == pytest.approx(GRID * 0.3 * 1000 / eta, rel=1e-6)
     tight = recipes.lazybb_rules(**settings)
-    assert scales(published)["rule"] == pytest.approx(2 * scales(tight)["rule"], rel=1e-6)
+    assert scale_by_site(published)["rule"] == pytest.approx(
+        2 * scale_by_site(tight)["rule"], rel=1e-6
+    )
 
 
 def test_splits_that_are_not_allowed_are_not_chosen(small_table):
     recipe = recipes.lazybb_rules(epsilon=0.1, rows=77, rounds=9)
-    model = dpbt.fit(jax.random.key(4), allowing(small_table, np.arange(7) < 3), recipe)
+    model = dpbt.fit(jax.random.key(4), with_allowed_splits(small_table, np.arange(7) < 3), recipe)
     assert int(model.hypotheses.split.max()) == 2
 
 
@@ -175,7 +177,7 @@ def test_halfspace_costs(calibration):
 def test_halfspace_refusals():
     features = random_features(0, rows=20, splits=2)
     recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
-    some = allowing(random_table(0, 20, 2), np.ones(2, bool))
+    some = with_allowed_splits(random_table(0, 20, 2), np.ones(2, bool))
     with pytest.raises(ValueError, match="allowed must be None"):
         dpbt.fit(jax.random.key(0), some, recipe)
     wide = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2, features=1)

@@ -64,7 +64,7 @@ def test_structure_and_traced_axes_are_told_apart():
     fractions do not.
     """
     sweep = sweep_of(AXES, {**AXES, "epsilon": (float("inf"),)})
-    task = worker_process.tasks()[0]
+    task = worker_process.sweep_tasks()[0]
     found = sweeps.group_settings(sweep, task)
     assert len(found) == 2 * 2
     places = np.concatenate([group.indices for group in found])
@@ -84,7 +84,7 @@ def direct(task, setting, evaluation, repeat):
     name = sweeps.setting_id(setting)
     for number in (int(name[:6], 16), int(name[6:], 16), evaluation, repeat):
         key = jax.random.fold_in(key, number)
-    recipe = worker_process.make(**task.arguments, **setting)
+    recipe = worker_process.make_recipe(**task.arguments, **setting)
     table = task.table._replace(present=task.table.present & task.train[evaluation])
     model = dpbt.fit(dpbt.keys.pair(key)[0], table, recipe)
     wrong = np.asarray(dpbt.predict(model, table) != table.target)
@@ -92,7 +92,7 @@ def direct(task, setting, evaluation, repeat):
 
 
 def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
-    seen, task = [], worker_process.tasks()[0]
+    seen, task = [], worker_process.sweep_tasks()[0]
 
     def run(memory_mb=0.02):
         options = {"memory_mb": memory_mb, "progress": seen.append}
@@ -108,7 +108,7 @@ def test_runs_agree_with_single_fits_and_compile_once(tmp_path):
     assert (about["task"], about["about"]) == ("t0", {"test": "worker"})
     assert (about["arguments"], about["make"]) == (
         {"rows": 60},
-        "tests.support.worker_process.make",
+        "tests.support.worker_process.make_recipe",
     )
     assert list(columns["setting"]) == [sweeps.setting_id(settings[k]) for k, _, _ in order]
     assert list(columns["rounds"]) == [settings[k]["rounds"] for k, _, _ in order]
@@ -130,7 +130,7 @@ def by_size(rows, depth):
 
 def test_folders_are_not_mixed_up(tmp_path, sweeps_without_training):
     """Other settings, another measure, arguments or lengths are refused; so are damaged heads."""
-    task = worker_process.tasks()[0]
+    task = worker_process.sweep_tasks()[0]
     sweeps.run(DEPTHS, task, str(tmp_path), about={})  # one task, and a folder by its name
 
     def refuse(sweep=DEPTHS, other=task, **options):
@@ -141,7 +141,7 @@ def test_folders_are_not_mixed_up(tmp_path, sweeps_without_training):
     refuse(sweeps.Sweep("own", one_depth, {"depth": 2}))
     refuse(sweeps.Sweep("own", one_depth, {"depth": 1}, seed=1))
     refuse(sweeps.Sweep("own", by_size, {"depth": 1}))
-    refuse(other=worker_process.tasks()[1]._replace(name="t0", arguments=task.arguments))
+    refuse(other=worker_process.sweep_tasks()[1]._replace(name="t0", arguments=task.arguments))
     refuse(other=task._replace(train=task.train[:2], test=task.test[:2]))
     refuse(other=task._replace(arguments={"rows": 61}))
     refuse(measure=by_size)
@@ -166,7 +166,7 @@ def test_a_folder_of_another_domain_is_refused(tmp_path, sweeps_without_training
 
 
 def test_a_file_that_is_not_of_results_is_refused(tmp_path, sweeps_without_training):
-    sweeps.run(DEPTHS, worker_process.tasks()[0], tmp_path, about={})
+    sweeps.run(DEPTHS, worker_process.sweep_tasks()[0], tmp_path, about={})
     content = (tmp_path / "t0.jsonl").read_bytes()
     head = content.splitlines(keepends=True)[0]
     changed = content.replace(b"evaluation", b"evaluatiom")
@@ -199,7 +199,7 @@ BAD_TASKS = [
 
 def test_bad_runs_are_refused_before_the_folder_is_begun(tmp_path):
     """In one line, without the number of rows."""
-    task, folder = worker_process.tasks()[0], tmp_path / "results"
+    task, folder = worker_process.sweep_tasks()[0], tmp_path / "results"
 
     def refuse(words, sweep=DEPTHS, tasks=task, folder=folder, **options):
         with pytest.raises((ValueError, TypeError), match=words) as refused:
@@ -240,6 +240,6 @@ def test_programs_are_compiled_once_and_given_back(tmp_path, monkeypatch, sweeps
     monkeypatch.setattr(sweeps._Program, "_compile", watched)
     monkeypatch.setattr(sweeps, "THREADS", 1)
     sweep = sweeps.Sweep("own", one_depth, {"depth": (1, 2)})
-    sweeps.run(sweep, worker_process.tasks()[0], tmp_path, about={}, progress=count)
+    sweeps.run(sweep, worker_process.sweep_tasks()[0], tmp_path, about={}, progress=count)
     assert len(made) == 2
     assert max(alive) == 1

@@ -74,7 +74,7 @@ def _run_alone(code: str, argument: str) -> str:
     ).stdout
 
 
-STEPS = [block for block in doc_pages.steps(PAGE) if block.language == "python"]
+STEPS = [block for block in doc_pages.blocks_with_outputs(PAGE) if block.language == "python"]
 LEARNED = ("predict_proba", "measure", "explain")
 """What prints what was learned; all other steps print the same whenever they run."""
 

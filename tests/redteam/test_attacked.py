@@ -16,20 +16,20 @@ from dpbt.data.domains import Numeric
 from dpbt.privacy import boundary, pricing
 from dpbt.training import step
 from dpbt.types import ADD_REMOVE, Noise
-from tests.support.attacks import one_split
+from tests.support.attacks import table_of_one_split
 from tests.support.hostile_learners import (
     KEYS,
     NOISE,
-    ONE,
+    ONE_ROW,
     SCALED,
-    closing,
-    count,
-    counting,
-    fresh,
-    leaf,
-    opened_by,
-    recipe_of,
-    traced,
+    count_positive_rows,
+    draw_count,
+    epilogue_of,
+    hostile_recipe,
+    prologue_of,
+    trace_run,
+    tree_of_count,
+    with_new_identity,
 )
 
 # Recipes that differ have independent noise under one key.
@@ -49,7 +49,7 @@ def own_key(recipe):
 
 def by_rate(draw, table, weights, params, public):
     """One key for both kinds gave the exact number of rows, by a difference of two releases."""
-    value = count(table)
+    value = count_positive_rows(table)
     if params.rate is not None:
         value = value + jnp.sum(table.present).astype(jnp.int32)
     draw("n", NOISE, value, sensitivity=2.0, moves=1, theorem="")
@@ -65,7 +65,7 @@ def test_numbers_that_are_left_out_make_another_key():
 
     update = weighting.WeightUpdate("own", False, weighting.uniform.weigh, Rate)
     made = [
-        recipe_of(by_rate, params=params)
+        hostile_recipe(by_rate, params=params)
         for params in (
             Optional(noise, step=two),
             Optional(noise, rate=two),
@@ -91,7 +91,9 @@ def test_numbers_that_are_left_out_make_another_key():
     ]
     made = [dataclasses.replace(recipe, learner=learner) for recipe in made]
     assert len({own_key(recipe) for recipe in made}) == len(made)
-    releases = [dpbt.boost(KEYS[0], one_split(), one).transcript.rounds["n"] for one in made[:2]]
+    releases = [
+        dpbt.boost(KEYS[0], table_of_one_split(), one).transcript.rounds["n"] for one in made[:2]
+    ]
     assert not np.all(releases[1] - releases[0] == 300)  # the exact number of rows
 
 
@@ -100,10 +102,10 @@ def test_fractions_of_other_names_make_another_key():
 
     def program(draw, table, weights, params, public):
         for site in ("leaf_0", "leaf_1"):
-            draw(site, NOISE, count(table), **ONE)
+            draw(site, NOISE, count_positive_rows(table), **ONE_ROW)
 
     learner = boundary.weak_learner(
-        program, leaf, {"leaf": 1.0}, SCALED, ADD_REMOVE, tag="two leaves"
+        program, tree_of_count, {"leaf": 1.0}, SCALED, ADD_REMOVE, tag="two leaves"
     )
     made = [
         recipes.custom(learner, epsilon=1.0, rows=400, rounds=1, fractions={"leaf": 0.8, own: 0.2})
@@ -113,7 +115,7 @@ def test_fractions_of_other_names_make_another_key():
 
 
 def test_a_part_with_the_tag_of_another_makes_another_key():
-    base = recipe_of()
+    base = hostile_recipe()
     learner, update = base.learner, base.weight_update
 
     def tagged(first, second):
@@ -124,7 +126,7 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
     def with_part(**parts):
         return own_key(dataclasses.replace(base, learner=learner._replace(**parts)))
 
-    first, last = opened_by()._replace(tag="same"), closing()._replace(tag="same")
+    first, last = prologue_of()._replace(tag="same"), epilogue_of()._replace(tag="same")
     assert with_part(prologue=first) != with_part(epilogue=last)
     assert tagged("a | b", "c") != tagged("a", "b | c")
 
@@ -244,7 +246,7 @@ class Node:
 
 
 def showing(release, params, public):
-    tree = leaf(release, params, public)
+    tree = tree_of_count(release, params, public)
     return tree._replace(leaf=tree.leaf * 0 + np.float32(SEEN[0].sum())) if SEEN else tree
 
 
@@ -274,7 +276,10 @@ def test_a_class_of_rows_is_never_given_their_values(kind, way):
         prepare=lambda table: kind(table.present, table.target, table.weight),
         predict=lambda found, rows: jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0],
     )
-    RUNS[way](one_split(60), recipe_of(counting, fresh(showing), hypotheses=laid_out))
+    RUNS[way](
+        table_of_one_split(60),
+        hostile_recipe(draw_count, with_new_identity(showing), hypotheses=laid_out),
+    )
     assert not SEEN
 
 
@@ -289,10 +294,10 @@ def test_a_price_may_not_be_read_from_python_when_the_program_runs(where):
         return jax.pure_callback(lambda: np.float32(1), jax.ShapeDtypeStruct((), jnp.float32))
 
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, count(table), **{**ONE, where: jax.jit(held)()})
+        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, where: jax.jit(held)()})
 
     with pytest.raises(ValueError, match="reads what Python holds by a callback"):
-        traced(recipe_of(program, params=Noise({"n": np.float32(1000)})))
+        trace_run(hostile_recipe(program, params=Noise({"n": np.float32(1000)})))
 
 
 class Held:
@@ -302,12 +307,12 @@ class Held:
 
 
 def held_scale(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE, scale=Held.scale)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=Held.scale)
 
 
 def held_sensitivity(draw, table, weights, params, public):
     most = jnp.float32(1 / Held.scale)
-    draw("n", NOISE, count(table), sensitivity=most, moves=1, theorem="", scale=1.0)
+    draw("n", NOISE, count_positive_rows(table), sensitivity=most, moves=1, theorem="", scale=1.0)
 
 
 @pytest.mark.parametrize(
@@ -326,8 +331,8 @@ def held_sensitivity(draw, table, weights, params, public):
 )
 def test_a_ledger_is_not_of_what_python_has_changed_since(program, monkeypatch):
     """Other recipes may have taken the place of the program that works out the lines."""
-    recipe = recipe_of(fresh(program), params=Noise({}))
-    dpbt.boost(KEYS[0], one_split(), recipe)
+    recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
+    dpbt.boost(KEYS[0], table_of_one_split(), recipe)
     monkeypatch.setattr(Held, "scale", 100.0)
     pricing.describe_draws.clear()
     with pytest.raises(ValueError, match="than the ledger prices"):

@@ -17,20 +17,20 @@ from dpbt import weighting
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms, pricing
 from dpbt.types import ADD_REMOVE, Noise, Partition, Prologue, Public
-from tests.support.attacks import one_split
+from tests.support.attacks import table_of_one_split
 from tests.support.hostile_learners import (
     KEYS,
     NOISE,
-    ONE,
+    ONE_ROW,
     SCALED,
-    closing,
-    count,
-    counting,
-    fresh,
-    leaf,
-    opened_by,
-    recipe_of,
-    traced,
+    count_positive_rows,
+    draw_count,
+    epilogue_of,
+    hostile_recipe,
+    prologue_of,
+    trace_run,
+    tree_of_count,
+    with_new_identity,
 )
 
 
@@ -45,9 +45,9 @@ class Numbers(NamedTuple):
 
 
 def with_a_step(draw, table, weights, params, public):
-    counting(draw, table, weights, params, public)
+    draw_count(draw, table, weights, params, public)
     if params.step is not None:
-        draw("more", NOISE, count(table), **ONE)
+        draw("more", NOISE, count_positive_rows(table), **ONE_ROW)
 
 
 @pytest.mark.parametrize("first", ["plain", "stepping"])
@@ -61,7 +61,7 @@ def test_a_draw_that_the_structure_of_the_numbers_decides_is_priced(first):
     plain = Numbers(noise)
     stepping = Numbers(noise, np.float32(1))
     order = [plain, stepping] if first == "plain" else [stepping, plain]
-    made = {id(params): recipe_of(program, params=params) for params in order}
+    made = {id(params): hostile_recipe(program, params=params) for params in order}
     books = {
         name: dpbt.ledger(made[id(each)])
         for name, each in (("plain", plain), ("stepping", stepping))
@@ -71,7 +71,7 @@ def test_a_draw_that_the_structure_of_the_numbers_decides_is_priced(first):
     assert books["plain"].epsilon == pytest.approx(1.0, rel=1e-3)
     assert books["stepping"].epsilon == pytest.approx(21.0, rel=1e-3)
     for name, params in (("plain", plain), ("stepping", stepping)):
-        assert set(traced(made[id(params)]).transcript.rounds) == {
+        assert set(trace_run(made[id(params)]).transcript.rounds) == {
             line.site for line in books[name].lines
         }
         budget = dpbt.Filter(100.0, rows=400)
@@ -88,10 +88,19 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
     def program(draw, table, weights, params, public):
         times = 1 if public.weighting.rate is None else 2
         whole = params.noise["n"].dtype == jnp.int32
-        draw("n", NOISE, count(table), sensitivity=1.0 * times, moves=3 if whole else 1, theorem="")
+        draw(
+            "n",
+            NOISE,
+            count_positive_rows(table),
+            sensitivity=1.0 * times,
+            moves=3 if whole else 1,
+            theorem="",
+        )
 
     update = weighting.WeightUpdate("own", False, weighting.uniform.weigh, Weighing)
-    learner = boundary.weak_learner(program, leaf, {}, SCALED, ADD_REMOVE, tag="structures")
+    learner = boundary.weak_learner(
+        program, tree_of_count, {}, SCALED, ADD_REMOVE, tag="structures"
+    )
     found = []
     for noise, numbers in (
         (np.float32(1), Weighing()),
@@ -99,7 +108,7 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
         (np.int32(1), Weighing()),
     ):
         recipe = dataclasses.replace(
-            recipe_of(),
+            hostile_recipe(),
             learner=learner,
             weight_update=update,
             weighting=numbers,
@@ -116,7 +125,7 @@ def test_what_was_read_is_kept_by_all_that_it_follows_from():
 def opening(**more):
     return Prologue(
         lambda draw, table, weights, params, public: draw(
-            "first", NOISE, count(table), **ONE, scale=2.0
+            "first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0
         ),
         lambda release, params: jnp.float32(0),
         "opening",
@@ -161,13 +170,13 @@ def by_field(name, **how):
     def program(draw, table, weights, params, public):
         number = 1 / (1 + a_number(getattr(public, name)) ** 2)
         asked = {key: number * base for key, base in how.items()}
-        draw("n", NOISE, count(table), **{**ONE, **asked})
+        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, **asked})
 
     return program
 
 
 def parted(program, **changes):
-    return recipe_of(program, hypotheses=PARTED, prologue=opening(), **changes)
+    return hostile_recipe(program, hypotheses=PARTED, prologue=opening(), **changes)
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
@@ -180,20 +189,35 @@ def test_a_price_that_follows_from_what_a_run_finds_out_is_refused(name):
 
     def bounded(draw, table, weights, params, public):
         number = 1 / (1 + a_number(getattr(public, name)) ** 2)
-        draw("n", NOISE, count(table), sensitivity=number, at_most=1.0, moves=1, theorem="")
+        draw(
+            "n",
+            NOISE,
+            count_positive_rows(table),
+            sensitivity=number,
+            at_most=1.0,
+            moves=1,
+            theorem="",
+        )
 
     (_, line) = dpbt.ledger(parted(bounded, rounds=1)).lines
     assert line.epsilon == pytest.approx(1.0, rel=1e-5)
-    traced(parted(bounded, rounds=1))
+    trace_run(parted(bounded, rounds=1))
 
 
 def test_a_price_may_follow_from_the_number_of_rows_that_a_recipe_is_for():
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, count(table), moves=1, theorem="", sensitivity=public.rows / 100)
+        draw(
+            "n",
+            NOISE,
+            count_positive_rows(table),
+            moves=1,
+            theorem="",
+            sensitivity=public.rows / 100,
+        )
 
-    recipe = recipe_of(program, rounds=1)
+    recipe = hostile_recipe(program, rounds=1)
     assert dpbt.ledger(recipe).lines[0].sensitivity == 4.0
-    traced(recipe)
+    trace_run(recipe)
 
 
 def test_a_price_may_not_follow_from_the_splits_of_a_table():
@@ -210,10 +234,10 @@ def test_a_price_may_not_follow_from_the_splits_of_a_table():
 
     def program(draw, table, weights, params, public):
         most = 1.0 + jnp.sum(table.feature).astype(jnp.float32)
-        draw("n", NOISE, count(table), sensitivity=most, moves=1, theorem="")
+        draw("n", NOISE, count_positive_rows(table), sensitivity=most, moves=1, theorem="")
 
     with pytest.raises(ValueError, match=r"follows from \['the splits of the table'\]"):
-        recipe_of(program, hypotheses=SCALED._replace(prepare=prepare))
+        hostile_recipe(program, hypotheses=SCALED._replace(prepare=prepare))
 
 
 def test_what_a_total_is_told_may_not_follow_from_rows():
@@ -223,12 +247,17 @@ def test_what_a_total_is_told_may_not_follow_from_rows():
         return total + told
 
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, boundary.Total(count(table), after, (count(table),)), **ONE)
+        draw(
+            "n",
+            NOISE,
+            boundary.Total(count_positive_rows(table), after, (count_positive_rows(table),)),
+            **ONE_ROW,
+        )
 
     with pytest.raises(
         ValueError, match=r"Total\.after of the draw 'n' reads follows from the pri"
     ):
-        recipe_of(program)
+        hostile_recipe(program)
 
 
 @pytest.mark.parametrize("source", ["rows", "scores"])
@@ -238,7 +267,7 @@ def test_a_cap_on_weights_may_not_follow_from_rows(source):
         return weighting.on_grid(jnp.ones(score.shape), 1.0 + read.astype(jnp.float32))
 
     with pytest.raises(ValueError, match="the cap of greedy follows from private rows"):
-        recipe_of(weigh=weighting.WeightUpdate("greedy", False, weigh))
+        hostile_recipe(weigh=weighting.WeightUpdate("greedy", False, weigh))
 
 
 # The draw that runs is the draw that was priced.
@@ -255,10 +284,10 @@ def test_a_program_cannot_change_its_noise(what):
         else:
             noise = params.noise if what == "the noise of params" else draw.noise
             noise["n"] = 1e-6
-        draw("n", NOISE, count(table), **ONE)
+        draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
 
     with pytest.raises((TypeError, ValueError)):  # JAX's error of traced arrays is a TypeError
-        recipe_of(program, params=LOUD)
+        hostile_recipe(program, params=LOUD)
 
 
 def test_what_a_program_reads_is_a_copy():
@@ -274,15 +303,15 @@ def test_what_a_program_reads_is_a_copy():
         seen.append(params.more["step"])
         params.more["step"] = jnp.float32(0)
         public.prologue["first"] = jnp.zeros(1, jnp.int32)
-        draw("n", NOISE, count(table), **ONE)
+        draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
 
     def hypothesis(release, params, public):
         value = params.more["step"] + public.prologue["first"][0].astype(jnp.float32)
         return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 
     params = Kept({"n": np.float32(1000)}, {"step": np.float32(3)})
-    recipe = recipe_of(program, hypothesis, params=params, prologue=opening(), rounds=1)
-    boosted = dpbt.boost(KEYS[0], one_split(), recipe)
+    recipe = hostile_recipe(program, hypothesis, params=params, prologue=opening(), rounds=1)
+    boosted = dpbt.boost(KEYS[0], table_of_one_split(), recipe)
     expected = 3.0 + float(boosted.transcript.prologue["first"][0])
     assert boosted.hypotheses.leaf[0].tolist() == [expected, expected]
     assert params.more["step"] == 3
@@ -296,51 +325,72 @@ class Switch:
 
 def switched_noise(draw, table, weights, params, public):
     asked = {"scale": 1e-3} if Switch.on else {}
-    draw("n", NOISE, count(table), **ONE, **asked)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, **asked)
 
 
 def switched_sensitivity(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), sensitivity=1e-3 if Switch.on else 1.0, moves=1, theorem="")
+    draw(
+        "n",
+        NOISE,
+        count_positive_rows(table),
+        sensitivity=1e-3 if Switch.on else 1.0,
+        moves=1,
+        theorem="",
+    )
 
 
 def switched_own_scale(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE, scale=1e-3 if Switch.on else 1e3)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=1e-3 if Switch.on else 1e3)
 
 
 def switched_bounded(draw, table, weights, params, public):
     most = 1e-3 if Switch.on else 1.0
     shrunk = most / (1 + a_number(public.round))
-    draw("n", NOISE, count(table), sensitivity=shrunk, at_most=1.0, moves=1, theorem="")
+    draw(
+        "n", NOISE, count_positive_rows(table), sensitivity=shrunk, at_most=1.0, moves=1, theorem=""
+    )
 
 
 def switched_site(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
     if Switch.on:
-        draw("n_1", NOISE, count(table), **ONE)
+        draw("n_1", NOISE, count_positive_rows(table), **ONE_ROW)
 
 
 def switched_mechanism(draw, table, weights, params, public):
     other = mechanisms.rounded_gaussian if Switch.on else NOISE
-    draw("n", other, count(table), **ONE)
+    draw("n", other, count_positive_rows(table), **ONE_ROW)
 
 
 def switched_moves(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **{**ONE, "moves": 2 if Switch.on else 1})
+    draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, "moves": 2 if Switch.on else 1})
 
 
 def switched_count(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE, count=1 if Switch.on else 3)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, count=1 if Switch.on else 3)
 
 
 def forged(draw, table, weights, params, public):
     """It hands the library a request of its own, past the function that works out scales."""
     if not Switch.on:
-        draw("n", NOISE, count(table), **ONE)
+        draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
         return
     quiet = jnp.float32(1e-3)
     draw.answer(
         boundary.DrawSpec(
-            "n", NOISE, count(table), None, (), quiet, 1.0, 1, "a row", 1, "n", "", own_scale=False
+            "n",
+            NOISE,
+            count_positive_rows(table),
+            None,
+            (),
+            quiet,
+            1.0,
+            1,
+            "a row",
+            1,
+            "n",
+            "",
+            own_scale=False,
         )
     )
 
@@ -364,11 +414,11 @@ SWITCHED = {
 @pytest.mark.parametrize("name", SWITCHED)
 def test_a_draw_that_is_not_the_priced_one_is_refused(name, monkeypatch):
     """Python may change what a program does after the ledger was read; the run looks again."""
-    recipe = recipe_of(SWITCHED[name], params=LOUD)
+    recipe = hostile_recipe(SWITCHED[name], params=LOUD)
     dpbt.ledger(recipe)
     monkeypatch.setattr(Switch, "on", True)
     with pytest.raises(ValueError, match=r"than the ledger prices|are priced"):
-        traced(recipe)
+        trace_run(recipe)
 
 
 def by_shape(table):
@@ -380,11 +430,11 @@ def test_a_price_that_follows_from_the_shape_of_the_table_is_refused(where):
     """The ledger reads a table of one row; a run compares what it asks for with that."""
 
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, count(table), **{**ONE, where: by_shape(table)})
+        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, where: by_shape(table)})
 
-    recipe = recipe_of(program)
+    recipe = hostile_recipe(program)
     with pytest.raises(ValueError, match="than the ledger prices"):
-        traced(recipe)
+        trace_run(recipe)
 
 
 # What a function keeps of the rows in Python reaches nothing that is public.
@@ -402,7 +452,7 @@ def spied():
 
 def keeping(draw, table, weights, params, public):
     keep(table.target)
-    counting(draw, table, weights, params, public)
+    draw_count(draw, table, weights, params, public)
 
 
 class Steps(NamedTuple):
@@ -411,7 +461,7 @@ class Steps(NamedTuple):
 
 
 def spying_hypothesis(release, params, public):
-    tree = leaf(release, params, public)
+    tree = tree_of_count(release, params, public)
     return tree._replace(leaf=tree.leaf + spied())
 
 
@@ -433,7 +483,7 @@ def handing_on(release, params, public):
 
 def keeping_pair(draw, table, weights, params, public):
     keep(weights)
-    counting(draw, table, weights, params, public)
+    draw_count(draw, table, weights, params, public)
 
 
 def merging(found, params, public):
@@ -446,41 +496,45 @@ def updating(found, state):
 
 IDLE = Steps(lambda like: (), lambda found, state: (found, state))
 READERS = {
-    "hypothesis": lambda **k: recipe_of(keeping, spying_hypothesis, **k),
-    "hypothesis, at compile time": lambda **k: recipe_of(keeping, spying_compile_time, **k),
-    "hypothesis, by a function of its own": lambda **k: recipe_of(keeping, spying_inside, **k),
-    "hypothesis, as it is": lambda **k: recipe_of(keeping_pair, handing_on, **k),
-    "optimizer": lambda **k: recipe_of(
+    "hypothesis": lambda **k: hostile_recipe(keeping, spying_hypothesis, **k),
+    "hypothesis, at compile time": lambda **k: hostile_recipe(keeping, spying_compile_time, **k),
+    "hypothesis, by a function of its own": lambda **k: hostile_recipe(keeping, spying_inside, **k),
+    "hypothesis, as it is": lambda **k: hostile_recipe(keeping_pair, handing_on, **k),
+    "optimizer": lambda **k: hostile_recipe(
         keeping, optimizer=lambda params: IDLE._replace(update=updating), **k
     ),
-    "bound": lambda **k: recipe_of(
+    "bound": lambda **k: hostile_recipe(
         keeping, hypotheses=SCALED._replace(bound=lambda found: spied()), **k
     ),
-    "merged": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first), hypotheses=SCALED._replace(merged=merging), **k
+    "merged": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first), hypotheses=SCALED._replace(merged=merging), **k
     ),
-    "scaled": lambda **k: recipe_of(
-        epilogue=closing(keeping_last),
+    "scaled": lambda **k: hostile_recipe(
+        epilogue=epilogue_of(keeping_last),
         hypotheses=SCALED._replace(scaled=lambda found, slope: merging(found, None, None)),
         **k,
     ),
-    "line": lambda **k: recipe_of(
-        epilogue=closing(keeping_last, lambda *_: (jnp.float32(1), spied())), **k
+    "line": lambda **k: hostile_recipe(
+        epilogue=epilogue_of(keeping_last, lambda *_: (jnp.float32(1), spied())), **k
     ),
-    "intercept": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first)._replace(intercept=lambda *_: spied()), **k
+    "intercept": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first)._replace(intercept=lambda *_: spied()), **k
     ),
-    "unit": lambda **k: recipe_of(prologue=opened_by(keeping_first, unit=lambda *_: spied()), **k),
-    "seen": lambda **k: recipe_of(prologue=opened_by(keeping_first, seen=lambda *_: spied()), **k),
-    "structure": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first),
+    "unit": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first, unit=lambda *_: spied()), **k
+    ),
+    "seen": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first, seen=lambda *_: spied()), **k
+    ),
+    "structure": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first),
         hypotheses=PARTED._replace(
             partition=PARTED.partition._replace(structure=lambda params, public: spied())
         ),
         **k,
     ),
-    "optimizer's state": lambda **k: recipe_of(
-        prologue=opened_by(keeping_first),
+    "optimizer's state": lambda **k: hostile_recipe(
+        prologue=prologue_of(keeping_first),
         optimizer=lambda params: IDLE._replace(init=lambda like: spied()),
         **k,
     ),
@@ -489,12 +543,12 @@ READERS = {
 
 def keeping_first(draw, table, weights, params, public):
     keep(table.target)
-    draw("first", NOISE, count(table), **ONE, scale=2.0)
+    draw("first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
 
 def keeping_last(draw, table, scores, params, public):
     keep(scores)
-    draw("last", NOISE, count(table), **ONE, scale=2.0)
+    draw("last", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
 
 def escapes(run):
@@ -509,7 +563,7 @@ def escapes(run):
 
 @pytest.mark.parametrize("name", READERS)
 def test_what_a_program_keeps_is_read_by_nothing_public(name):
-    escapes(lambda: traced(READERS[name]()))
+    escapes(lambda: trace_run(READERS[name]()))
 
 
 WAYS = {
@@ -523,7 +577,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["hypothesis", "merged", "line", "intercept"])
 def test_no_way_to_run_lets_it_escape(way, name):
-    escapes(lambda: WAYS[way](READERS[name](), one_split(60)))
+    escapes(lambda: WAYS[way](READERS[name](), table_of_one_split(60)))
 
 
 def keeping_prepare(table):
@@ -550,7 +604,7 @@ QUIET = NOISE._replace(name="a laplace of one's own", sample=keeping_sample)
 
 
 def by_own_mechanism(draw, table, weights, params, public):
-    draw("n", QUIET, count(table), **ONE)
+    draw("n", QUIET, count_positive_rows(table), **ONE_ROW)
 
 
 def capping(score, bound, table, public):
@@ -558,22 +612,24 @@ def capping(score, bound, table, public):
 
 
 KEEPERS = {
-    "prepare": lambda: recipe_of(
-        hypothesis=fresh(spying_hypothesis),
-        hypotheses=SCALED._replace(prepare=fresh(keeping_prepare)),
+    "prepare": lambda: hostile_recipe(
+        hypothesis=with_new_identity(spying_hypothesis),
+        hypotheses=SCALED._replace(prepare=with_new_identity(keeping_prepare)),
     ),
-    "weigh": lambda: recipe_of(
-        hypothesis=fresh(spying_hypothesis),
-        weigh=weighting.WeightUpdate("keeps", False, fresh(keeping_weigh)),
+    "weigh": lambda: hostile_recipe(
+        hypothesis=with_new_identity(spying_hypothesis),
+        weigh=weighting.WeightUpdate("keeps", False, with_new_identity(keeping_weigh)),
     ),
-    "predict": lambda: recipe_of(
-        epilogue=closing(line=lambda *_: (jnp.float32(1), spied())),
-        hypotheses=SCALED._replace(predict=fresh(keeping_predict)),
+    "predict": lambda: hostile_recipe(
+        epilogue=epilogue_of(line=lambda *_: (jnp.float32(1), spied())),
+        hypotheses=SCALED._replace(predict=with_new_identity(keeping_predict)),
     ),
-    "mechanism": lambda: recipe_of(fresh(by_own_mechanism), fresh(spying_hypothesis)),
-    "prepare, for a cap": lambda: recipe_of(
-        hypotheses=SCALED._replace(prepare=fresh(keeping_prepare)),
-        weigh=weighting.WeightUpdate("caps", False, fresh(capping)),
+    "mechanism": lambda: hostile_recipe(
+        with_new_identity(by_own_mechanism), with_new_identity(spying_hypothesis)
+    ),
+    "prepare, for a cap": lambda: hostile_recipe(
+        hypotheses=SCALED._replace(prepare=with_new_identity(keeping_prepare)),
+        weigh=weighting.WeightUpdate("caps", False, with_new_identity(capping)),
     ),
 }
 
@@ -581,7 +637,7 @@ KEEPERS = {
 @pytest.mark.parametrize("way", ["jit", "op by op"])
 @pytest.mark.parametrize("name", KEEPERS)
 def test_whoever_keeps_the_rows_keeps_nothing(name, way):
-    escapes(lambda: WAYS[way](KEEPERS[name](), one_split(60)))
+    escapes(lambda: WAYS[way](KEEPERS[name](), table_of_one_split(60)))
 
 
 def test_rows_that_a_check_keeps_are_none():
@@ -592,22 +648,24 @@ def test_rows_that_a_check_keeps_are_none():
         shapes.append((table.bins.shape[0], np.asarray(table.present).tolist()))
         trees.check_tree_table(table)
 
-    dpbt.fit(KEYS[0], one_split(60), recipe_of(hypotheses=SCALED._replace(check=check)))
+    dpbt.fit(
+        KEYS[0], table_of_one_split(60), hostile_recipe(hypotheses=SCALED._replace(check=check))
+    )
     assert shapes
     assert all(shape == (1, [False]) for shape in shapes)
 
 
 def test_rows_that_a_replay_reads_are_not_kept_for_a_later_fit():
     """An owner may replay op by op before a fit, and Python keeps lists between the two."""
-    recipe, table = recipe_of(keeping), one_split(60)
+    recipe, table = hostile_recipe(keeping), table_of_one_split(60)
     dpbt.replay(dpbt.boost(KEYS[0], table, recipe).transcript, table, recipe)
     dead = list(KEPT)
 
     def later(release, params, public):
-        tree = leaf(release, params, public)
+        tree = tree_of_count(release, params, public)
         return tree._replace(leaf=tree.leaf + jnp.sum(dead[0]).astype(jnp.float32))
 
-    escapes(lambda: dpbt.boost(KEYS[0], table, recipe_of(counting, later)))
+    escapes(lambda: dpbt.boost(KEYS[0], table, hostile_recipe(draw_count, later)))
 
 
 def test_a_hypothesis_may_not_close_over_an_array_of_a_running_trace():
@@ -616,12 +674,12 @@ def test_a_hypothesis_may_not_close_over_an_array_of_a_running_trace():
     @jax.jit
     def careless(table):
         def hypothesis(release, params, public):
-            tree = leaf(release, params, public)
+            tree = tree_of_count(release, params, public)
             return tree._replace(leaf=tree.leaf + jnp.sum(table.target).astype(jnp.float32))
 
-        return dpbt.boost(KEYS[0], table, recipe_of(hypothesis=hypothesis)).scores
+        return dpbt.boost(KEYS[0], table, hostile_recipe(hypothesis=hypothesis)).scores
 
-    escapes(lambda: careless(one_split(60)))
+    escapes(lambda: careless(table_of_one_split(60)))
 
 
 def test_a_mutable_array_carries_no_rows():
@@ -629,10 +687,10 @@ def test_a_mutable_array_carries_no_rows():
 
     def writing(draw, table, weights, params, public):
         reference[...] = jnp.sum(table.target).astype(jnp.float32)
-        counting(draw, table, weights, params, public)
+        draw_count(draw, table, weights, params, public)
 
     with pytest.raises(ValueError, match="the program reads or writes a mutable array"):
-        traced(recipe_of(writing))
+        trace_run(hostile_recipe(writing))
     assert float(reference[...]) == 0
 
 
@@ -642,10 +700,10 @@ def test_a_hypothesis_reads_nothing_that_python_holds():
 
     def hypothesis(release, params, public):
         held = jax.pure_callback(lambda: np.zeros(2, np.float32), shape)
-        return leaf(release, params, public)._replace(leaf=held)
+        return tree_of_count(release, params, public)._replace(leaf=held)
 
     with pytest.raises(ValueError, match="reads what Python holds by"):
-        traced(recipe_of(hypothesis=hypothesis))
+        trace_run(hostile_recipe(hypothesis=hypothesis))
 
 
 def test_noise_that_is_changed_by_force_changes_no_scale():
@@ -655,23 +713,25 @@ def test_noise_that_is_changed_by_force_changes_no_scale():
         quiet = (("n", jnp.float32(1e-6)),)
         object.__setattr__(params.noise, "_items", quiet)
         object.__setattr__(draw.noise, "_items", quiet)
-        counting(draw, table, weights, params, public)
+        draw_count(draw, table, weights, params, public)
 
-    noise = jax.jit(jax.vmap(lambda key: dpbt.boost(key, one_split(), recipe).transcript.rounds))
-    recipe = recipe_of(program, params=LOUD, rounds=1)
+    noise = jax.jit(
+        jax.vmap(lambda key: dpbt.boost(key, table_of_one_split(), recipe).transcript.rounds)
+    )
+    recipe = hostile_recipe(program, params=LOUD, rounds=1)
     drawn = np.asarray(noise(jax.random.split(jax.random.key(2), 40))["n"])
     assert np.std(drawn) > 300  # false alarm below 1e-9; at the forced noise it would be 0
 
 
 def test_honest_learners_of_all_parts_run():
     """The parts that are attacked here, written as they should be."""
-    recipe = recipe_of(
+    recipe = hostile_recipe(
         hypotheses=PARTED._replace(merged=lambda found, params, public: found),
         prologue=opening(),
-        epilogue=closing(),
+        epilogue=epilogue_of(),
         optimizer=lambda params: IDLE,
     )
-    table = one_split(60)
+    table = table_of_one_split(60)
     ways = [WAYS[way](recipe, table) for way in ("jit", "op by op")]
     for one, other in zip(*map(jax.tree.leaves, ways), strict=True):
         np.testing.assert_array_equal(one, other)

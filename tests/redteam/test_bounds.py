@@ -13,7 +13,7 @@ from dpbt import boosting, recipes, sweeps
 from dpbt.data.splits import splits_of, table_of_splits
 from dpbt.training import step
 from dpbt.types import Table
-from tests.support.attacks import GRID, class_counts
+from tests.support.attacks import GRID, class_counts_by_side
 from tests.support.example_tables import random_features, random_table
 
 pytestmark = pytest.mark.unoptimized
@@ -175,7 +175,7 @@ def test_leaves_of_a_table_beyond_its_bound_hold_its_first_rows():
     table = random_table(1, 60, 1)
     recipe = recipes.bdpe(epsilon=np.inf, rows=BOUND, rounds=1, depth=1, alpha=1.0)
     release = dpbt.boost(jax.random.key(0), table, recipe).transcript.rounds
-    counts = class_counts(first_rows(table, BOUND))
+    counts = class_counts_by_side(first_rows(table, BOUND))
     split = int(release["split_0"][0, 0])
     expected = counts if split == 0 else np.stack([counts.sum(axis=0), np.zeros(2, np.int64)])
     np.testing.assert_array_equal(release["leaf"][0], GRID * expected)

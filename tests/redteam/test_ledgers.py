@@ -18,7 +18,7 @@ from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.mechanism import FREE, Price
 from dpbt.privacy.pricing import ledger_line, sampler_scales
 from dpbt.types import ADD_REMOVE, Noise
-from tests.support.attacks import GRID, one_split
+from tests.support.attacks import GRID, table_of_one_split
 from tests.support.slow_cases import mark_slow_cases
 
 pytestmark = pytest.mark.unoptimized
@@ -344,7 +344,7 @@ def test_what_passes_the_ledger_does_not_pass_the_audit(name):
     """A program is trusted to state its sensitivity, whatever the public shape of its table is."""
     recipe = recipe_of(TRUSTED[name], rounds=1)
     claim = dpbt.ledger(recipe).epsilon
-    table = one_split()
+    table = table_of_one_split()
     other = table._replace(present=table.present.at[0].set(False))
     release = dpbt.boost(jax.random.key(0), table, recipe).transcript
     found = boosting.compared(release, table, other, recipe)["leaf"][1].pure

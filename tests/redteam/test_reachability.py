@@ -19,14 +19,14 @@ from dpbt.privacy import mechanisms
 from tests.support import contract_rows
 from tests.support.attacks import (
     GRID,
-    class_counts,
+    class_counts_by_side,
     exponential_words,
-    forced,
     gaussian_words,
     laplace_words,
-    one_split,
+    sampler_on_words,
+    table_of_one_split,
 )
-from tests.support.recipe_noise import scales
+from tests.support.recipe_noise import scale_by_site
 from tests.support.slow_cases import mark_slow_cases_except
 
 pytestmark = pytest.mark.unoptimized
@@ -38,7 +38,7 @@ LIMIT = mechanisms.SATURATION
 
 def given(mechanism, words, value, scale):
     """The output of a mechanism of additive noise on chosen words."""
-    found = forced(mechanism)(words, np.asarray(value, np.int32), np.float32(scale))
+    found = sampler_on_words(mechanism)(words, np.asarray(value, np.int32), np.float32(scale))
     return np.asarray(found, np.int64)
 
 
@@ -148,7 +148,7 @@ def test_every_candidate_can_win_on_both_neighbours(mechanism):
             lanes += [best[k == winner % 3] for k in range(3)]
             words = np.stack(lanes, axis=1)
         for these in (scores, scores_too):
-            assert int(forced(mechanism)(words, these, np.float32(1))) == winner
+            assert int(sampler_on_words(mechanism)(words, these, np.float32(1))) == winner
 
 
 def moved_count(release, counts):
@@ -174,7 +174,7 @@ RECIPES = {
 def test_sixty_fits_name_no_neighbour(name):
     """All leaves of a fit at once: words give the release from the table and from its neighbour."""
     make, settings = RECIPES[name]
-    table = one_split()
+    table = table_of_one_split()
     recipe = make(epsilon=0.5, rows=400, rounds=1, depth=1, **settings)
     keys = jax.random.split(jax.random.key(2), (FITS, 2))
 
@@ -182,11 +182,11 @@ def test_sixty_fits_name_no_neighbour(name):
         return dpbt.boost(pair[0], table, recipe, pair[1]).transcript.rounds
 
     fits = jax.jit(jax.vmap(one))(keys)
-    scale = scales(recipe)["leaf"]
+    scale = scale_by_site(recipe)["leaf"]
 
     named, modulo = 0, []
     for fit in range(FITS):
-        counts = class_counts(table) * GRID  # a position is 0 or 1, and no threshold is 1
+        counts = class_counts_by_side(table) * GRID  # a position is 0 or 1, and no threshold is 1
         release = np.asarray(fits["leaf"][fit]).reshape(2, 2)
         hypotheses = moved_count(release, counts)
         for noise in hypotheses:

@@ -19,17 +19,17 @@ DOMAIN = {
     },
     "label": {"column": "class", "positive": "ill", "negative": "healthy"},
 }
-ROWS = 300
-FOREST = ("--recipe", "random_forest", "--rounds", "3", "--depth", "3")
-FIT = ("--domain", "domain.json", "--rows", "400", "--epsilon", "4")
+NUM_ROWS = 300
+FOREST_OPTIONS = ("--recipe", "random_forest", "--rounds", "3", "--depth", "3")
+FIT_OPTIONS = ("--domain", "domain.json", "--rows", "400", "--epsilon", "4")
 
 
-def fill(folder):
+def write_rows_and_domain(folder):
     """Write a domain and rows of it."""
     rng = np.random.default_rng(0)
-    age = rng.uniform(0, 100, ROWS)
-    words = np.where(age + rng.normal(0, 10, ROWS) > 50, "ill", "healthy")
-    member = rng.choice(["yes", "no"], ROWS)
+    age = rng.uniform(0, 100, NUM_ROWS)
+    words = np.where(age + rng.normal(0, 10, NUM_ROWS) > 50, "ill", "healthy")
+    member = rng.choice(["yes", "no"], NUM_ROWS)
     lines = [
         "age,member,class",
         *(f"{a},{m},{w}" for a, m, w in zip(age, member, words, strict=True)),
@@ -38,22 +38,24 @@ def fill(folder):
     (folder / "domain.json").write_text(json.dumps(DOMAIN))
 
 
-def run(*words):
+def run_command(*words):
     return main([str(word) for word in words])
 
 
-def convert(*more):
-    return run("convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *more)
+def convert_rows(*more):
+    return run_command(
+        "convert", "domain.json", "rows.csv", "rows.chunks", "--capacity", 400, *more
+    )
 
 
-def refused(capsys, *words):
-    assert run(*words) == 2
+def refusal_line(capsys, *words):
+    assert run_command(*words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ")
     return line
 
 
-def released(path):
+def releases_in_checkpoint(path):
     """Part -> the bytes of its release, of a checkpoint that nobody holds."""
     database = sqlite3.connect(path)
     found = dict(database.execute("SELECT part, arrays FROM release ORDER BY rowid"))
@@ -61,11 +63,11 @@ def released(path):
     return found
 
 
-def interrupted(*_, **__):
+def raise_keyboard_interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
-def held_keys():
+def checkpoint_holds_keys():
     """Whether the checkpoint has keys; one that a kill left may have none yet."""
     if not Path("run").exists():
         return False

@@ -23,7 +23,7 @@ NUMBER = Numeric(0, 10)
 KEY, PUBLIC = jax.random.key(5), jax.random.key(6)
 
 
-def columns(rows, seed=0):
+def random_columns(rows, seed=0):
     rng = np.random.default_rng(seed)
     age = rng.uniform(-10, 120, rows)
     age[rng.random(rows) < 0.1] = np.nan
@@ -31,7 +31,7 @@ def columns(rows, seed=0):
     return {"age": age, "income": rng.random(rows), "work": work}
 
 
-def labels(bins, kind, seed=1):
+def random_labels(bins, kind, seed=1):
     rng = np.random.default_rng(seed)
     number = (
         np.nan_to_num(bins["age"]) / 20 + 5 * bins["income"] + rng.normal(0, 1, len(bins["age"]))
@@ -43,21 +43,21 @@ def labels(bins, kind, seed=1):
     return np.array(words)[np.where(rng.random(len(number)) < 0.05, 3, place)]
 
 
-DECLARED = {
+TARGET_OPTIONS = {
     "two": {"negative": "no", "positive": "yes"},
     "classes": {"target": CLASSES},
     "number": {"target": NUMBER},
 }
 
 
-def pair(folder, kind, rows=700, capacity=None, each=256, weights=False):
+def table_and_blocks(folder, kind, rows=700, capacity=None, each=256, weights=False):
     """The same rows in memory and in blocks."""
-    bins = columns(rows)
-    options = dict(DECLARED[kind], capacity=capacity)
+    bins = random_columns(rows)
+    options = dict(TARGET_OPTIONS[kind], capacity=capacity)
     if weights:
         weight = np.random.default_rng(2).uniform(-1, 4, rows)
         options |= {"sample_weight": weight, "max_weight": 3.0}
-    given = labels(bins, kind)
+    given = random_labels(bins, kind)
     table = dpbt.table(DOMAIN, bins, given, **options)
     in_blocks_too = convert.convert_columns(
         DOMAIN, bins, given, folder, rows_per_block=each, **options
@@ -65,9 +65,9 @@ def pair(folder, kind, rows=700, capacity=None, each=256, weights=False):
     return table, in_blocks_too
 
 
-def recipe_for(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **more):
+def oblivious_recipe(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **more):
     once = {} if kind == "number" else {"scores_fraction": 0.05}
-    target = DECLARED[kind].get("target")
+    target = TARGET_OPTIONS[kind].get("target")
     common = {
         "domain": DOMAIN,
         "target": target,
@@ -78,32 +78,32 @@ def recipe_for(kind, rows, delta=1e-6, relation="add_remove", rounds=5, **more):
     return recipes.oblivious_boost(epsilon=2, delta=delta, rows=rows, rounds=rounds, **options)
 
 
-def curves(kind, rows=700, **more):
-    common = {"domain": DOMAIN, "target": DECLARED[kind].get("target"), "resolutions": (2, 4)}
+def additive_recipe(kind, rows=700, **more):
+    common = {"domain": DOMAIN, "target": TARGET_OPTIONS[kind].get("target"), "resolutions": (2, 4)}
     return recipes.additive(
         **{"epsilon": 2, "delta": 1e-6, "rounds": 5, **common, **more}, rows=rows
     )
 
 
-def forest(rows=700, **more):
+def forest_recipe(rows=700, **more):
     return recipes.random_forest(**{"epsilon": 2, "rounds": 5, "depth": 3, **more}, rows=rows)
 
 
-def trees(rows=700, **more):
+def greedy_recipe(rows=700, **more):
     return recipes.bdpe(**{"epsilon": 3, "rounds": 3, "depth": 2, **more}, rows=rows)
 
 
-def rules(rows=700, **more):
+def rule_recipe(rows=700, **more):
     learner = lazybb.one_rule(ADD_REMOVE)
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **more}, rows=rows)
 
 
-def assert_same(one, other):
+def assert_same_fit(one, other):
     one, other = ((each.transcript, each.hypotheses, each.intercept) for each in (one, other))
     chex.assert_trees_all_equal(one, other, strict=True)
 
 
-def small_passes(monkeypatch):
+def shorten_passes(monkeypatch):
     """Let a pass have slices of 64 rows, and serve two rounds where it can."""
 
     def plan(table, recipe, *_):
@@ -112,7 +112,7 @@ def small_passes(monkeypatch):
     monkeypatch.setattr(in_blocks, "plan_for", plan)
 
 
-def cells_of(table):
+def rows_in_blocks(table):
     """All rows of a table in chunks."""
     parts = []
     for number, chunk in enumerate(table.blocks):
@@ -125,7 +125,7 @@ def cells_of(table):
 
 
 def assert_same_rows(table, in_chunks):
-    found = cells_of(in_chunks)
+    found = rows_in_blocks(in_chunks)
     for mine, given in zip(found[:3], table[:3], strict=True):
         np.testing.assert_array_equal(mine, np.asarray(given))
         assert mine.dtype == given.dtype

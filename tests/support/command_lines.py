@@ -7,15 +7,15 @@ import numpy as np
 
 from dpbt import __main__ as command_line
 
-ROWS = 60
-BOUND = ROWS + 10
+NUM_ROWS = 60
+BOUND = NUM_ROWS + 10
 WORDS = ("north", "mid", "south")
 COLUMNS = {
     "age": {"type": "numeric", "low": 0, "high": 100, "bins": 8, "missing": True},
     "job": {"type": "nominal", "values": ["clerk", "smith, or mason"]},
     "member": {"type": "boolean", "true": "yes", "false": "no"},
 }
-TWO = {"column": "class", "positive": "ill, or worse", "negative": "healthy"}
+TWO_CLASSES = {"column": "class", "positive": "ill, or worse", "negative": "healthy"}
 LABELS = {
     "site": {"column": "site", "type": "nominal", "values": WORDS},
     "rings": {"column": "rings", "type": "numeric", "low": 0, "high": 20},
@@ -26,7 +26,7 @@ RECIPES = {
     "site": ("--epsilon", "30", "--recipe", "oblivious_boost", "--rounds", "3", "--depth", "2"),
 }
 RECIPES["rings"] = RECIPES["site"]
-ODD = """age,job,extra,member,class
+ODD_LINES = """age,job,extra,member,class
 40,clerk,1,yes,healthy
 ,"smith, or mason",1,no,
 NA,zebra,1,maybe,unknown
@@ -44,7 +44,7 @@ def write_rows(path):
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("age", "job", "extra", "member", "class", "site", "rings", "w"))
-        for _ in range(ROWS):
+        for _ in range(NUM_ROWS):
             age = int(rng.integers(0, 100))
             words = rng.choice(["clerk", "smith, or mason"]), "x", rng.choice(["yes", "no"])
             others = [WORDS[age // 34], age / 5, rng.integers(1, 4)]
@@ -52,30 +52,30 @@ def write_rows(path):
             writer.writerow((age, *words, "ill, or worse" if age > 50 else "healthy", *odd))
 
 
-def fill(folder):
+def write_rows_and_domains(folder):
     """Write rows, odd rows, and a domain for each label; that of two classes is domain.json."""
     write_rows(folder / "rows.csv")
-    (folder / "odd.csv").write_text(ODD)
-    (folder / "domain.json").write_text(json.dumps({"columns": COLUMNS, "label": TWO}))
+    (folder / "odd.csv").write_text(ODD_LINES)
+    (folder / "domain.json").write_text(json.dumps({"columns": COLUMNS, "label": TWO_CLASSES}))
     for name, label in LABELS.items():
         declared = {"columns": COLUMNS, "label": label, **WEIGHT}
         (folder / f"{name}.json").write_text(json.dumps(declared))
 
 
-def fitting(folder, out="model.json", rows=BOUND, label="class"):
+def fit_command(folder, out="model.json", rows=BOUND, label="class"):
     domain = folder / ("domain.json" if label == "class" else f"{label}.json")
     files = (folder / "rows.csv", "--domain", domain, "--out", folder / out, "--rows", rows)
     return list(map(str, ("fit", *files, *RECIPES[label], "--seed", "3")))
 
 
-def run(capsys, *words):
+def run_command(capsys, *words):
     status = command_line.main(list(map(str, words)))
     return status, *capsys.readouterr()
 
 
-def refusal(capsys, *words):
+def refusal_line(capsys, *words):
     """The one line in which a command is refused."""
-    status, out, err = run(capsys, *words)
+    status, out, err = run_command(capsys, *words)
     assert (status, out) == (2, "")
     assert err.startswith("error: ")
     assert err.count("\n") == 1

@@ -59,8 +59,8 @@ class Row:
     tight: bool
     delta: float = 0.0
     table: Callable[..., Table] = example_tables.random_table
-    candidates: Callable[[int], tuple[np.ndarray, np.ndarray]] = example_tables.every_pattern
-    extreme: Callable[[], list[example_tables.Extreme]] = example_tables.lone_row
+    candidates: Callable[[int], tuple[np.ndarray, np.ndarray]] = example_tables.every_boolean_row
+    extreme: Callable[[], list[example_tables.Extreme]] = example_tables.pairs_with_a_lone_row
     attained: float = 0.99
     sites: tuple[str, ...] | None = None
     sampler_epsilon: float | None = None
@@ -121,7 +121,9 @@ def _forest(name: str) -> Row:
         tight=make is recipes.random_forest or "published" not in name,
         delta=delta,
         extreme=functools.partial(
-            example_tables.lone_row, apart=not has_labels, rows=60 if has_labels else 160
+            example_tables.pairs_with_a_lone_row,
+            apart=not has_labels,
+            rows=60 if has_labels else 160,
         ),
         sites=("leaf",),
         # Labels that hardly ever flip would tell little about their noise.
@@ -137,7 +139,7 @@ def _rules(name: str) -> Row:
         recipe=_recipe_maker(make, "depth", delta=delta, **_calibration_of(name)),
         tight=tight,
         delta=delta,
-        extreme=example_tables.flipped_rule,
+        extreme=example_tables.pairs_with_a_flipped_rule,
         sites=("rule",),
         sampler_epsilon=3.0 if tight else 20.0,
     )
@@ -158,7 +160,7 @@ def _top_down_trees(name: str, **options) -> Row:
         recipe=make_recipe,
         tight=tight,
         delta=delta,
-        extreme=example_tables.moved_row,
+        extreme=example_tables.pairs_with_a_moved_row,
         sites=("split", "leaf"),
         sampler_epsilon=16.0 if tight else 40.0,
     )
@@ -172,8 +174,8 @@ def _halfspaces(name: str) -> Row:
         tight="published" not in name,
         delta=delta,
         table=example_tables.random_features,
-        candidates=example_tables.corners,
-        extreme=example_tables.flipped_corner,
+        candidates=example_tables.corner_rows,
+        extreme=example_tables.pairs_with_a_flipped_corner,
         sites=("center",),
         sampler_epsilon=6.56,  # two thirds and six fifths of the noise are rounded to one grid
     )
@@ -183,7 +185,7 @@ THREE = {f"x{k}": Boolean() for k in range(3)}
 """A domain of three Boolean columns."""
 
 _OF_FILE = {"domain": file_neighbours.DOMAIN}
-_flipped_rule_of_three = functools.partial(example_tables.flipped_rule, splits=3)
+_flipped_rule_of_three = functools.partial(example_tables.pairs_with_a_flipped_rule, splits=3)
 
 
 def _oblivious_trees(name: str, *, sites: tuple[str, ...], **options) -> Row:

@@ -22,7 +22,7 @@ LIBRARY = str(Path(dpbt.__file__).parent)
 OPTIMIZED = 1  # a flag of the code of functions, which bodies of classes and modules lack
 
 
-def walked() -> set[tuple[str, str]]:
+def functions_called() -> set[tuple[str, str]]:
     """(file, name) of each function."""
     seen = set()
 
@@ -55,7 +55,7 @@ def walked() -> set[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    found = walked()
+    found = functions_called()
     for file in sorted({file for file, _ in found}):
         print(file, *sorted(name for where, name in found if where == file))
     print(f"{len(found)} functions in {len({file for file, _ in found})} files")

@@ -22,7 +22,7 @@ FILES = re.compile(r"(?:[\w.-]+/)*[\w.-]*\.(?:cff|csv|jsonl?|key|lock|md|npz|onn
 FOLDERS = re.compile(r"(?:docs|dpbt|experiments|paper_figures|reproduction|tests)(?:/\w+)*/?")
 
 
-def is_there(part: str) -> bool:
+def is_name_of_something(part: str) -> bool:
     """Whether what stands between backticks exists, where it looks like a name, file or test."""
     path, of_test, test = part.partition("::")
     if of_test:

@@ -9,15 +9,15 @@ from dpbt.sklearn import (
     PrivateForestClassifier,
 )
 
-SMALL = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
-TREE_GROUP = functools.partial(dpbt.recipes.random_forest, rounds=4, depth=2, disjoint=True)
+SMALL_BOOSTING = functools.partial(dpbt.recipes.oblivious_boost, rounds=4, depth=2)
+SMALL_FOREST = functools.partial(dpbt.recipes.random_forest, rounds=4, depth=2, disjoint=True)
 DOMAIN = {name: Numeric(0, 1, bins=8, missing=True) for name in ("a", "b")}
-STATED = {"epsilon": 20.0, "rows": 64, "domain": DOMAIN, "classes": (0, 1)}
+OPTIONS = {"epsilon": 20.0, "rows": 64, "domain": DOMAIN, "classes": (0, 1)}
 
 
-def boosting(**options) -> PrivateBoostingClassifier:
-    return PrivateBoostingClassifier(**(STATED | {"recipe": SMALL} | options))
+def boosting_classifier(**options) -> PrivateBoostingClassifier:
+    return PrivateBoostingClassifier(**(OPTIONS | {"recipe": SMALL_BOOSTING} | options))
 
 
-def forest(**options) -> PrivateForestClassifier:
-    return PrivateForestClassifier(**(STATED | {"recipe": TREE_GROUP} | options))
+def forest_classifier(**options) -> PrivateForestClassifier:
+    return PrivateForestClassifier(**(OPTIONS | {"recipe": SMALL_FOREST} | options))

@@ -21,7 +21,7 @@ DOMAIN = {
 }
 
 
-def raw_rows(seed: int, rows: int) -> dict[str, list]:
+def random_raw_columns(seed: int, rows: int) -> dict[str, list]:
     """Columns of random bins, with missing ones and ones that are not declared."""
     rng = np.random.default_rng(seed)
     odd = [None, "NA", "", "?", "zebra", "1e400", "-inf", "nan", True, -1, 7.25, "03", "3.0"]
@@ -46,7 +46,7 @@ def table_of(columns, exact=False):
 
 
 COMMON = {"epsilon": 1.0, "rows": 60, "rounds": 3}
-MADE = {
+RECIPE_MAKERS = {
     "bdpe": (lambda: recipes.bdpe(**COMMON, depth=2, criterion="gini"), {}),
     "oblivious": (lambda: recipes.oblivious_boost(**COMMON, domain=DOMAIN, depth=3), {}),
     "additive": (lambda: recipes.additive(**COMMON, domain=DOMAIN), {}),
@@ -58,16 +58,18 @@ MADE = {
 TARGETS = {"several": Nominal(("low", "mid", "top")), "number": Numeric(-5, 20)}
 TARGETS["count"] = Objective(0, 25, objective="poisson")
 """What is predicted by models that do not tell two classes apart."""
-EVERY = [*MADE, *TARGETS]
+MODEL_NAMES = [*RECIPE_MAKERS, *TARGETS]
 
 
 @functools.cache
-def fitted(name):
-    """A model of a row of `MADE`, or of `TARGETS`; that of "bdpe" has learned from rows."""
+def model_of_kind(name):
+    """The model of a name in `MODEL_NAMES`; that of "bdpe" has learned from rows."""
     if name == "bdpe":
-        return dpbt.fit(jax.random.key(0), table_of(raw_rows(0, 50)), MADE[name][0]())
+        return dpbt.fit(
+            jax.random.key(0), table_of(random_raw_columns(0, 50)), RECIPE_MAKERS[name][0]()
+        )
     if name not in TARGETS:
-        make, kind = MADE[name]
+        make, kind = RECIPE_MAKERS[name]
         return random_model(make(), DEPTHS.get(name, 3), DOMAIN, **kind)
     options = {"domain": DOMAIN, "depth": 2, "target": TARGETS[name]}
     return random_model(recipes.oblivious_boost(**COMMON, **options), 2, DOMAIN)

@@ -9,22 +9,22 @@ from dpbt import recipes
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.types import ADD_REMOVE, Epilogue, Noise, Prologue
-from tests.support.attacks import one_split
+from tests.support.attacks import table_of_one_split
 
 NOISE = mechanisms.discrete_laplace
 KEYS = jax.random.split(jax.random.key(0))
-ONE = {"sensitivity": 1.0, "moves": 1, "theorem": "a row"}
+ONE_ROW = {"sensitivity": 1.0, "moves": 1, "theorem": "a row"}
 
 
-def count(table):
+def count_positive_rows(table):
     return jnp.sum(table.present & table.target).astype(jnp.int32)[None]
 
 
-def counting(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE)
+def draw_count(draw, table, weights, params, public):
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
 
 
-def leaf(release, params, public):
+def tree_of_count(release, params, public):
     value = release["n"][0].astype(jnp.float32)
     return dpbt.Tree(jnp.full(1, -1, jnp.int32), jnp.full(2, value))
 
@@ -34,8 +34,14 @@ SCALED = trees.TREES._replace(
 )
 
 
-def recipe_of(
-    program=counting, hypothesis=leaf, hypotheses=SCALED, params=None, rounds=2, weigh=None, **more
+def hostile_recipe(
+    program=draw_count,
+    hypothesis=tree_of_count,
+    hypotheses=SCALED,
+    params=None,
+    rounds=2,
+    weigh=None,
+    **more,
 ):
     tag = f"an attack {id(program)} {id(hypothesis)}"
     learner = boundary.weak_learner(
@@ -46,25 +52,27 @@ def recipe_of(
     return recipes.custom(learner, params=params, rows=400, rounds=rounds, **update)
 
 
-def traced(recipe, public_key=None):
+def trace_run(recipe, public_key=None):
     """What a run traces, without compiling it."""
-    return jax.eval_shape(lambda table: dpbt.boost(KEYS[0], table, recipe, public_key), one_split())
+    return jax.eval_shape(
+        lambda table: dpbt.boost(KEYS[0], table, recipe, public_key), table_of_one_split()
+    )
 
 
-def closing(program=None, line=None):
+def epilogue_of(program=None, line=None):
     def plain(draw, table, scores, params, public):
-        draw("last", NOISE, count(table), **ONE, scale=2.0)
+        draw("last", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
     return Epilogue(program or plain, line or (lambda *_: (jnp.float32(1), jnp.float32(0))), "end")
 
 
-def opened_by(program=None, **more):
+def prologue_of(program=None, **more):
     def plain(draw, table, weights, params, public):
-        draw("first", NOISE, count(table), **ONE, scale=2.0)
+        draw("first", NOISE, count_positive_rows(table), **ONE_ROW, scale=2.0)
 
     return Prologue(program or plain, lambda release, params: jnp.float32(0), "open", **more)
 
 
-def fresh(function):
+def with_new_identity(function):
     """The function under an identity of its own, as JAX keeps traces by identity."""
     return lambda *arguments: function(*arguments)

@@ -1,6 +1,4 @@
-"""Ledgers: composition, conversions, budgets set from (epsilon, delta), and what accountants
-refuse.
-"""
+"""Ledgers: how costs compose, how they become (epsilon, delta), and what a program costs."""
 
 import dataclasses
 import math
@@ -23,13 +21,13 @@ from tests.support import recipe_noise
 from tests.support.budget_examples import ledger_line, ledger_of
 
 
-def test_sequential_composition():
-    ledger = ledger_of(
+def test_costs_of_lines_add_up():
+    book = ledger_of(
         structs.replace(ledger_line(0.1, 5), times=2), ledger_line(0.2, 3, "exponential")
     )
-    assert ledger.lines[0].count == 10
-    assert ledger.pure_epsilon == pytest.approx(1.6)
-    assert ledger.rho == pytest.approx(10 * 0.005 + 3 * 0.005)
+    assert book.lines[0].count == 10
+    assert book.pure_epsilon == pytest.approx(1.6)
+    assert book.rho == pytest.approx(10 * 0.005 + 3 * 0.005)
     gaussians = ledger_of(
         ledger_line(0.3, 1, "rounded gaussian"), ledger_line(0.1, 16, "rounded gaussian")
     )
@@ -55,8 +53,8 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_no_number_of_a_record_has_a_position(name):
-    """So two that are swapped are a TypeError, and no wrong price."""
+def test_a_record_takes_no_number_by_position(name):
+    """So two numbers that are swapped are a TypeError, and not a wrong price."""
     record = RECORDS[name]
     is_struct = hasattr(record, "__struct_fields__")
     fields = structs.asdict(record) if is_struct else dataclasses.asdict(record)
@@ -65,7 +63,7 @@ def test_no_number_of_a_record_has_a_position(name):
         type(record)(*fields.values())
 
 
-def test_advanced_composition_is_asadi_2_8():
+def test_advanced_composition_is_theorem_2_8_of_asadi_et_al():
     k, epsilon, delta = 50, 0.05, 1e-6
     expected = math.sqrt(2 * k * math.log(1 / delta)) * epsilon + k * epsilon * (
         math.exp(epsilon) - 1
@@ -76,27 +74,27 @@ def test_advanced_composition_is_asadi_2_8():
 
 
 @pytest.mark.parametrize("rho", [1e-4, 0.5, 10.0])
-def test_zcdp_conversion_against_the_classical_bound_and_brute_force(rho):
+def test_the_zcdp_conversion_is_the_best_over_all_orders_and_below_the_classical_bound(rho):
     alpha = 1 + np.geomspace(1e-6, 1e6, 200_001)
     for delta in (1e-9, 0.05):
         epsilon = conversions.zcdp_epsilon(rho, delta)
         assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
         offset = np.log1p(-1 / alpha) - (math.log(delta) + np.log(alpha)) / (alpha - 1)
-        brute = np.min(alpha * rho + offset)
-        assert epsilon == pytest.approx(max(brute, 0), rel=1e-6, abs=1e-9)
+        best = np.min(alpha * rho + offset)
+        assert epsilon == pytest.approx(max(best, 0), rel=1e-6, abs=1e-9)
     for conversion in conversions.zcdp_epsilon, conversions.gdp_epsilon:
         assert (conversion(0.0, 0.1), conversion(math.inf, 0.1)) == (0, math.inf)
 
 
 @given(epsilon=st.floats(1e-3, 30), delta=st.floats(1e-12, 0.1))
-def test_rho_of_a_request_is_the_largest(epsilon, delta):
+def test_the_rho_of_a_request_is_the_largest_within_it(epsilon, delta):
     rho = conversions.zcdp_rho(epsilon, delta)
     assert conversions.zcdp_epsilon(rho, delta) <= epsilon
     assert conversions.zcdp_epsilon(rho * (1 + 1e-6) + 1e-15, delta) > epsilon * (1 - 1e-9)
 
 
-def test_gdp_of_pure_draws_is_above_what_they_compose_to():
-    """Randomised responses are the worst pure mechanisms; their composition is known exactly."""
+def test_gdp_of_pure_draws_is_above_their_exact_composition():
+    """Randomised responses are the worst pure mechanisms, and their exact composition is known."""
     for epsilon, count in ((0.1, 50), (1.0, 3)):
         response = pld.from_privacy_parameters(DifferentialPrivacyParameters(epsilon))
         exact = response.self_compose(count).get_epsilon_for_delta(1e-6)
@@ -106,7 +104,7 @@ def test_gdp_of_pure_draws_is_above_what_they_compose_to():
         )
 
 
-def test_conversions_refuse_numbers_out_of_their_range():
+def test_a_conversion_refuses_numbers_out_of_their_range():
     names = "zcdp_epsilon", "zcdp_rho", "gdp_epsilon", "gdp_mu"
     for convert in (getattr(conversions, name) for name in names):
         for delta in (0.0, 1.0, math.nan):
@@ -117,7 +115,7 @@ def test_conversions_refuse_numbers_out_of_their_range():
                 convert(total, 0.1)
 
 
-def test_what_is_read_of_one_recipe_holds_for_others_of_its_structure():
+def test_the_draws_read_off_one_recipe_hold_for_others_of_its_structure():
     """A sensitivity that follows from numbers of a recipe is no static part of its program."""
     few, many = (recipes.halfspace_boost(epsilon=1, rows=rows) for rows in (1_000, 100_000))
     for recipe in few, many:
@@ -136,17 +134,17 @@ def test_a_program_is_read_without_being_compiled(caplog):
     assert len(compiled) < 20, compiled
 
 
-def test_costs_that_a_file_states_are_not_believed():
-    """Nor is a scale of 0, which has no noise."""
-    told = dpbt.ledger(dpbt.recipes.bdpe(epsilon=2.0, rows=300, rounds=2, depth=2))
-    content = accounting.to_json(told)
-    for entry in content["lines"]:
-        entry.update(epsilon=1e-4, rho=1e-9, mu=1e-4)
-    lied = accounting.from_json(content)
-    assert lied.epsilon < 0.01
-    assert pricing.reprice_ledger(lied) == told
-    silent = accounting.to_json(told)
-    silent["lines"][0]["scale"] = 0.0
-    assert pricing.reprice_ledger(accounting.from_json(silent)).epsilon == math.inf
-    both = accounting.compose_ledgers([lied, lied])
-    assert pricing.reprice_ledger(both).epsilon == pytest.approx(2 * told.epsilon)
+def test_a_ledger_of_a_file_is_priced_again_from_its_scales():
+    """The costs that a file states are not believed, and a scale of 0 has no noise."""
+    ledger = dpbt.ledger(dpbt.recipes.bdpe(epsilon=2.0, rows=300, rounds=2, depth=2))
+    content = accounting.to_json(ledger)
+    for line in content["lines"]:
+        line.update(epsilon=1e-4, rho=1e-9, mu=1e-4)
+    understated = accounting.from_json(content)
+    assert understated.epsilon < 0.01
+    assert pricing.reprice_ledger(understated) == ledger
+    noiseless = accounting.to_json(ledger)
+    noiseless["lines"][0]["scale"] = 0.0
+    assert pricing.reprice_ledger(accounting.from_json(noiseless)).epsilon == math.inf
+    composed = accounting.compose_ledgers([understated, understated])
+    assert pricing.reprice_ledger(composed).epsilon == pytest.approx(2 * ledger.epsilon)

@@ -1,4 +1,6 @@
-"""Tables in blocks: the releases of memory, whatever the blocks, the passes and the keys."""
+"""Fits of tables in blocks: they release what a fit in memory releases, whatever the blocks and the
+passes, within the memory that they are given.
+"""
 
 import dataclasses
 
@@ -72,49 +74,49 @@ CASES = {
 
 @pytest.mark.parametrize("case", mark_slow_cases_except(CASES, fast=["two"]))
 def test_releases_are_those_of_a_fit_in_memory(tmp_path, monkeypatch, case):
-    make, kind, weights, each = CASES[case]
-    table, found = table_and_blocks(tmp_path / "t", kind, 700, None, each, weights)
-    recipe = make()
+    make_recipe, kind, weights, rows_per_block = CASES[case]
+    table, in_chunks = table_and_blocks(tmp_path / "t", kind, 700, None, rows_per_block, weights)
+    recipe = make_recipe()
     in_memory = dpbt.fit(KEY, table, recipe, PUBLIC)
     shorten_passes(monkeypatch)
-    assert_same_fit(in_memory, dpbt.fit(KEY, found, recipe, PUBLIC))
+    assert_same_fit(in_memory, dpbt.fit(KEY, in_chunks, recipe, PUBLIC))
 
 
-def test_later_rounds_compile_nothing(tmp_path):
+def test_rounds_after_the_second_compile_nothing(tmp_path):
     """The memory of a program that each round compiles grows with the rounds."""
     recipe = oblivious_recipe("two", 700)
-    _, found = table_and_blocks(tmp_path / "t", "two")
-    compiled, counts = [], []
+    _, in_chunks = table_and_blocks(tmp_path / "t", "two")
+    compilations, counts_by_round = [], []
 
-    def note(event, _, **__):
+    def note_compilation(event, _, **__):
         if event == "/jax/core/compile/backend_compile_duration":
-            compiled.append(event)
+            compilations.append(event)
 
-    def progress(state):
+    def count_compilations(state):
         if state.stage == "rounds":
-            counts.append(len(compiled))
+            counts_by_round.append(len(compilations))
 
-    jax.monitoring.register_event_duration_secs_listener(note)
+    jax.monitoring.register_event_duration_secs_listener(note_compilation)
     try:
         jax.jit(lambda number: number + 1)(1)
-        assert compiled  # the event has this name
-        dpbt.fit(dpbt.fresh_key(), found, recipe, progress=progress)
+        assert compilations  # the event has this name
+        dpbt.fit(dpbt.fresh_key(), in_chunks, recipe, progress=count_compilations)
     finally:
-        jax.monitoring.unregister_event_duration_listener(note)
-    assert len(set(counts[2:])) == 1, counts
+        jax.monitoring.unregister_event_duration_listener(note_compilation)
+    assert len(set(counts_by_round[2:])) == 1, counts_by_round
 
 
 @pytest.mark.slow
 def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch):
     """Sums have them; public randomness needs none."""
-    _, found = table_and_blocks(tmp_path / "t", "two")
+    _, in_chunks = table_and_blocks(tmp_path / "t", "two")
     recipe = oblivious_recipe("two", 700)
-    small = dpbt.fit(KEY, found, recipe, PUBLIC)
+    small = dpbt.fit(KEY, in_chunks, recipe, PUBLIC)
     monkeypatch.setattr(in_blocks, "MAX_ROWS", 1)
-    large = dpbt.fit(KEY, found, recipe, PUBLIC)
+    large = dpbt.fit(KEY, in_chunks, recipe, PUBLIC)
     for site, array in large.releases.items():
-        summed = site.startswith(("leaf", "error", "marginals", "histogram", "classes"))
-        assert array.dtype == np.int64 or not summed
+        is_sum = site.startswith(("leaf", "error", "marginals", "histogram", "classes"))
+        assert array.dtype == np.int64 or not is_sum
         np.testing.assert_array_equal(array, np.asarray(small.releases[site]))
     assert any(array.dtype == np.int64 for array in large.releases.values())
 
@@ -126,10 +128,10 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
-    _, found = table_and_blocks(tmp_path / "t", "two", 10)
+    _, in_chunks = table_and_blocks(tmp_path / "t", "two", 10)
     recipe = oblivious_recipe("two", 10)
-    large = dataclasses.replace(found, capacity=2**29)
-    for table, memory in ((found, 2**20), (large, 2 * GIB)):  # 2 GB of scores alone
+    large = dataclasses.replace(in_chunks, capacity=2**29)
+    for table, memory in ((in_chunks, 2**20), (large, 2 * GIB)):  # 2 GB of scores alone
         with pytest.raises(ValueError, match="memory must be at least"):
             plan_for(table, recipe, memory, 2)
     assert plan_for(large, recipe, 4 * GIB, 2).rounds == 1
@@ -139,36 +141,38 @@ def test_memory_bounds_the_slices_and_the_rounds_of_a_pass(tmp_path):
     # Of forests, whose rounds share a pass and keep no scores.
     assert plan_for(large, forest_recipe(10), GIB, 2).rounds == 5
     deep = forest_recipe(10, depth=18, rounds=21)
-    less, more = (plan_for(found, deep, memory * GIB, 2).rounds for memory in (2, 6))
-    assert 1 <= less < more <= 21
+    of_two_gib, of_six_gib = (
+        plan_for(in_chunks, deep, memory * GIB, 2).rounds for memory in (2, 6)
+    )
+    assert 1 <= of_two_gib < of_six_gib <= 21
     with pytest.raises(ValueError, match=r"memory must be at least .* the model takes"):
-        dpbt.fit(KEY, found, forest_recipe(10, depth=18, rounds=1000), PUBLIC)
+        dpbt.fit(KEY, in_chunks, forest_recipe(10, depth=18, rounds=1000), PUBLIC)
 
 
 # What is refused.
 
 
-def test_what_a_fit_in_blocks_refuses(tmp_path):
-    table, found = table_and_blocks(tmp_path / "t", "two")
+def test_a_fit_in_blocks_refuses_what_it_cannot_learn_from(tmp_path):
+    table, in_chunks = table_and_blocks(tmp_path / "t", "two")
     recipe, kept = oblivious_recipe("two", 700), tmp_path / "kept"
     published = recipes.bdpe(epsilon=1, rows=700, calibration="published")
     for words, run in {
-        r"learned from by dpbt\.fit": lambda: dpbt.boost(KEY, found, recipe),
+        r"learned from by dpbt\.fit": lambda: dpbt.boost(KEY, in_chunks, recipe),
         "checkpoint is for": lambda: dpbt.fit(KEY, table, recipe, checkpoint=kept),
-        "bdpe of the published calibration reads": lambda: dpbt.fit(KEY, found, published),
-        "must be uint8": lambda: dpbt.fit(KEY, found, oblivious_recipe("classes", 700)),
-        "'attribute' is public randomness: give": lambda: dpbt.fit(KEY, found, forest_recipe()),
-        "public_key must be independent": lambda: dpbt.fit(KEY, found, forest_recipe(), KEY),
-        "more rows present": lambda: dpbt.fit(KEY, found, oblivious_recipe("two", 600)),
+        "bdpe of the published calibration reads": lambda: dpbt.fit(KEY, in_chunks, published),
+        "must be uint8": lambda: dpbt.fit(KEY, in_chunks, oblivious_recipe("classes", 700)),
+        "'attribute' is public randomness: give": lambda: dpbt.fit(KEY, in_chunks, forest_recipe()),
+        "public_key must be independent": lambda: dpbt.fit(KEY, in_chunks, forest_recipe(), KEY),
+        "more rows present": lambda: dpbt.fit(KEY, in_chunks, oblivious_recipe("two", 600)),
     }.items():
-        with pytest.raises(ValueError, match=words) as told:
+        with pytest.raises(ValueError, match=words) as caught:
             run()
-        assert str(sum(block.present for block in found.blocks)) not in str(told.value)
+        assert str(sum(block.present for block in in_chunks.blocks)) not in str(caught.value)
 
-    # A weight update that reads scores: rounds side by side would follow from other scores.
+    # Rounds of a weight update that reads scores cannot share a pass: their scores would differ.
     numbers = weighting.MirrorNumbers(np.float32(0))
     wrong = weighting.mirror("matsushita")._replace(reads_scores=False)
     other = dataclasses.replace(forest_recipe(), weight_update=wrong, weighting=numbers)
-    for rows in (found, table):
+    for rows in (in_chunks, table):
         with pytest.raises(ValueError, match="declares reads_scores=False, and reads scores"):
             dpbt.fit(KEY, rows, other, PUBLIC)

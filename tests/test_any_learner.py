@@ -128,7 +128,7 @@ def test_gaussian_draws_add_up_to_mu():
     ],
     ids=["a number", "a draw", "a shape", "no number", "infinity", "a return"],
 )
-def test_what_follows_private_rows_is_found(leak):
+def test_the_grey_box_finds_what_follows_from_private_rows(leak):
     assert audit.grey(leak, MANY, FEW, claim=(1.0, 0.0), runs=8).epsilon == math.inf
     assert hooks.replay_pair(leak, FEW, MANY, 0).loss >= bounds.LARGE / 2
 

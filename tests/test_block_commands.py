@@ -34,7 +34,7 @@ def test_a_folder_gives_the_model_of_the_file(rows_folder, capsys):
     )
 
 
-def test_what_the_commands_refuse(rows_folder, capsys):
+def test_convert_and_fit_refuse_settings_that_do_not_fit_the_folder(rows_folder, capsys):
     assert convert_rows() == 0
     capsys.readouterr()
     out = ("--out", "model.json")

@@ -95,7 +95,7 @@ def test_a_conversion_that_fails_leaves_nothing_and_one_that_was_killed_no_table
     assert_same_rows(dpbt.table(DOMAIN, bins, given, capacity=110, **TARGET_OPTIONS["two"]), found)
 
 
-def test_what_a_conversion_refuses(tmp_path):
+def test_a_conversion_refuses_rows_and_folders_that_it_cannot_take(tmp_path):
     bins = random_columns(51)
     given = random_labels(bins, "two")
 

@@ -199,7 +199,7 @@ def as_arrays(rows):
 
 @settings(max_examples=60)
 @given(ROWS, st.tuples(*[ODD] * len(DOMAIN)), st.data())
-def test_a_row_changes_no_other(rows, odd, data):
+def test_the_cells_of_a_row_change_no_other_row(rows, odd, data):
     place = data.draw(st.integers(0, len(rows)))
     rows, odd = [unwrapped(row) for row in rows], unwrapped(odd)
     for read, hold in itertools.product((domains.encode, domains.positions), (as_lists, as_arrays)):
@@ -252,7 +252,7 @@ class Serieslike(list):
     dtype = "Int64"
 
 
-def test_containers_are_known_by_what_they_do():
+def test_a_container_is_recognized_by_its_methods():
     assert cells.cells_of(Far([3, 4, 5])) == [3, None, 5]
     assert cells.cells_of(Serieslike([1, None])) == [1, None]
     assert cells.cells_of(jnp.arange(2)).dtype == np.int32

@@ -332,7 +332,7 @@ def test_the_keys_make_noise_for_one_run(stopped, capsys):
     assert (spent("other.db"), spent()) == (0.1, 0.1)
 
 
-def test_what_is_refused_is_not_paid_for_and_leaves_nothing(table, monkeypatch, capsys):
+def test_a_refused_run_is_not_paid_for_and_leaves_no_checkpoint(table, monkeypatch, capsys):
     assert "memory must be at least" in refusal_line(capsys, *fit(0.2, "--memory-mb", 1))
     path = Path("rows.chunks/block-000000")
     whole = path.read_bytes()

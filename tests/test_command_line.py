@@ -199,7 +199,7 @@ def test_predictions_are_written_whole_and_replace_no_file(here, capsys):
     assert os.listdir("new") == ["p.csv"]
 
 
-def test_models_have_words_and_statements(here, capsys):
+def test_explain_and_statement_print_the_words_of_a_model(here, capsys):
     name = "rings.model"
     model = dpbt.load(name)
     assert run_command(capsys, "explain", name)[:2] == (0, dpbt.explain(model) + "\n")
@@ -223,7 +223,7 @@ def test_models_have_words_and_statements(here, capsys):
     assert out.endswith(model.kept.ledger + "\n")
 
 
-def test_what_needs_no_jax_runs_without_it(fitted):
+def test_commands_that_need_no_jax_run_without_it(fitted):
     for given in (("predict", "model.json", "odd.csv"), ("statement", "model.json")):
         program = (
             "import sys; sys.modules['jax'] = None; from dpbt.__main__ import main; "
@@ -277,7 +277,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("case", range(len(FORMS)))
-def test_what_is_refused_is_one_line_and_leaves_nothing(case, here, capsys, monkeypatch):
+def test_a_refused_command_prints_one_line_and_leaves_no_file(case, here, capsys, monkeypatch):
     changed, words, expected = FORMS[case]
     for module in ("pyarrow", "pyarrow.parquet", "pyarrow.dataset"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -333,7 +333,7 @@ def test_monotone_columns_and_objectives_reach_the_recipe(here, capsys, monkeypa
     assert "(-1, 0, 0)" in tags[2]
 
 
-def test_a_bug_keeps_its_traceback(here, monkeypatch):
+def test_an_unexpected_error_keeps_its_traceback(here, monkeypatch):
     def fail(*_, **__):
         raise ValueError("a bug")
 
@@ -410,7 +410,7 @@ def test_progress_has_no_number_of_what_is_private(here, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_programs_that_are_kept_tell_nothing_of_the_rows(here):
+def test_cached_programs_hold_nothing_of_the_rows(here):
     """Two files of other rows, and of another number of them, have the same programs."""
     variables = {**os.environ, "DPBT_CACHE": str(Path.cwd() / "programs"), "PYTHONPATH": str(ROOT)}
     variables.pop("JAX_COMPILATION_CACHE_DIR", None)

@@ -97,7 +97,7 @@ def test_relations_people_and_deltas_must_fit():
         accounting.compose_ledgers([])
 
 
-def test_rows_keys_and_what_is_unprotected_show():
+def test_a_sum_of_ledgers_shows_rows_keys_and_unprotected_sites():
     research, release = jax.random.key(0), dpbt.fresh_key()
     one = dpbt.ledger(recipe_by_name("rf_l", rows=50), release)
     two = dpbt.ledger(recipe_by_name("rf_l", rows=80), release)

@@ -67,7 +67,7 @@ HAND = [
 ]
 
 
-def test_kinds_by_hand():
+def test_columns_of_every_kind_are_encoded_as_by_hand():
     for kind, values, bins, yes, no in HAND:
         assert encode({"x": kind}, {"x": values})[:, 0].tolist() == bins
         said = domains.predicates({"x": kind})
@@ -79,7 +79,7 @@ def test_kinds_by_hand():
         np.testing.assert_array_equal(library_splits({"x": kind}, {"x": values}), expected)
 
 
-def test_positions_by_hand():
+def test_positions_are_those_computed_by_hand():
     cut, gains = Numeric(0, 120, cuts=(18, 65.5), missing=True), Numeric(0, 9999, 4, scale="log")
     grid = domains.splits({"x": cut}).position
     assert grid[:, :4].tolist() == [[0, 0.5, 1, 0], [0, 0, 0, 1]]
@@ -93,7 +93,7 @@ def test_positions_by_hand():
         np.testing.assert_array_equal(found, np.float32(expected))
 
 
-def test_bins_in_words():
+def test_a_bin_is_described_in_words():
     """And what oblivious trees cut of each kind."""
     cut = Numeric(0, 1e8, cuts=(0.1, 1 / 3, 1234567, 12345678.5))
     said = [split.yes for split in domains.predicates({"x": cut})]
@@ -192,7 +192,7 @@ def read(tmp_path):
     return one
 
 
-def test_every_declaration_from_json(read):
+def test_every_declaration_is_read_from_json(read):
     assert read() == ({"x": Numeric(0, 1), "c": Nominal(("a", "b"))}, Label("y", "1", "0"))
     again, _ = read(columns={name: msgspec.to_builtins(kind) for name, kind in KINDS.items()})
     assert again == KINDS
@@ -200,7 +200,7 @@ def test_every_declaration_from_json(read):
 
 
 @pytest.mark.parametrize(("entry", "label"), LABELS)
-def test_every_label_from_json(read, entry, label):
+def test_every_label_is_read_from_json(read, entry, label):
     assert read(label={"column": "y", **entry})[1] == label
     found = read(label={"column": "y", **entry}, weight={"column": "w", "most": 3})[1]
     assert found == msgspec.structs.replace(label, weight=WeightColumn("w", 3))

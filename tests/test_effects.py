@@ -113,7 +113,7 @@ def fitted(epsilon, rounds=2, **options):
 
 
 @pytest.mark.slow
-def test_without_noise_what_is_drawn_again_is_the_model(tmp_path):
+def test_without_noise_a_model_drawn_again_is_the_model_itself(tmp_path):
     *_, model = fitted(np.inf, scores_fraction=0.1, marginals_fraction=0.1)
     assert len(model.transcript.prologue) == len(model.transcript.epilogue) == 1
     for again in effects.redrawn_models(model)[::8]:

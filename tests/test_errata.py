@@ -376,7 +376,7 @@ def test_a_discrete_gaussian_is_not_gdp_and_a_rounded_one_is(sigma):
     assert discrete > 1 / sigma * (1 + 1e-6)
 
 
-def test_constants_that_slipped():
+def test_constants_that_the_papers_print_wrong():
     """Those of the table of slips, in its order, and the meanings of Lap."""
     alpha = 0.3  # Definition 6: partial losses of a factor f have the risk f alpha + 1 - alpha at
     assert 1 * alpha + 1 - alpha == 1 != 2 * alpha + 1 - alpha  # u just above 1/2

@@ -121,7 +121,7 @@ def test_a_model_that_the_disk_does_not_take_is_kept_elsewhere(tmp_path, capsys,
         keep(path, never)
 
 
-def test_what_a_kill_left_is_removed_and_a_file_of_a_person_stays(tmp_path):
+def test_leftovers_of_a_kill_are_removed_and_a_persons_file_stays(tmp_path):
     own = ".dpbt-mine.csv", ".dpbt-other-abcd_123.csv", ".new-archived.csv"
     for name in (".dpbt-new-abcd_123.csv", *own):
         (tmp_path / name).write_text("predictions")

@@ -201,7 +201,7 @@ def test_a_line_costs_what_the_scale_that_is_drawn_costs(name, measure):
     assert terms.charge(total).cost >= cost
 
 
-def test_finite_bits_are_paid_for():
+def test_the_finite_bits_of_samplers_are_paid_for():
     quiet = ledger_of(ledger_line(0.1), rows=ROWS)
     bits = ledger_of(ledger_line(0.1, gap=1e-6, tail=1e-12), rows=ROWS)
     for measure, least in (("epsilon", 1.99e-6), ("rho", 1e-9)):
@@ -315,7 +315,7 @@ def test_a_fit_is_paid_for_and_is_the_fit_of_dpbt(table):
         dpbt.fit(dpbt.fresh_key(), table, recipe, filter=budget)
 
 
-def test_what_a_fit_refuses_of_its_arguments_costs_nothing(table):
+def test_a_fit_that_refuses_its_arguments_costs_nothing(table):
     budget, key, once = dpbt.Filter(1.0, rows=ROWS), dpbt.fresh_key(), recipes.bdpe(**SMALL)
     for arguments, options in (
         ((3, table, once), {}),

@@ -60,7 +60,7 @@ def test_outside_releases_are_paid_for(folder, capsys):
     assert "state one of" in refusal_line(capsys, *charge)
 
 
-def test_bad_filters_are_one_line(folder, capsys):
+def test_an_invalid_filter_is_refused_in_one_line(folder, capsys):
     path = folder / "filter.db"
     assert "needs a delta above 0" in refusal_line(
         capsys, "filter", "new", path, "--epsilon", 1, *BOUND, "--measure", "rho"

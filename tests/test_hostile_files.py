@@ -166,7 +166,7 @@ def try_all(path, content, use, number):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", MODELS)
-def test_changed_models(name, tmp_path):
+def test_changed_model_files_are_refused_or_read_as_valid(name, tmp_path):
     path = tmp_path / "model.json"
     try_all(path, written(name, path), use_model, MUTATIONS)
 
@@ -178,7 +178,7 @@ def table_file(folder):
 
 
 @pytest.mark.slow
-def test_changed_manifests(tmp_path):
+def test_changed_manifests_are_refused_or_read_as_valid(tmp_path):
     path = table_file(tmp_path / "table")
     try_all(path, json.loads(path.read_text()), use_table, 3 * MUTATIONS)
 

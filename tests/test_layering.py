@@ -23,7 +23,7 @@ READ_PRIVATE_ROWS = {"data", "learners", "privacy"}
 USE_WHAT_WAS_LEARNED = {"audit", "models", "owners", "recipes", "sweeps", "training", "tuning"}
 
 
-def test_what_reads_private_rows_imports_nothing_that_uses_it():
+def test_private_code_imports_nothing_that_uses_it():
     rooms = import_layers.rooms()
     assert rooms.keys() >= READ_PRIVATE_ROWS | USE_WHAT_WAS_LEARNED  # so that no name is stale
     assert {room: rooms[room] & USE_WHAT_WAS_LEARNED for room in READ_PRIVATE_ROWS} == {

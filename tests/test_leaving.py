@@ -164,7 +164,7 @@ def test_a_fit_on_columns_says_nothing_of_a_rare_cell(watch):
     assert private_words_in(text) == private_words_in(watch.said) == []
 
 
-def test_the_search_finds_what_it_looks_for(tmp_path, watch):
+def test_the_search_finds_planted_private_words(tmp_path, watch):
     """Cells and N are found in output, in errors that were being handled, and in files."""
     try:
         raise KeyError("zqxlabel")

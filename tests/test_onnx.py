@@ -58,7 +58,7 @@ def test_a_graph_gives_what_the_saved_model_gives(name, tmp_path):
         )
 
 
-def test_what_is_no_model_is_refused(tmp_path, monkeypatch):
+def test_a_graph_of_a_file_that_is_no_model_is_refused(tmp_path, monkeypatch):
     for wrong in (None, "m.json", dpbt.recipes.bdpe(epsilon=1.0, rows=9)):
         with pytest.raises(ValueError, match="expected a model"):
             graphs.export(wrong, tmp_path / "m.onnx")

@@ -173,7 +173,7 @@ def test_all_shapes_are_drawn_from_the_one_of_the_largest_range():
 # What is refused, and what is not needed.
 
 
-def test_bad_arguments_are_refused(tmp_path):
+def test_plots_refuse_invalid_arguments(tmp_path):
     model = MODELS["bdpe"]
     dpbt.save(model, tmp_path / "bare.json")
     bare, exact = dpbt.load(tmp_path / "bare.json"), dataclasses.replace(model, splits=None)

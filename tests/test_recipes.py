@@ -35,7 +35,7 @@ def test_the_ledger_adds_up_to_the_request(make, calibration, delta):
         assert bool(book.unprotected) == (make is recipes.bdpe and calibration == "published")
 
 
-def test_shares_of_the_budget():
+def test_the_fractions_of_a_recipe_share_its_budget():
     """And the published ones are equation 17. A ledger has every draw in the program's order."""
     given = {"epsilon": 2, "rows": 500, "rounds": 5, "depth": 3, "beta_tree": 0.6}
     tight, published = (
@@ -236,7 +236,7 @@ def test_every_recipe_has_a_name_and_refuses_a_bad_argument_in_one_line(maker):
         assert "\n" not in str(refused.value)
 
 
-def test_criteria_by_name():
+def test_a_criterion_may_be_given_by_its_name():
     """A single loss pays for no errors: the whole share of the structure goes to splits."""
     assert recipes.bdpe(**GOOD).setting == "objective"
     named = recipes.bdpe(loss="information_gain", **GOOD)

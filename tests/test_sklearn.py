@@ -295,7 +295,7 @@ def test_cross_validation_warns_once_that_selecting_is_a_release(labelled_rows):
     third.fit(X, y)
 
 
-def test_frames_of_pandas_and_set_output(labelled_rows):
+def test_estimators_read_pandas_frames_and_follow_set_output(labelled_rows):
     pandas = pytest.importorskip("pandas")
     X, y = labelled_rows
     frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 1] > 0.5})
@@ -411,7 +411,7 @@ def one_noise(monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_weighs_nothing_is_absent(targets, one_noise):
+def test_a_row_of_weight_zero_is_absent(targets, one_noise):
     """And a weight that is no number is 0, and one above the bound is the bound."""
     X, y, _ = targets
     absent = np.where(np.arange(50) % 3 == 0, "other", y)
@@ -456,7 +456,7 @@ UNFIT = [
 ]
 
 
-def test_what_is_refused_in_words(targets):
+def test_estimators_refuse_invalid_settings_in_words(targets):
     for estimator, words in UNFIT:
         with pytest.raises(ValueError, match=words):
             estimator.fit(targets[0], targets[1])
@@ -527,7 +527,7 @@ def test_ids_of_users_limit_their_rows(monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_labels_of_a_file(targets, tmp_path, one_noise):
+def test_estimators_learn_the_labels_of_a_domain_file(targets, tmp_path, one_noise):
     X, y, numbers = targets
     columns = {
         name: {"type": "numeric", "low": 0, "high": 1, "bins": 8, "missing": True} for name in "ab"

@@ -67,5 +67,5 @@ TREE_GROUPS = Maker(recipes.random_forest, rounds=8, depth=5)
     ],
     expected_failed_checks=expected,
 )
-def test_checks_of_scikit_learn(estimator, check):
+def test_estimators_pass_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

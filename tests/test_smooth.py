@@ -164,7 +164,7 @@ def test_rows_are_projected_to_the_unit_ball_whatever_they_hold():
 
 
 @calibrations
-def test_halfspace_costs(calibration):
+def test_halfspaces_cost_their_squared_step_over_their_noise(calibration):
     given = {"rows": 500, "rounds": 7, "calibration": calibration}
     book = dpbt.ledger(recipes.halfspace_boost(noise_scale=0.2, **given))
     step = 2 + 16 * 2 / (127 * 2**14) if calibration == "tight" else 4
@@ -174,7 +174,7 @@ def test_halfspace_costs(calibration):
     assert dpbt.ledger(by_budget).epsilon_at(1e-5, accountant) == pytest.approx(0.8, rel=1e-5)
 
 
-def test_halfspace_refusals():
+def test_halfspace_boost_refuses_invalid_settings():
     features = random_features(0, rows=20, splits=2)
     recipe = recipes.halfspace_boost(rows=20, epsilon=1, rounds=2)
     some = with_allowed_splits(random_table(0, 20, 2), np.ones(2, bool))
@@ -185,7 +185,7 @@ def test_halfspace_refusals():
         dpbt.fit(jax.random.key(0), features, wide)
 
 
-def test_calculators():
+def test_bounds_on_rows_and_rounds_agree_with_their_formulas():
     about = int(np.ceil(16 * np.log(2) / 0.0025))  # "approximately 4,000"
     assert smooth_bounds.rounds_needed(0.05, 0.5) == about
     small, large = (smooth_bounds.halfspace_rows(0.1, 0.1, 0.2, e, 1e-6) for e in (1.0, 0.1))

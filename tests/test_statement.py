@@ -66,7 +66,7 @@ def recipe_for(people=1, **rest):
     return recipes.bdpe(**{**common, **rest}, max_rows_per_user=people)
 
 
-def test_a_statement_says_what_it_must():
+def test_a_statement_has_all_required_sentences():
     text = dpbt.statement(recipe_for())
     for part in (
         *("one row", "at most 60 rows", "epsilon = 1 and delta", "This epsilon is 'strong'"),
@@ -96,7 +96,7 @@ def test_a_statement_hides_no_weakness():
         (11.0, 0.02, 100, ("epsilon is 'weak'", "not below 1/rows", "expose 2 rows", "unfit")),
     ],
 )
-def test_epsilon_and_delta_are_judged(epsilon, delta, rows, words):
+def test_a_statement_judges_epsilon_and_delta(epsilon, delta, rows, words):
     line = book(mechanisms.discrete_laplace, epsilon, 1.0)
     text = dpbt.statement(structs.replace(line, delta=delta, rows=rows))
     assert [word for word in words if word not in text] == []

@@ -62,7 +62,7 @@ PRIVATE = {
 
 
 @pytest.mark.parametrize("what", PRIVATE)
-def test_what_is_private_is_the_owners_alone(rows_folder, forest_model_file, what):
+def test_private_files_are_readable_by_their_owner_alone(rows_folder, forest_model_file, what):
     write, patterns = PRIVATE[what]
     with under(0o022):
         write(forest_model_file)

@@ -356,7 +356,7 @@ def test_a_row_moves_a_score_by_its_sensitivity_at_most_and_some_row_by_as_much(
     )
 
 
-def test_what_scores_say():
+def test_the_log_loss_of_a_choice_is_that_in_nats_up_to_its_grid():
     target = np.array([True, True, False, False])
     rows = dpbt.Table(jnp.zeros((4, 1), jnp.uint8), jnp.asarray(target), jnp.ones(4, bool))
     read = jnp.asarray([3.0, -1.0, -2.0, -3.0])

@@ -57,7 +57,7 @@ def test_levels_are_those_of_the_plain_reference(rows, seed, density):
 
 @pytest.mark.slow
 @given(rows=st.integers(2, 7), seed=seeds, density=st.floats(0.1, 0.9))
-def test_it_is_the_divergence_projection(rows, seed, density):
+def test_capped_scaling_is_the_divergence_projection(rows, seed, density):
     """The reference beats every feasible measure tried, near and far; the levels are within two
     units of it.
     """
@@ -96,7 +96,7 @@ def test_losses_and_margins_are_one_measure():
     rate=st.floats(0.05, 1.0),
     relation=st.sampled_from([0, 1]),
 )
-def test_slickness_between_all_neighbours(cap, seed, density, rate, relation):
+def test_measures_of_all_neighbours_are_slick(cap, seed, density, rate, relation):
     """Mass of at most one cap leaves and at most one cap enters, and all unchanged rows move the
     same way.
     """

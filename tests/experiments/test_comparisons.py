@@ -254,7 +254,7 @@ def test_the_page_is_made_of_its_summary(name):
     )
 
 
-def test_refusals(capsys, tmp_path, monkeypatch):
+def test_a_comparison_without_its_data_is_refused(capsys, tmp_path, monkeypatch):
     monkeypatch.delenv("DPBT_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(InputError, match="no target of 'banknote' is declared"):

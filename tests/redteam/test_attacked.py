@@ -160,11 +160,11 @@ def by_attribute(draw):
     return by_attribute.rate
 
 
-def test_a_function_with_the_name_of_a_library_s_is_read():
+def test_a_default_tag_reads_a_function_that_has_the_name_of_a_librarys():
     assert reading(wrapping(2)) != reading(wrapping(3))
 
 
-def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_tag(monkeypatch):
+def test_a_default_tag_has_what_code_reads_in_a_class_or_by_an_attribute(monkeypatch):
     monkeypatch.setattr(by_attribute, "rate", 1, raising=False)
     before = reading(in_a_class), reading(by_attribute)
     monkeypatch.setitem(globals(), "RATE", 2)
@@ -191,7 +191,7 @@ class Bare(NamedTuple):
 
 
 @pytest.mark.parametrize("held", [WithMethod(1), np.array([{}], dtype=object)])
-def test_what_cannot_be_read_needs_a_tag(held):
+def test_code_whose_values_cannot_be_read_needs_a_tag(held):
     bare = Bare(1)
     reading(lambda draw: (bare, draw))
     for function in (importing, lambda draw: (held, draw)):
@@ -329,7 +329,7 @@ def held_sensitivity(draw, table, weights, params, public):
         ),
     ],
 )
-def test_a_ledger_is_not_of_what_python_has_changed_since(program, monkeypatch):
+def test_a_ledger_is_refused_if_python_changed_a_number_after_the_run(program, monkeypatch):
     """Other recipes may have taken the place of the program that works out the lines."""
     recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
     dpbt.boost(KEYS[0], table_of_one_split(), recipe)
@@ -339,7 +339,7 @@ def test_a_ledger_is_not_of_what_python_has_changed_since(program, monkeypatch):
         dpbt.ledger(recipe)
 
 
-def test_names_of_one_text_are_refused():
+def test_columns_whose_names_have_one_text_are_refused():
     """Two domains of exchanged columns would be equal."""
     kind = Numeric(0, 1)
     with pytest.raises(ValueError, match="names of one text"):

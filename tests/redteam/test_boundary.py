@@ -79,7 +79,7 @@ def test_a_draw_that_the_structure_of_the_numbers_decides_is_priced(first):
         assert budget.spent == pytest.approx(books[name].epsilon)
 
 
-def test_what_was_read_is_kept_by_all_that_it_follows_from():
+def test_the_draws_of_a_program_are_cached_by_structures_shapes_and_dtypes():
     """Structure, shapes and dtypes of the learner's and of the weight update's numbers."""
 
     class Weighing(NamedTuple):
@@ -180,7 +180,7 @@ def parted(program, **changes):
 
 
 @pytest.mark.parametrize("name", FOLLOWING)
-def test_a_price_that_follows_from_what_a_run_finds_out_is_refused(name):
+def test_a_price_that_follows_from_a_value_of_the_run_is_refused(name):
     """Each field of what is public, unless the recipe alone says it; also one that comes later."""
     with pytest.raises(ValueError, match="the scale of the draw 'n' follows from"):
         parted(by_field(name, scale=1e4))
@@ -240,7 +240,7 @@ def test_a_price_may_not_follow_from_the_splits_of_a_table():
         hostile_recipe(program, hypotheses=SCALED._replace(prepare=prepare))
 
 
-def test_what_a_total_is_told_may_not_follow_from_rows():
+def test_the_arguments_of_a_total_may_not_follow_from_rows():
     """In memory as in blocks: `after` is a public map of the sum."""
 
     def after(total, told):
@@ -290,7 +290,7 @@ def test_a_program_cannot_change_its_noise(what):
         hostile_recipe(program, params=LOUD)
 
 
-def test_what_a_program_reads_is_a_copy():
+def test_a_program_reads_a_copy_of_its_numbers():
     """Noise in a container of another field is changed for nobody else, and public state is not."""
 
     class Kept(NamedTuple):
@@ -562,7 +562,7 @@ def escapes(run):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_what_a_program_keeps_is_read_by_nothing_public(name):
+def test_nothing_public_reads_what_a_program_keeps_in_python(name):
     escapes(lambda: trace_run(READERS[name]()))
 
 
@@ -576,7 +576,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["hypothesis", "merged", "line", "intercept"])
-def test_no_way_to_run_lets_it_escape(way, name):
+def test_no_way_to_run_a_recipe_lets_kept_rows_escape(way, name):
     escapes(lambda: WAYS[way](READERS[name](), table_of_one_split(60)))
 
 
@@ -636,11 +636,11 @@ KEEPERS = {
 
 @pytest.mark.parametrize("way", ["jit", "op by op"])
 @pytest.mark.parametrize("name", KEEPERS)
-def test_whoever_keeps_the_rows_keeps_nothing(name, way):
+def test_a_function_that_keeps_its_rows_keeps_no_values(name, way):
     escapes(lambda: WAYS[way](KEEPERS[name](), table_of_one_split(60)))
 
 
-def test_rows_that_a_check_keeps_are_none():
+def test_a_check_of_a_table_sees_shapes_and_no_values():
     """A check runs on the host, so it is given one absent row in place of the rows."""
     shapes = []
 

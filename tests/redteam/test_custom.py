@@ -64,7 +64,7 @@ def refused_everywhere(program, words):
             ask()
 
 
-def test_noise_of_the_public_key_is_refused():
+def test_noise_drawn_with_the_public_key_is_refused():
     """Whoever has the published key could subtract it."""
     mine = NOISE._replace(name="my laplace", public=True)
 

@@ -72,7 +72,7 @@ def test_an_odd_line_costs_at_most_the_ledger(seed):
 
 
 @pytest.mark.parametrize("odd", [False, True])
-def test_the_loss_of_one_true_cell_is_that_of_one_row_by_an_own_likelihood(odd):
+def test_a_changed_cell_loses_at_most_one_row_by_an_independent_likelihood(odd):
     """A Boolean column beside one odd cell more or less: leaves move by one row."""
     domain = {"flag": dpbt.domains.Boolean()}
     cells = [True, 1, "1", 1.0, False, 0, "0", 0.0] * 10 if odd else [True, False] * 40

@@ -15,7 +15,7 @@ from dpbt.learners.shapes import ShapeFunctions
 from dpbt.models import model as models
 from dpbt.privacy import boundary
 from dpbt.types import GRID, View
-from tests.noise import drawn
+from tests.support.recipe_noise import draw_specs_by_site
 
 DOMAIN = {
     "size": Numeric(0, 1, bins=12, missing=True),
@@ -46,6 +46,7 @@ def config_of(recipe):
 PAIRS = [("size", "on"), ("kind", "size")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "pairs"), [(3.0, []), (np.inf, PAIRS)])
 def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
     """Momentum and the falling step are those of optax; the model is the sum of all rounds.
@@ -111,7 +112,7 @@ def test_sums_steps_and_curves_are_those_of_plain_loops(epsilon, pairs):
 def test_sums_move_by_their_sensitivity_and_no_further(delta, pairs, relation):
     """A row whose label is replaced moves all its groups twice; rows are those of joined bins."""
     recipe = recipe_of(delta=delta, relation=relation, marginals_fraction=0, pairs=pairs)
-    table, most = table_of(), float(drawn(recipe, "rounds")["bins"].max_sensitivity)
+    table, most = table_of(), float(draw_specs_by_site(recipe, "rounds")["bins"].max_sensitivity)
 
     @jax.jit
     def draw(table):
@@ -162,6 +163,7 @@ def words_of(score, noise=0.25, domain=DOMAIN, **more):
     return SHAPES.describe(shapes, None, domain, *more.get("of", (None, None))).splitlines()
 
 
+@pytest.mark.slow
 def test_trees_of_one_column_are_its_curve():
     """Under a pure guarantee; the scores of a fit are those of its model."""
     table, recipe = table_of(), recipe_of(delta=0.0, resolutions=None)

@@ -149,7 +149,7 @@ def test_a_place_has_its_part_in_every_block(key, first):
 
 
 @pytest.mark.parametrize("mechanism", [mechanisms.discrete_laplace, mechanisms.rounded_gaussian])
-@pytest.mark.parametrize("scale", [0.0, 2.0**20])
+@pytest.mark.parametrize("scale", [pytest.param(0.0, marks=pytest.mark.slow), 2.0**20])
 def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
     key, scale = jax.random.key(1), jnp.float32(scale)
     small = np.array([0, 1, -1, 12345, -(2**24) * GRID, 2**24 * GRID, 77], np.int64)
@@ -196,6 +196,7 @@ def test_sums_go_beyond_int32():
     assert float(read[0]) == pytest.approx(100 * 2.0**31, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_splits_are_drawn_from_sums_beyond_int32():
     """A draw from 2^39 rows under a bound of 2^40 has the law of the exponential mechanism.
 

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from dpbt.data import cells, domains
 from dpbt.data.domains import Boolean, Nominal, Numeric
-from tests.odd import INF, NAN, Anything, LyingBytes, LyingFloat, LyingInt, LyingText, as_objects
+from tests.support.odd_inputs import (
+    INF,
+    NAN,
+    Anything,
+    LyingBytes,
+    LyingFloat,
+    LyingInt,
+    LyingText,
+    object_array,
+)
+from tests.support.slow_cases import mark_slow_cases
 
 Tariff = enum.IntEnum("Tariff", ["LOW", "HIGH"])
 
@@ -84,7 +94,7 @@ def test_the_table_of_readings():
 def test_columns_of_all_kinds_give_the_same():
     odd = [cell for cell, _, _ in TABLE]
     listed = ("3", "a", "True", "NA", "")
-    for held in (odd, tuple(odd), as_objects(odd)):
+    for held in (odd, tuple(odd), object_array(odd)):
         found = cells.cells_of(held)
         assert same_bits(cells.read_numbers(found), [cells.number(cell) for cell in odd])
         words = [cells.word(cell, listed) for cell in odd]
@@ -116,7 +126,7 @@ ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.parametrize("kind", mark_slow_cases(ARRAYS, slow=["U"]))
 def test_arrays_of_one_type_give_the_same_bits(kind):
     @settings(max_examples=40)
     @given(st.lists(ARRAYS[kind], max_size=12))
@@ -184,12 +194,12 @@ def as_lists(rows):
 
 
 def as_arrays(rows):
-    return {name: as_objects(cells) for name, cells in as_lists(rows).items()}
+    return {name: object_array(cells) for name, cells in as_lists(rows).items()}
 
 
 @settings(max_examples=60)
 @given(ROWS, st.tuples(*[ODD] * len(DOMAIN)), st.data())
-def test_a_row_changes_no_other(rows, odd, data):
+def test_the_cells_of_a_row_change_no_other_row(rows, odd, data):
     place = data.draw(st.integers(0, len(rows)))
     rows, odd = [unwrapped(row) for row in rows], unwrapped(odd)
     for read, hold in itertools.product((domains.encode, domains.positions), (as_lists, as_arrays)):
@@ -242,7 +252,7 @@ class Serieslike(list):
     dtype = "Int64"
 
 
-def test_containers_are_known_by_what_they_do():
+def test_a_container_is_recognized_by_its_methods():
     assert cells.cells_of(Far([3, 4, 5])) == [3, None, 5]
     assert cells.cells_of(Serieslike([1, None])) == [1, None]
     assert cells.cells_of(jnp.arange(2)).dtype == np.int32

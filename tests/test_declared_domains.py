@@ -84,7 +84,7 @@ def test_the_first_difference_of_two_kinds_is_named(first, second, words):
         domains.check_same(here, there, "A", "B")
 
 
-def test_a_column_more_is_named():
+def test_a_refusal_names_the_additional_column():
     fewer = {"x": UNIT["x"]}
     assert "there are 1 columns in A and 2 in B; column 'on' is in B alone" in str(
         domains.difference(fewer, UNIT, "A", "B")

@@ -20,8 +20,8 @@ from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, GRID, MAX_BINS, NUMBER, REPLACE_ONE, Table
 from dpbt.weighting import MirrorNumbers, clipped_mirror
-from tests import reference_oblivious as reference
-from tests.noise import scales
+from tests.support.recipe_noise import scale_by_site
+from tests.support.references import oblivious_trees as reference
 
 DOMAIN = {
     "kind": Nominal(("a", "b", "c")),
@@ -62,7 +62,11 @@ SITES = {"sum": "sums", "histogram": "histogram", "score": "scores"}
 
 def setting_of(recipe):
     """The numbers of a recipe, for the reference."""
-    noisy, numbers, drawn = dpbt.ledger(recipe).lines[0].mechanism, recipe.params, scales(recipe)
+    noisy, numbers, drawn = (
+        dpbt.ledger(recipe).lines[0].mechanism,
+        recipe.params,
+        scale_by_site(recipe),
+    )
     return {
         **{name: float(getattr(numbers, name)) for name in ("step", "limit", "curvature")},
         **{f"{name}_scale": drawn.get(site, 0.0) for name, site in SITES.items()},
@@ -91,7 +95,7 @@ def replayed(boosted, table, recipe):
     """The reference on a recorded run."""
     trees = jax.tree.map(np.asarray, boosted.hypotheses)
     asked = list(zip(trees.feature, trees.right, strict=True))
-    return reference.replayed(asked, release_of(boosted), host(table), setting_of(recipe))
+    return reference.replay(asked, release_of(boosted), host(table), setting_of(recipe))
 
 
 # Against plain loops.
@@ -111,7 +115,8 @@ def test_without_noise_all_draws_are_those_of_plain_loops():
     assert found.histogram.sum() == 4 * 54
 
 
-@pytest.mark.parametrize("delta", [1e-6, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(delta):
     """And so is the log ratio of likelihoods with and without a row."""
     table, recipe = table_of(), recipe_of(delta=delta)
@@ -122,7 +127,7 @@ def test_leaf_values_and_likelihoods_of_a_noisy_run_are_those_of_plain_loops(del
 
     log_prob = jax.jit(lambda *args: boosting.replay(*args).log_prob)
     by_loops = reference.log_gaussian if delta else reference.log_laplace
-    seen, drawn = release_of(boosted), scales(recipe)
+    seen, drawn = release_of(boosted), scale_by_site(recipe)
 
     def likelihoods(one):
         """(the library's, that of plain loops) for each site."""
@@ -152,8 +157,25 @@ def neighbours(table, relation, rng):
             yield new_bins, new_target, present
 
 
-@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=lambda r: r.name)
-@pytest.mark.parametrize("noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace])
+@pytest.mark.parametrize(
+    ("noise", "relation"),
+    [
+        pytest.param(mechanisms.rounded_gaussian, ADD_REMOVE, id="noise0-ADD_OR_REMOVE_ONE"),
+        pytest.param(mechanisms.discrete_laplace, REPLACE_ONE, id="noise1-REPLACE_ONE"),
+        pytest.param(
+            mechanisms.rounded_gaussian,
+            REPLACE_ONE,
+            id="noise0-REPLACE_ONE",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            mechanisms.discrete_laplace,
+            ADD_REMOVE,
+            id="noise1-ADD_OR_REMOVE_ONE",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
 def test_no_neighbour_moves_a_draw_beyond_its_sensitivity(relation, noise):
     """By plain loops on a recorded run; some neighbour attains each bound."""
     table, recipe = table_of(), recipe_of(10.0)
@@ -194,6 +216,7 @@ def test_no_weight_is_above_the_clip():
         np.testing.assert_array_equal(counted, expected)
 
 
+@pytest.mark.slow
 def test_a_step_may_be_a_schedule_of_the_round():
     """It scales the leaves of each round."""
     table, falling = table_of(), optax.piecewise_constant_schedule(0.2, {1: 0.5, 3: 0.5})
@@ -243,6 +266,7 @@ def asked_of(attributes, trees, depth=4, attributes_per_tree=(1, 2, 3), seed=3):
 FIVE = tuple(map(Attribute, (7, 4, 2, 1, 20), (True, False, True, False, True)))
 
 
+@pytest.mark.slow
 def test_both_answers_of_a_split_are_known_bins():
     """Also where nearly all rows are in one bin; and shares are those of plain loops.
 
@@ -316,6 +340,7 @@ def looked_up(tree, bins):
     return leaf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ordered", "depth"), [((True, False), 9), ((False,), 2)], ids=str)
 def test_rows_are_routed_as_lookups_route_them(ordered, depth):
     """Also bins that a feature does not have, and sets of more than one word of bits."""

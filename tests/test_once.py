@@ -19,8 +19,8 @@ from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.sensitivity import round_to_whole_rows
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
-from tests import reference_oblivious as reference
-from tests.tables import random_table
+from tests.support.example_tables import random_table
+from tests.support.references import oblivious_trees as reference
 
 NOISE = mechanisms.discrete_laplace
 DOMAIN = {f"x{k}": Boolean() for k in range(3)}
@@ -149,6 +149,7 @@ def test_learners_that_place_rows_in_other_ways_do_not_share_noise():
     assert len(keys | {key_of(recipe)}) == 3
 
 
+@pytest.mark.slow
 def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
     """Half of the sensitivity passes the ledger, which cannot know it, and not the audit."""
 
@@ -167,6 +168,7 @@ def test_an_audit_finds_a_prologue_that_is_priced_for_less_than_a_row():
     assert found.step_ratio["histogram"] == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_site_of_the_prologue_may_be_withheld():
     recipe, table = recipe_of(), random_table(7, 14, 3)
 

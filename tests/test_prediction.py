@@ -12,7 +12,7 @@ from dpbt import recipes
 from dpbt.data.domains import Boolean, Nominal, Numeric
 from dpbt.learners.hypotheses import TREES
 from dpbt.models import model as prediction
-from tests.pictured import random_model
+from tests.support.random_models import random_model
 
 DOMAIN = {"age": Numeric(0, 100, bins=10), "job": Nominal(("a", "b")), "member": Boolean()}
 ROWS = 120

@@ -30,7 +30,7 @@ def test_made_up_rows_have_the_signal_that_was_asked_for(target):
     assert found > constant + 0.05
 
 
-def test_what_cannot_be_previewed_is_refused():
+def test_a_preview_refuses_a_request_that_it_cannot_simulate():
     for wrong, words in (
         (([], DOMAIN), "recipes of one setting"),
         (([small(epsilon=[1.0, 2.0])], DOMAIN), "recipes of one setting"),

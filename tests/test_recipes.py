@@ -13,7 +13,7 @@ from dpbt.data.domains import Boolean
 from dpbt.learners import greedy_tree, lazybb
 from dpbt.recipes.published import private_objective
 from dpbt.types import ADD_REMOVE, Noise
-from tests.noise import drawn, multiplier, scales
+from tests.support.recipe_noise import draw_specs_by_site, noise_multiplier, scale_by_site
 
 GOOD = {"epsilon": 1.0, "rows": 100}
 
@@ -37,7 +37,7 @@ def test_the_ledger_adds_up_to_the_request(make, calibration, delta):
         assert bool(book.unprotected) == (make is recipes.bdpe and calibration == "published")
 
 
-def test_shares_of_the_budget():
+def test_the_fractions_of_a_recipe_share_its_budget():
     """And the published ones are equation 17. A ledger has every draw in the program's order."""
     given = {"epsilon": 2, "rows": 500, "rounds": 5, "depth": 3, "beta_tree": 0.6}
     tight, published = (
@@ -45,13 +45,13 @@ def test_shares_of_the_budget():
         recipes.bdpe(**given, calibration="published", alpha=0.5),
     )
     cost = {line.site: line.count * line.epsilon for line in dpbt.ledger(tight).lines}
-    assert set(cost) == set(drawn(tight, "rounds"))
+    assert set(cost) == set(draw_specs_by_site(tight, "rounds"))
     assert [*cost][:4] == ["error_0", "split_0", "error_1", "split_1"]
     assert cost["leaf"] == pytest.approx(0.8, rel=1e-5)
     assert sum(cost[f"error_{k}"] for k in range(3)) == pytest.approx(0.3, rel=1e-5)
     assert cost["split_2"] == pytest.approx(0.9 / 3, rel=1e-5)
     expected = [0.6 * 2 / (5 * 3 * 2**k) for k in range(3)]
-    found = [1 / multiplier(published, f"split_{k}") for k in range(3)]
+    found = [1 / noise_multiplier(published, f"split_{k}") for k in range(3)]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
@@ -61,7 +61,7 @@ def test_published_exponents_are_equation_15():
         recipe = recipes.bdpe(
             epsilon=2, rows=500, rounds=5, depth=3, calibration="published", **criterion
         )
-        found = [scales(recipe)[f"split_{k}"] for k in range(3)]
+        found = [scale_by_site(recipe)[f"split_{k}"] for k in range(3)]
         expected = [2 * bound / (0.5 * 2 / (5 * 3 * 2**k)) for k in range(3)]
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
@@ -273,7 +273,7 @@ def test_every_recipe_has_a_name_and_refuses_a_bad_argument_in_one_line(maker):
         assert "\n" not in str(refused.value)
 
 
-def test_criteria_by_name():
+def test_a_criterion_may_be_given_by_its_name():
     """A single loss pays for no errors: the whole share of the structure goes to splits."""
     assert recipes.bdpe(**GOOD).setting == "objective"
     named = recipes.bdpe(loss="information_gain", **GOOD)

@@ -19,7 +19,7 @@ from dpbt.models import measures
 from dpbt.privacy import mechanisms, sensitivity
 from dpbt.training import run_keys
 from dpbt.types import GRID, NUMBER
-from tests.noise import drawn
+from tests.support.recipe_noise import draw_specs_by_site
 
 DOMAIN = {"size": Numeric(0, 1, bins=4), "on": Boolean(), "kind": Nominal(("a", "b"), other="a")}
 CLASSES = Nominal(("red", "green", "blue"))
@@ -33,10 +33,6 @@ OBJECTIVES = {
 }
 EVERY = TARGETS | OBJECTIVES
 relations = pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-each_target = pytest.mark.parametrize(
-    "name", ["classes", pytest.param("number", marks=pytest.mark.slow)]
-)
-"""Compiled for one kind of target, and for the other by `make test-all`."""
 
 
 def columns_of(count, seed=0):
@@ -200,7 +196,8 @@ def test_an_objective_is_refused_where_it_makes_no_sense():
                 make(epsilon=1.0, rows=ROWS, domain=DOMAIN, target=target, **asked)
 
 
-@each_target
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
 def test_without_noise_the_sums_are_those_of_plain_loops(name):
     weights = {"sample_weight": np.linspace(0, 2, ROWS), "max_weight": 2.0}
     table, recipe = table_of(TARGETS[name], **weights), recipe_of(TARGETS[name], np.inf)
@@ -301,8 +298,15 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
         assert 0.99 * bound <= most <= bound * (1 + 1e-12)
 
 
-@relations
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "relation"),
+    [
+        ("classes", "replace_one"),
+        pytest.param("classes", "add_remove", marks=pytest.mark.slow),
+        pytest.param("number", "replace_one", marks=pytest.mark.slow),
+        pytest.param("number", "add_remove", marks=pytest.mark.slow),
+    ],
+)
 def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
     """Also where rows have weights: counts are rounded to whole rows."""
     target, rng = TARGETS[name], np.random.default_rng(0)
@@ -311,7 +315,7 @@ def test_counts_attain_their_sensitivity_and_exceed_it_nowhere(name, relation):
     for own in (None, weights):
         table = plain._replace(weight=None if own is None else jnp.asarray(own))
         recipe = recipe_of(target, relation=relation)
-        draws = drawn(recipe, "prologue")
+        draws = draw_specs_by_site(recipe, "prologue")
         bounds = {site: float(spec.max_sensitivity) for site, spec in draws.items()}
         draw = jax.jit(lambda table, recipe=recipe: opening(table, recipe))
         here, moved = draw(table), dict.fromkeys(bounds, 0.0)
@@ -347,18 +351,15 @@ ALL = {"marginals_fraction": 0.2}
 SUMS = {"marginals_fraction": 0.0, "scores_fraction": 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "relation", "drawn"),
     [
         ("classes", "add_remove", SUMS),
         ("number", "add_remove", SUMS),
-        pytest.param("quantile", "replace_one", SUMS, marks=pytest.mark.slow),
-        pytest.param("count", "add_remove", SUMS, marks=pytest.mark.slow),
-        *(
-            pytest.param(name, relation, ALL, marks=pytest.mark.slow)
-            for name in EVERY
-            for relation in ("add_remove", "replace_one")
-        ),
+        ("quantile", "replace_one", SUMS),
+        ("count", "add_remove", SUMS),
+        *((name, relation, ALL) for name in EVERY for relation in ("add_remove", "replace_one")),
     ],
 )
 def test_exact_losses_are_within_the_ledger(name, relation, drawn):
@@ -493,6 +494,7 @@ def test_a_table_and_a_recipe_of_another_target_are_refused_everywhere():
             sweeps.checked_tasks(sweeps.Task("t", table, everyone, everyone, {}))
 
 
+@pytest.mark.slow
 def test_a_table_of_another_declared_target_is_refused_before_a_fit():
     """Other classes, another order of them, or another range would mislabel every row."""
     key = jax.random.key(0)

@@ -384,7 +384,7 @@ def test_traced_forests_vote_and_state_shares():
     np.testing.assert_array_equal(shares, dpbt.predict_proba(model, table))
 
 
-def test_what_cannot_be_traced_says_what_can(model, tmp_path):
+def test_a_refusal_under_jit_says_which_call_may_be_traced(model, tmp_path):
     table = table_of()
     for name in ("predict", "predict_all"):
         with pytest.raises(ValueError, match=r"outside of jit.*dpbt.predict"):

@@ -13,7 +13,7 @@ from dpbt.data.splits import columns_of, splits_of
 from dpbt.learners import hypotheses, trees
 from dpbt.learners.hypotheses import BinsAndSplits
 from dpbt.types import GRID, MAX_ROWS, Tree
-from tests.conftest import random_table
+from tests.support.example_tables import random_table
 
 
 def reference_products(splits, levels, node, nodes):
@@ -48,6 +48,7 @@ def by_bins(table):
     return prepared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 32])
 def test_sums_by_bin_are_the_products(nodes):
     splits = np.asarray(splits_of(of_many_bins()), np.int64)
@@ -74,6 +75,7 @@ def test_a_split_that_no_bin_satisfies_has_no_rows_by_bin():
     assert not np.any(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [3, 6])
 def test_rows_by_bins_go_where_their_splits_say(depth):
     """Shallow trees choose from the leaves up, and deep ones follow their routes."""
@@ -119,6 +121,7 @@ def test_products_stay_exact_up_to_the_most_rows():
     np.testing.assert_array_equal(jax.jit(trees.node_totals)(left), GRID * MAX_ROWS)
 
 
+@pytest.mark.slow
 def test_values_that_no_split_knows_satisfy_nothing():
     """Bins above the last of a column, in any row: no split, place 0, and no error."""
     domain = {
@@ -169,9 +172,19 @@ RECIPES = {
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param("boosted", marks=pytest.mark.slow), "forest", "halfspace"]
+    ("exact", "kind"),
+    [
+        pytest.param(exact, kind, id=f"{'numbers' if exact else 'bins'}-{kind}", marks=marks)
+        for exact, kind, marks in (
+            (False, "halfspace", ()),
+            (False, "forest", pytest.mark.slow),
+            (False, "boosted", pytest.mark.slow),
+            (True, "halfspace", pytest.mark.slow),
+            (True, "forest", pytest.mark.slow),
+            (True, "boosted", pytest.mark.slow),
+        )
+    ],
 )
-@pytest.mark.parametrize("exact", [False, True], ids=["bins", "numbers"])
 def test_a_model_refuses_all_other_rows(kind, exact):
     """It reads the rows of its table alone, none of them too."""
     if exact and kind == "boosted":

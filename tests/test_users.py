@@ -13,7 +13,7 @@ from dpbt.data import convert, files
 from dpbt.data.domains import Label, Numeric, UserColumn, read_domain
 from dpbt.owners import file_report
 from dpbt.owners.cli import rows as commands
-from tests.test_blocks import assert_same_rows
+from tests.support.block_tables import assert_same_rows
 
 DOMAIN = {"x": Numeric(-0.5, 199.5, bins=200)}
 ODD = [" 7 ", 7, 7.0, "7", b"7.00", None, np.nan, "", "NA", "07", "Ann", "ann", "\ud800", object()]

@@ -87,5 +87,8 @@ def _functions_within(value: Any, seen: set[int]) -> Iterator[Any]:
 
 def _is_of_library(function: Any) -> bool:
     """Whether a function or a class is one of the library, or of those that it is built on."""
-    module = getattr(function, "__module__", None) or type(function).__module__
-    return module.split(".")[0] in _LIBRARIES
+    if isinstance(function, python_types.FunctionType):
+        module = function.__globals__.get("__name__", "")  # whatever it wraps
+    else:
+        module = getattr(function, "__module__", None) or type(function).__module__
+    return str(module).split(".")[0] in _LIBRARIES

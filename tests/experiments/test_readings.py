@@ -1,7 +1,6 @@
 """Readings of Nock & Henecka: their options and recipes, and tables that follow from fits."""
 
 import dataclasses
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -13,9 +12,10 @@ from dpbt.data.splits import splits_of
 from experiments.common import data, pages, results
 from experiments.papers.nock_henecka_2020 import options, reading_tables, readings, saved
 from experiments.papers.nock_henecka_2020.options import Reading
-from tests.tables import random_table
+from tests.support import ROOT
+from tests.support.example_tables import random_table
 
-PAGE = Path(__file__).parents[2] / "docs" / "nock_henecka.md"
+PAGE = ROOT / "docs" / "nock_henecka.md"
 SECOND = Reading(option="second")
 
 

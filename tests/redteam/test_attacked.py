@@ -1,6 +1,7 @@
 """Attacks by an independent attacker: keys of own numbers, tags, classes of rows, callbacks."""
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -15,20 +16,20 @@ from dpbt.data.domains import Numeric
 from dpbt.privacy import boundary, pricing
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, Noise
-from tests.redteam.attacks import one_split
-from tests.redteam.test_boundary import (
+from tests.support.attacks import table_of_one_split
+from tests.support.hostile_learners import (
     KEYS,
     NOISE,
-    ONE,
+    ONE_ROW,
     SCALED,
-    closing,
-    count,
-    counting,
-    fresh,
-    leaf,
-    opened_by,
-    recipe_of,
-    traced,
+    count_positive_rows,
+    draw_count,
+    epilogue_of,
+    hostile_recipe,
+    prologue_of,
+    trace_run,
+    tree_of_count,
+    with_new_identity,
 )
 
 # Recipes that differ have independent noise under one key.
@@ -48,7 +49,7 @@ def own_key(recipe):
 
 def by_rate(draw, table, weights, params, public):
     """One key for both kinds gave the exact number of rows, by a difference of two releases."""
-    value = count(table)
+    value = count_positive_rows(table)
     if params.rate is not None:
         value = value + jnp.sum(table.present).astype(jnp.int32)
     draw("n", NOISE, value, sensitivity=2.0, moves=1, theorem="")
@@ -66,7 +67,7 @@ def test_numbers_that_are_left_out_make_another_key():
         identity="own", coupled=False, weigh=weighting.uniform.weigh, numbers=Rate
     )
     made = [
-        recipe_of(by_rate, params=params)
+        hostile_recipe(by_rate, params=params)
         for params in (
             Optional(noise, step=two),
             Optional(noise, rate=two),
@@ -92,7 +93,9 @@ def test_numbers_that_are_left_out_make_another_key():
     ]
     made = [dataclasses.replace(recipe, learner=learner) for recipe in made]
     assert len({own_key(recipe) for recipe in made}) == len(made)
-    releases = [dpbt.boost(KEYS[0], one_split(), one).transcript.rounds["n"] for one in made[:2]]
+    releases = [
+        dpbt.boost(KEYS[0], table_of_one_split(), one).transcript.rounds["n"] for one in made[:2]
+    ]
     assert not np.all(releases[1] - releases[0] == 300)  # the exact number of rows
 
 
@@ -101,12 +104,14 @@ def test_fractions_of_other_names_make_another_key():
 
     def program(draw, table, weights, params, public):
         for site in ("leaf_0", "leaf_1"):
-            draw(site, NOISE, count(table), **ONE)
+            draw(site, NOISE, count_positive_rows(table), **ONE_ROW)
 
     learner = boundary.weak_learner(
         name="two leaves",
         program=program,
-        hypothesis=lambda release, params, public: leaf({"n": release["leaf_0"]}, params, public),
+        hypothesis=lambda release, params, public: tree_of_count(
+            {"n": release["leaf_0"]}, params, public
+        ),
         kind=SCALED,
         fractions={"leaf": 1.0},
         relation=ADD_REMOVE,
@@ -119,7 +124,7 @@ def test_fractions_of_other_names_make_another_key():
 
 
 def test_a_part_with_the_tag_of_another_makes_another_key():
-    base = recipe_of()
+    base = hostile_recipe()
     learner, update = base.learner, base.weight_update
 
     def tagged(first, second):
@@ -130,10 +135,86 @@ def test_a_part_with_the_tag_of_another_makes_another_key():
     def with_part(**parts):
         return own_key(dataclasses.replace(base, learner=dataclasses.replace(learner, **parts)))
 
-    first = dataclasses.replace(opened_by(), identity="same")
-    last = dataclasses.replace(closing(), identity="same")
+    first = dataclasses.replace(prologue_of(), identity="same")
+    last = dataclasses.replace(epilogue_of(), identity="same")
     assert with_part(prologue=first) != with_part(epilogue=last)
     assert tagged("a | b", "c") != tagged("a", "b | c")
+
+
+# Learners of one name, whose functions differ.
+
+
+def wrapping(factor):
+    """A wrapper that has the name of what it wraps."""
+    source = "@functools.wraps(jnp.sum)\ndef total(x):\n    return FACTOR * jnp.sum(x)"
+    around = {"functools": functools, "jnp": jnp, "FACTOR": factor, "__name__": "authors"}
+    exec(source, around)
+    return around["total"]
+
+
+RATE = 1
+
+
+def rate_of_a_class():
+    class Held:
+        rate = RATE
+
+    return Held.rate
+
+
+def rate_by_attribute():
+    return rate_by_attribute.rate
+
+
+def key_of_program_with(factor):
+    """The key of a learner whose count is multiplied by what a function gives."""
+
+    def program(draw, table, weights, params, public):
+        draw("n", NOISE, factor(table) * count_positive_rows(table), **ONE_ROW)
+
+    return own_key(hostile_recipe(program))
+
+
+def test_a_function_with_the_name_of_a_librarys_is_told_apart_by_what_it_does():
+    one, other = (
+        key_of_program_with(lambda table, total=total: total(table.target).astype(jnp.int32))
+        for total in map(wrapping, (2, 3))
+    )
+    assert one != other
+
+
+def test_what_code_reads_in_a_class_or_by_an_attribute_is_in_its_key(monkeypatch):
+    monkeypatch.setattr(rate_by_attribute, "rate", 1, raising=False)
+    rates = (lambda table: rate_of_a_class()), (lambda table: rate_by_attribute())
+    before = [key_of_program_with(rate) for rate in rates]
+    assert [key_of_program_with(rate) for rate in rates] == before
+    monkeypatch.setitem(globals(), "RATE", 2)
+    monkeypatch.setattr(rate_by_attribute, "rate", 2)
+    after = [key_of_program_with(rate) for rate in rates]
+    assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+def test_a_hypothesis_or_a_bound_of_another_kind_makes_another_key():
+    """Later rounds weigh rows by what they say, so one noise would give a difference of sums."""
+    kind = SCALED.with_training(bound=lambda tree: 2 * jnp.max(jnp.abs(tree.leaf)))
+    same_as_uniform = weighting.WeightUpdate(
+        identity="uniform",
+        coupled=False,
+        weigh=lambda *read: weighting.uniform.weigh(*read),
+    )
+    recipes_of_one_name = [
+        hostile_recipe(),
+        hostile_recipe(kind=kind),
+        hostile_recipe(hypothesis=lambda *read: tree_of_count(*read)._replace(leaf=jnp.ones(2))),
+        hostile_recipe(
+            weigh=weighting.WeightUpdate(
+                identity="uniform",
+                coupled=False,
+                weigh=lambda *read: weighting.uniform.weigh(*read),
+            )
+        ),
+    ]
+    assert len({own_key(recipe) for recipe in recipes_of_one_name}) == 3  # the last is the first
 
 
 # Rows have no values for the classes that an author lays them out in.
@@ -183,7 +264,7 @@ class Node:
 
 
 def showing(release, params, public):
-    tree = leaf(release, params, public)
+    tree = tree_of_count(release, params, public)
     return tree._replace(leaf=tree.leaf * 0 + np.float32(SEEN[0].sum())) if SEEN else tree
 
 
@@ -215,7 +296,10 @@ def test_a_class_of_rows_is_never_given_their_values(kind, way):
             jnp.zeros(rows.present.shape, jnp.float32) + found.leaf[0]
         ),
     )
-    RUNS[way](one_split(60), recipe_of(counting, fresh(showing), kind=laid_out))
+    RUNS[way](
+        table_of_one_split(60),
+        hostile_recipe(draw_count, with_new_identity(showing), kind=laid_out),
+    )
     assert not SEEN
 
 
@@ -230,10 +314,10 @@ def test_a_price_may_not_be_read_from_python_when_the_program_runs(where):
         return jax.pure_callback(lambda: np.float32(1), jax.ShapeDtypeStruct((), jnp.float32))
 
     def program(draw, table, weights, params, public):
-        draw("n", NOISE, count(table), **{**ONE, where: jax.jit(held)()})
+        draw("n", NOISE, count_positive_rows(table), **{**ONE_ROW, where: jax.jit(held)()})
 
     with pytest.raises(ValueError, match="reads what Python holds by a callback"):
-        traced(recipe_of(program, params=Noise({"n": np.float32(1000)})))
+        trace_run(hostile_recipe(program, params=Noise({"n": np.float32(1000)})))
 
 
 class Held:
@@ -243,12 +327,12 @@ class Held:
 
 
 def held_scale(draw, table, weights, params, public):
-    draw("n", NOISE, count(table), **ONE, scale=Held.scale)
+    draw("n", NOISE, count_positive_rows(table), **ONE_ROW, scale=Held.scale)
 
 
 def held_sensitivity(draw, table, weights, params, public):
     most = jnp.float32(1 / Held.scale)
-    draw("n", NOISE, count(table), sensitivity=most, moves=1, theorem="", scale=1.0)
+    draw("n", NOISE, count_positive_rows(table), sensitivity=most, moves=1, theorem="", scale=1.0)
 
 
 @pytest.mark.parametrize(
@@ -265,17 +349,17 @@ def held_sensitivity(draw, table, weights, params, public):
         ),
     ],
 )
-def test_a_ledger_is_not_of_what_python_has_changed_since(program, monkeypatch):
+def test_a_ledger_is_refused_if_python_changed_a_number_after_the_run(program, monkeypatch):
     """Other recipes may have taken the place of the program that works out the lines."""
-    recipe = recipe_of(fresh(program), params=Noise({}))
-    dpbt.boost(KEYS[0], one_split(), recipe)
+    recipe = hostile_recipe(with_new_identity(program), params=Noise({}))
+    dpbt.boost(KEYS[0], table_of_one_split(), recipe)
     monkeypatch.setattr(Held, "scale", 100.0)
     pricing.describe_draws.clear()
     with pytest.raises(ValueError, match="than the ledger prices"):
         dpbt.ledger(recipe)
 
 
-def test_names_of_one_text_are_refused():
+def test_columns_whose_names_have_one_text_are_refused():
     """Two domains of exchanged columns would be equal."""
     kind = Numeric(0, 1)
     with pytest.raises(ValueError, match="names of one text"):

@@ -13,7 +13,7 @@ from dpbt.learners import lazybb, trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
-from tests.redteam.attacks import one_split
+from tests.support.attacks import table_of_one_split
 
 NOISE = mechanisms.discrete_laplace
 
@@ -53,7 +53,7 @@ def recipe_of(program=positives, kind=trees.TREES, **changes):
 def test_a_prologue_and_a_round_may_not_share_a_site():
     """An audit by site would forget one of the two."""
     recipe = recipe_of(prologue=opening("n"))
-    for ask in (dpbt.ledger, lambda one: dpbt.boost(jax.random.key(0), one_split(), one)):
+    for ask in (dpbt.ledger, lambda one: dpbt.boost(jax.random.key(0), table_of_one_split(), one)):
         with pytest.raises(ValueError, match="both draw"):
             ask(recipe)
 
@@ -67,14 +67,14 @@ def refused_everywhere(program, words):
     )
     for ask in (
         lambda: recipe_of(program),
-        lambda: dpbt.boost(keys[0], one_split(), forged, keys[1]),
+        lambda: dpbt.boost(keys[0], table_of_one_split(), forged, keys[1]),
         lambda: dpbt.ledger(forged),
     ):
         with pytest.raises(ValueError, match=words):
             ask()
 
 
-def test_noise_of_the_public_key_is_refused():
+def test_noise_drawn_with_the_public_key_is_refused():
     """Whoever has the published key could subtract it."""
     mine = NOISE._replace(name="my laplace", public=True)
 
@@ -189,7 +189,7 @@ def test_absent_rows_weigh_nothing_whatever_a_program_does():
     def forgetful(draw, table, weights, budget, public):
         draw("n", NOISE, jnp.sum(weights).astype(jnp.int32)[None], **EXACT)
 
-    table = one_split(60)
+    table = table_of_one_split(60)
     gone = table._replace(present=table.present.at[:20].set(False))
     recipe = recipe_of(forgetful)
     release = dpbt.boost(jax.random.key(0), gone, recipe).transcript.rounds["n"]
@@ -208,5 +208,5 @@ def test_weights_of_a_re_weighter_are_integers_in_their_range():
 
     wilder = weighting.WeightUpdate(identity="wild", coupled=False, weigh=wild)
     recipe = dataclasses.replace(recipe_of(weighing), weight_update=wilder)
-    release = dpbt.boost(jax.random.key(0), one_split(60), recipe).transcript.rounds["n"]
+    release = dpbt.boost(jax.random.key(0), table_of_one_split(60), recipe).transcript.rounds["n"]
     assert release[0].tolist() == [127, 0, 0, 1, 127]

@@ -13,7 +13,10 @@ from dpbt.data.splits import table_of_splits
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import run_keys
 from dpbt.types import Table
-from tests.redteam.attacks import GRID, one_split
+from tests.support.attacks import GRID, table_of_one_split
+from tests.support.slow_cases import mark_slow_cases
+
+pytestmark = pytest.mark.unoptimized
 
 FIXED = {"rows": 400, "rounds": 1}
 PUBLIC_KEY = jax.random.key(1000)
@@ -30,10 +33,10 @@ def real_features():
 
 EPSILON = np.array([0.1, 0.05])
 DOUBLED = {
-    "trees": lambda: (tree(EPSILON), one_split(), "leaf"),
+    "trees": lambda: (tree(EPSILON), table_of_one_split(), "leaf"),
     "forest": lambda: (
         recipes.random_forest(epsilon=EPSILON, depth=1, **FIXED),
-        one_split(),
+        table_of_one_split(),
         "leaf",
     ),
     "halfspaces": lambda: (
@@ -48,7 +51,7 @@ DOUBLED = {
 @pytest.mark.parametrize(
     ("name", "root"),
     [
-        *((name, jax.random.key(0)) for name in DOUBLED),
+        *(pytest.param(name, jax.random.key(0), marks=pytest.mark.slow) for name in DOUBLED),
         ("trees", dpbt.fresh_key()),
     ],
     ids=lambda value: value if isinstance(value, str) else str(jax.random.key_impl(value)),
@@ -104,10 +107,10 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", mark_slow_cases(TWINS, slow=["weight updates"]))
 def test_two_recipes_of_one_budget_do_not_share_noise(name):
     """All counts are multiples of GRID, so that a shared noise leaves multiples of GRID."""
-    table, found = one_split(), []
+    table, found = table_of_one_split(), []
     for public, recipe in enumerate(TWINS[name]):
         learned = jax.jit(dpbt.boost)(jax.random.key(3), table, recipe, jax.random.key(public))
         found.append(np.asarray(learned.transcript.rounds["leaf"], np.int64))
@@ -153,7 +156,7 @@ def structure_of(public_key, nodes):
 
 def test_a_search_for_the_seed_finds_the_public_key_alone():
     """All seeds of 16 bits are tried on what was published; no noise follows from the find."""
-    table, recipe = one_split(), TWINS["learners"][0]
+    table, recipe = table_of_one_split(), TWINS["learners"][0]
     noise_seed, public_seed = 31_337, 54_321
     boost = jax.jit(dpbt.boost)
     keys = jax.random.key(noise_seed), jax.random.key(public_seed)
@@ -174,7 +177,7 @@ def test_a_search_for_the_seed_finds_the_public_key_alone():
 
 
 def test_public_structure_and_noise_have_nothing_in_common():
-    table = one_split()
+    table = table_of_one_split()
     recipe = recipes.random_forest(epsilon=0.1, rows=400, rounds=3, depth=2, disjoint=True)
     grow = jax.jit(lambda key, public: dpbt.boost(key, table, recipe, public).transcript.rounds)
     one, two = jax.random.key(1), jax.random.key(2)
@@ -191,7 +194,7 @@ def test_public_structure_and_noise_have_nothing_in_common():
 
 
 def test_a_public_key_is_needed_and_must_be_another():
-    table, recipe, key = one_split(), TWINS["learners"][0], dpbt.fresh_key()
+    table, recipe, key = table_of_one_split(), TWINS["learners"][0], dpbt.fresh_key()
     for run in (dpbt.fit, dpbt.boost):
         with pytest.raises(ValueError, match="give public_key"):
             run(key, table, recipe)

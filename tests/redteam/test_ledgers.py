@@ -18,7 +18,10 @@ from dpbt.privacy.accounting import Ledger
 from dpbt.privacy.mechanism import FREE, Price
 from dpbt.privacy.pricing import ledger_line, sampler_scales
 from dpbt.types import ADD_REMOVE, Noise
-from tests.redteam.attacks import GRID, one_split
+from tests.support.attacks import GRID, table_of_one_split
+from tests.support.slow_cases import mark_slow_cases
+
+pytestmark = pytest.mark.unoptimized
 
 
 def sides(table, weights):
@@ -160,7 +163,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_draws_that_lie_are_refused(name):
+def test_draws_whose_claims_are_false_are_refused(name):
     program, words = LIES[name]
     sites = ("leaf", "more") if "of a release" in name else ("leaf",)
     with pytest.raises(ValueError, match=words):
@@ -217,7 +220,7 @@ BAD_NUMBERS = [
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_NUMBERS)
-def test_lines_that_mean_nothing_are_refused(name, value):
+def test_ledger_lines_with_impossible_numbers_are_refused(name, value):
     with pytest.raises(ValueError, match="the draw 'leaf'"):
         line(**{name: value})
     for field, wrong in (("rho", -1.0), ("tail", math.nan)):
@@ -339,12 +342,15 @@ TRUSTED = {
 }
 
 
-@pytest.mark.parametrize("name", TRUSTED)
-def test_what_passes_the_ledger_does_not_pass_the_audit(name):
+@pytest.mark.parametrize(
+    "name",
+    mark_slow_cases(TRUSTED, slow=["a value that follows from the shape of the table"]),
+)
+def test_an_audit_catches_a_learner_whose_false_claim_the_ledger_takes(name):
     """A program is trusted to state its sensitivity, whatever the public shape of its table is."""
     recipe = recipe_of(TRUSTED[name], rounds=1)
     claim = dpbt.ledger(recipe).epsilon
-    table = one_split()
+    table = table_of_one_split()
     other = table._replace(present=table.present.at[0].set(False))
     release = dpbt.boost(jax.random.key(0), table, recipe).transcript
     found = boosting.compared(release, table, other, recipe)["leaf"][1].pure

@@ -16,17 +16,20 @@ from scipy import stats
 import dpbt
 from dpbt import recipes
 from dpbt.privacy import mechanisms
-from tests import contract
-from tests.noise import scales
-from tests.redteam.attacks import (
+from tests.support import contract_rows
+from tests.support.attacks import (
     GRID,
-    class_counts,
+    class_counts_by_side,
     exponential_words,
-    forced,
     gaussian_words,
     laplace_words,
-    one_split,
+    sampler_on_words,
+    table_of_one_split,
 )
+from tests.support.recipe_noise import scale_by_site
+from tests.support.slow_cases import mark_slow_cases_except
+
+pytestmark = pytest.mark.unoptimized
 
 FITS = 60
 FALSE_ALARM = 1e-6
@@ -35,7 +38,7 @@ LIMIT = mechanisms.SATURATION
 
 def given(mechanism, words, value, scale):
     """The output of a mechanism of additive noise on chosen words."""
-    found = forced(mechanism)(words, np.asarray(value, np.int32), np.float32(scale))
+    found = sampler_on_words(mechanism)(words, np.asarray(value, np.int32), np.float32(scale))
     return np.asarray(found, np.int64)
 
 
@@ -69,19 +72,14 @@ def test_the_attack_names_the_neighbour_of_single_precision_noise():
     assert named > fits / 2  # each draw is out of reach of the other value with 0.1 or more
 
 
-KEPT = ("bdpe-published-objective", "forest-disjoint", "halfspace", "lazybb-rule")
+ROWS = {row.name: row for row in contract_rows.ROWS}
+FAST_ROWS = ["bdpe-published-objective", "forest-disjoint", "halfspace", "lazybb-rule"]
 
 
-def _slow_unless(name):
-    return [] if name in KEPT else [pytest.mark.slow]
-
-
-ROWS = [pytest.param(row, marks=_slow_unless(row.name), id=row.name) for row in contract.ROWS]
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_nothing_private_leaves_as_a_float(row):
+@pytest.mark.parametrize("name", mark_slow_cases_except(ROWS, fast=FAST_ROWS))
+def test_nothing_private_leaves_as_a_float(name):
     """Whatever reads the rows is released as integers; reals are public randomness."""
+    row = ROWS[name]
     relation = "replace_one" if row.name.startswith(("lazybb", "halfspace")) else "add_remove"
     recipe = row.recipe(relation, epsilon=4.0, rows=20, rounds=3, depth=2)
     table = row.table(0, 20, 4)
@@ -95,8 +93,9 @@ def test_nothing_private_leaves_as_a_float(row):
     assert dpbt.ledger(recipe).exact
 
 
-FAST, SLOW = [254.0, 1e5, 2.0**32], [5.0, 4096.0, 8191.0, 8192.0, 2.0**23, 2.0**28]
-SCALES = [*FAST, *(pytest.param(scale, marks=pytest.mark.slow) for scale in SLOW)]
+SCALES = mark_slow_cases_except(
+    [5.0, 254.0, 4096.0, 8191.0, 8192.0, 1e5, 2.0**23, 2.0**28, 2.0**32], fast=[254.0, 1e5, 2.0**32]
+)
 VALUES = [0, 127 * 16_000_000, -LIMIT]
 
 
@@ -149,7 +148,7 @@ def test_every_candidate_can_win_on_both_neighbours(mechanism):
             lanes += [best[k == winner % 3] for k in range(3)]
             words = np.stack(lanes, axis=1)
         for these in (scores, scores_too):
-            assert int(forced(mechanism)(words, these, np.float32(1))) == winner
+            assert int(sampler_on_words(mechanism)(words, these, np.float32(1))) == winner
 
 
 def moved_count(release, counts):
@@ -169,17 +168,13 @@ RECIPES = {
     "rf_l": (recipes.rf_l, {}),
     "rf_l, published": (recipes.rf_l, {"calibration": "published"}),
 }
-SELDOM = ("forest", "forest, delta", "forest, published", "rf_l", "rf_l, published")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n in SELDOM else []) for n in RECIPES],
-)
+@pytest.mark.parametrize("name", mark_slow_cases_except(RECIPES, fast=["bdpe"]))
 def test_sixty_fits_name_no_neighbour(name):
     """All leaves of a fit at once: words give the release from the table and from its neighbour."""
     make, settings = RECIPES[name]
-    table = one_split()
+    table = table_of_one_split()
     recipe = make(epsilon=0.5, rows=400, rounds=1, depth=1, **settings)
     keys = jax.random.split(jax.random.key(2), (FITS, 2))
 
@@ -187,11 +182,11 @@ def test_sixty_fits_name_no_neighbour(name):
         return dpbt.boost(pair[0], table, recipe, pair[1]).transcript.rounds
 
     fits = jax.jit(jax.vmap(one))(keys)
-    scale = scales(recipe)["leaf"]
+    scale = scale_by_site(recipe)["leaf"]
 
     named, modulo = 0, []
     for fit in range(FITS):
-        counts = class_counts(table) * GRID  # a position is 0 or 1, and no threshold is 1
+        counts = class_counts_by_side(table) * GRID  # a position is 0 or 1, and no threshold is 1
         release = np.asarray(fits["leaf"][fit]).reshape(2, 2)
         hypotheses = moved_count(release, counts)
         for noise in hypotheses:

@@ -22,7 +22,7 @@ DOMAIN = {
 }
 ROWS = 60
 COMMON = {"epsilon": 5.0, "rows": ROWS, "rounds": 3}
-MADE = {
+RECIPE_MAKERS = {
     "bdpe": lambda: recipes.bdpe(**COMMON, depth=3, criterion="gini"),
     "oblivious": lambda: recipes.oblivious_boost(**COMMON, domain=DOMAIN, depth=3),
     "forest": lambda: recipes.random_forest(**COMMON, depth=4),
@@ -30,15 +30,15 @@ MADE = {
     "trees": lambda: recipes.lazybb_trees(**COMMON, density=0.5, depth=2, splits=2),
     "halfspace": lambda: recipes.halfspace_boost(**COMMON, delta=1e-4),
 }
-TREES = tuple(name for name in MADE if name != "halfspace")
+TREES = tuple(name for name in RECIPE_MAKERS if name != "halfspace")
 VOTES = {"rules", "trees", "halfspace"}
 """Models whose scores define no probability."""
 
 N_BINS = [column.n_bins for column in DOMAIN.values()]
-EVERY = np.array(list(itertools.product(*map(range, N_BINS))), np.uint8)
+EVERY_ROW = np.array(list(itertools.product(*map(range, N_BINS))), np.uint8)
 
 
-def columns_of(seed):
+def random_columns(seed):
     rng = np.random.default_rng(seed)
     return {
         "age": np.where(rng.random(ROWS) < 0.2, np.nan, rng.uniform(0, 100, ROWS)),
@@ -91,7 +91,7 @@ class Models(dict):
     """Name -> model, which is made when it is first asked for."""
 
     def __missing__(self, name):
-        self[name] = random_model(MADE[name](), DEPTHS[name], DOMAIN)
+        self[name] = random_model(RECIPE_MAKERS[name](), DEPTHS[name], DOMAIN)
         return self[name]
 
 
@@ -99,7 +99,7 @@ MODELS = Models()
 """Those that any test of this process has asked for."""
 
 
-class Saved(dict):
+class SavedModels(dict):
     """Name -> model of a file."""
 
     def __init__(self, folder):

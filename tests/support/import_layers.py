@@ -1,4 +1,6 @@
-"""Which room of dpbt imports which, read off the code; `python -m tests.architecture` draws it.
+"""Which room of dpbt imports which, read off the code.
+
+`python -m tests.support.import_layers` draws it.
 
 A room is a package of dpbt, or a module of its root. Its floor is one above the highest room that
 it imports.
@@ -10,7 +12,7 @@ import gc
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.support import ROOT
 
 
 @functools.cache

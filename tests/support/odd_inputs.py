@@ -25,26 +25,30 @@ class Hostile(type):
     __instancecheck__ = __subclasscheck__ = __getattribute__ = __eq__
 
 
-def raises(*arguments):
+def raise_error(*arguments):
     raise RuntimeError("zqxcell")
 
 
-ASKED = "eq hash str repr float int index bool len iter getitem getattribute array format lt gt"
-METHODS = {f"__{name}__": raises for name in ASKED.split()}
-Anything = Hostile("Anything", (), METHODS)
-METHODS.pop("__getattribute__")
-LyingFloat = type("LyingFloat", (float,), METHODS)
-LyingInt = type("LyingInt", (int,), {**METHODS, "bit_length": raises})
-LyingText = type("LyingText", (str,), {**METHODS, "strip": raises, "lower": raises})
-LyingBytes = type("LyingBytes", (bytes,), {**METHODS, "decode": raises})
+SPECIAL_METHOD_NAMES = (
+    "eq hash str repr float int index bool len iter getitem getattribute array format lt gt"
+)
+RAISING_METHODS = {f"__{name}__": raise_error for name in SPECIAL_METHOD_NAMES.split()}
+Anything = Hostile("Anything", (), RAISING_METHODS)
+RAISING_METHODS.pop("__getattribute__")
+LyingFloat = type("LyingFloat", (float,), RAISING_METHODS)
+LyingInt = type("LyingInt", (int,), {**RAISING_METHODS, "bit_length": raise_error})
+LyingText = type(
+    "LyingText", (str,), {**RAISING_METHODS, "strip": raise_error, "lower": raise_error}
+)
+LyingBytes = type("LyingBytes", (bytes,), {**RAISING_METHODS, "decode": raise_error})
 LyingArray = type("LyingArray", (), {"__array__": lambda *given: np.zeros((2, 2))})
 Talking = type("Talking", (), {"__repr__": lambda self: "zqxcell", "__len__": lambda self: 7})
 
-CELLS = [
+CELLS_AND_NUMBERS = [
     # a cell, and its number
     *((cell, NAN) for cell in (None, "", "zqxcell", "\ud800", "a\0b", b"\xff", "1_000", 1j)),
     *((cell, NAN) for cell in ((3, 4), [3], {"no": 1}, {3}, np.zeros(3), np.array(3), range(9))),
-    *((cell, NAN) for cell in (np.ma.masked, object(), int, raises, iter([1]), LyingArray())),
+    *((cell, NAN) for cell in (np.ma.masked, object(), int, raise_error, iter([1]), LyingArray())),
     *((cell, NAN) for cell in (Talking(), object.__new__(Anything), Anything)),
     *((cell, NAN) for cell in np.array([0x7FF8000000000123, -1]).view(np.float64)),
     (LONG, NAN),
@@ -82,9 +86,9 @@ def _row(**odd):
     return type("Row", (Labelled,), odd)(0.5, 0.5)
 
 
-ROWS = {
-    "raises when counted": _row(__len__=raises),
-    "raises when iterated": _row(__iter__=raises),
+ODD_ROWS = {
+    "raises when counted": _row(__len__=raise_error),
+    "raises when iterated": _row(__iter__=raise_error),
     "raises in the middle": _row(__iter__=lambda row: (1 / cell for cell in (1, 0))),
     "has fewer than it says": _row(__iter__=lambda row: iter([0.5])),
     "has more than it says": _row(__iter__=lambda row: iter([0.5] * 3)),
@@ -100,7 +104,7 @@ ROWS = {
 }
 """Rows without values where a row has two cells."""
 
-GOOD = [Labelled(0.5, 0.25), (0.5, 0.25), np.array([0.5, 0.25]), deque([0.5, 0.25])]
+GOOD_ROWS = [Labelled(0.5, 0.25), (0.5, 0.25), np.array([0.5, 0.25]), deque([0.5, 0.25])]
 """Rows that are read by position."""
 
 
@@ -124,7 +128,7 @@ class Frame:
         return Frame({name: self.data[name] for name in names})
 
 
-def mixed(usual, odd, first=0):
+def mix_in(usual, odd, first=0):
     """A list of usual cells or rows, with the odd ones in some places."""
     cells = list(usual)
     for k, cell in enumerate(odd):
@@ -132,28 +136,28 @@ def mixed(usual, odd, first=0):
     return cells
 
 
-def as_objects(cells):
+def object_array(cells):
     held = np.empty(len(cells), object)
     for place, cell in enumerate(cells):
         held[place] = cell
     return held
 
 
-def of_pandas(cells):
+def pandas_series(cells):
     """A Series that is labelled by halves from the last row to the first."""
     pandas = pytest.importorskip("pandas", reason="no pandas; its containers are not tested")
-    return pandas.Series(as_objects(cells), index=np.arange(len(cells))[::-1] / 2)
+    return pandas.Series(object_array(cells), index=np.arange(len(cells))[::-1] / 2)
 
 
-def of_polars(cells):
+def polars_series(cells):
     polars = pytest.importorskip("polars", reason="no polars; its containers are not tested")
     return polars.Series("x", cells, dtype=polars.Object)
 
 
-HOLDS = {
+CONTAINERS = {
     "list": list,
     "tuple": tuple,
-    "objects": as_objects,
-    "pandas": of_pandas,
-    "polars": of_polars,
+    "objects": object_array,
+    "pandas": pandas_series,
+    "polars": polars_series,
 }

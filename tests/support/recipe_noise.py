@@ -8,30 +8,30 @@ from dpbt.privacy import pricing
 from dpbt.privacy.boundary import budget_group_of_site
 
 
-def drawn(recipe, phase, bound=0.0):
-    """Site -> the draw that a phase of a run asks for on one row; "rounds" names that of rounds."""
+def draw_specs_by_site(recipe, phase, bound=0.0):
+    """Site -> the draw that a phase asks for on one row; a phase may be given by its name."""
     if isinstance(phase, str):
         (phase,) = (each for each in recipe.learner.phases if each.name == phase)
     static = recipe.learner, phase, recipe.weight_update
     return pricing.describe_draws(*static, recipe.params, recipe.public(), np.float32(bound))
 
 
-def scales(recipe):
+def scale_by_site(recipe):
     """Site -> the scale of its draw, as on outputs of zeros."""
     return {
         site: float(spec.scale)
         for phase in recipe.learner.phases
-        for site, spec in drawn(recipe, phase).items()
+        for site, spec in draw_specs_by_site(recipe, phase).items()
     }
 
 
-def multiplier(recipe, site):
+def noise_multiplier(recipe, site):
     """The noise of a site for a sensitivity of 1."""
     noise = recipe.params.noise
     return np.asarray(noise[budget_group_of_site(site, noise)])
 
 
-def louder(recipe, factor, *sites):
+def scale_noise(recipe, factor, *sites):
     """The recipe with the noise of these sites, or of all, multiplied by a factor."""
     noise = {
         site: own * np.float32(factor) if not sites or site in sites else own

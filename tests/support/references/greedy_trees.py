@@ -68,15 +68,15 @@ def boost(splits, label, present, setting, noise):
     score, bound = [0.0] * len(label), 0.0
     ensemble = []
     for t in range(setting["rounds"]):
-        tree = one_tree(splits, label, rows, score, bound, t, setting, noise)
+        tree = boost_one_tree(splits, label, rows, score, bound, t, setting, noise)
         ensemble.append(tree)
         for i in range(len(label)):
-            score[i] += tree[1][leaf_of(tree[0], splits[i], setting["depth"])]
+            score[i] += tree[1][leaf_of_row(tree[0], splits[i], setting["depth"])]
         bound += max(abs(value) for value in tree[1])
     return ensemble
 
 
-def leaf_of(heap, row, depth):
+def leaf_of_row(heap, row, depth):
     node = 0
     for _ in range(depth):
         went_right = heap[node] >= 0 and bool(row[heap[node]])
@@ -84,7 +84,7 @@ def leaf_of(heap, row, depth):
     return node - (2**depth - 1)
 
 
-def one_tree(splits, label, rows, score, bound, t, setting, noise):
+def boost_one_tree(splits, label, rows, score, bound, t, setting, noise):
     name, depth, tight = setting["loss"], setting["depth"], setting["tight"]
     link_alpha = setting["link_alpha"]
     unit = inverse_link(name, link_alpha, bound) if tight else 1.0
@@ -121,7 +121,7 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
                     for w0, w1 in (class_levels(side, label, level_of) for side in sides)
                 )
                 scores.append(rate * value)
-            best = select(scores, across[k], within[k])
+            best = select_candidate(scores, across[k], within[k])
             heap.append(best)
             children += [
                 [i for i in node if not splits[i, best]],
@@ -152,7 +152,7 @@ def one_tree(splits, label, rows, score, bound, t, setting, noise):
     return heap, [min(max(value, -widest), widest) for value in noisy]
 
 
-def select(scores, across, within):
+def select_candidate(scores, across, within):
     """A group of consecutive candidates by its log-sum-exp and noise, then a candidate in it by its
     own noise.
 

@@ -21,7 +21,7 @@ DOMAIN = {
 }
 LABEL = Label("ill", "1", "0")
 HEADER = b"\xef\xbb\xbfname, age, job, member, retired, ill"
-PLAIN = 40
+NUM_PLAIN_LINES = 40
 CAPACITY = 64
 
 ODD_LINES = [
@@ -53,7 +53,7 @@ ODD_LINES = [
 """Twelve malformed lines, lines of unusual cells, and last an unusual line of usual ones."""
 
 
-def plain_lines(seed: int, count: int = PLAIN) -> list[bytes]:
+def plain_lines(seed: int, count: int = NUM_PLAIN_LINES) -> list[bytes]:
     """Lines of a well-kept file whose label depends on the age."""
     rng = np.random.default_rng(seed)
     lines = []
@@ -65,7 +65,7 @@ def plain_lines(seed: int, count: int = PLAIN) -> list[bytes]:
     return lines
 
 
-def read(lines: list[bytes], exact: bool = False) -> Table:
+def read_lines(lines: list[bytes], exact: bool = False) -> Table:
     """The table of a file of these lines below the header, CAPACITY rows; see `dpbt.table`."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.csv"
@@ -75,7 +75,7 @@ def read(lines: list[bytes], exact: bool = False) -> Table:
     return dpbt.table(DOMAIN, rows, rows[LABEL.column], **options)
 
 
-def with_a_gap(table: Table, place: int) -> Table:
+def with_absent_row(table: Table, place: int) -> Table:
     """The table with an absent row put in at a place, which moves the rows behind it."""
 
     def open_up(array):
@@ -85,7 +85,9 @@ def with_a_gap(table: Table, place: int) -> Table:
     return Table(*map(open_up, table[:3]), table.splits)
 
 
-def pairs(relation: Relation, seed: int, exact: bool = False) -> list[tuple[Table, Table]]:
+def neighbouring_tables(
+    relation: Relation, seed: int, exact: bool = False
+) -> list[tuple[Table, Table]]:
     """Tables of two files that differ in one line, for each odd line and some plain ones.
 
     Under add/remove the line is at some place of the first file and not in the second. Under
@@ -100,17 +102,17 @@ def pairs(relation: Relation, seed: int, exact: bool = False) -> list[tuple[Tabl
         others = [held[k] for k in rng.permutation(len(held))]
         place = int(rng.integers(len(others)))
         if relation is ADD_REMOVE:
-            without = with_a_gap(read(others, exact), place)
-            found.append((read([*others[:place], line, *others[place:]], exact), without))
+            without = with_absent_row(read_lines(others, exact), place)
+            found.append((read_lines([*others[:place], line, *others[place:]], exact), without))
         else:
             replaced = [*others[:place], line, *others[place + 1 :]]
-            found.append((read(replaced, exact), read(others, exact)))
+            found.append((read_lines(replaced, exact), read_lines(others, exact)))
     return found
 
 
 @functools.cache
-def stacked(relation: Relation, exact: bool) -> tuple[Table, Table]:
-    """The first and the second tables of `pairs`, with a leading axis for pairs."""
-    both = zip(*pairs(relation, 1, exact), strict=True)
+def stacked_neighbouring_tables(relation: Relation, exact: bool) -> tuple[Table, Table]:
+    """The first and the second tables of `neighbouring_tables`, with a leading axis for pairs."""
+    both = zip(*neighbouring_tables(relation, 1, exact), strict=True)
     first, second = (jax.tree.map(lambda *rows: jnp.stack(rows), *tables) for tables in both)
     return first, second

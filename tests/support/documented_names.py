@@ -4,7 +4,7 @@ import functools
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.support import ROOT
 
 _NAMES = """
 functools jax numpy np pandas df cat pyarrow scipy sklearn BaggingClassifier VotingClassifier
@@ -22,7 +22,7 @@ FILES = re.compile(r"(?:[\w.-]+/)*[\w.-]*\.(?:cff|csv|jsonl?|key|lock|md|npz|onn
 FOLDERS = re.compile(r"(?:docs|dpbt|experiments|paper_figures|reproduction|tests)(?:/\w+)*/?")
 
 
-def is_there(part: str) -> bool:
+def is_name_of_something(part: str) -> bool:
     """Whether what stands between backticks exists, where it looks like a name, file or test."""
     path, of_test, test = part.partition("::")
     if of_test:
@@ -53,7 +53,7 @@ def _is_written(name: str) -> bool:
 @functools.cache
 def _text() -> str:
     folders = ("dpbt", "experiments", "paper_figures", "docs/examples", "tests")
-    names = {"names.py", "test_docs.py"}  # these have names that do not exist
+    names = {"documented_names.py", "test_docs.py"}  # these have names that do not exist
     paths = [path for folder in folders for path in sorted(ROOT.glob(f"{folder}/**/*.py"))]
     return "\n".join(path.read_text() for path in paths if path.name not in names)
 

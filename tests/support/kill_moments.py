@@ -1,9 +1,9 @@
 """All moments at which a kill finds other files, in a process of its own.
 
-`python -m tests.moments COPIES KILL WHAT` runs `convert`, `fit` or `sweep` in the folder
-that it is started in. Before each change of a file there, it copies the folder to COPIES: what
-SIGKILL would leave. With a number in place of "none" it sends itself SIGKILL at that moment, and
-makes no copies. With -1 it does neither.
+`python -m tests.support.kill_moments COPIES KILL WHAT` runs `convert`, `fit` or `sweep` in the
+folder that it is started in. Before each change of a file there, it copies the folder to COPIES:
+what SIGKILL would leave. With a number in place of "none" it sends itself SIGKILL at that moment,
+and makes no copies. With -1 it does neither.
 """
 
 import functools
@@ -25,7 +25,7 @@ from dpbt import sweeps
 from dpbt.__main__ import main
 from dpbt.privacy import keys
 from experiments.common.cache import use_compilation_cache
-from tests import worker
+from tests.support import worker_process
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate", "os.link")
@@ -35,7 +35,9 @@ FIT = ("fit", "rows.chunks", "--domain", "domain.json", "--rows", "400", "--epsi
 FIT += ("--recipe", "oblivious_boost", "--rounds", "3", "--filter", "filter.db")
 FIT += ("--checkpoint", "run", "--out", "model.json")
 
-SWEEP = sweeps.Sweep("tiny", worker.make, ({"rounds": (2,), "depth": (1,), "epsilon": (1.0,)},))
+SWEEP = sweeps.Sweep(
+    "tiny", worker_process.make_recipe, ({"rounds": (2,), "depth": (1,), "epsilon": (1.0,)},)
+)
 
 
 class Moments:
@@ -97,7 +99,7 @@ class Moments:
         if self._kill is None and _is_written(event, place):
             half = shutil.copytree(self._folder, self._copy(event, place, HALF))
             cut_last_line(half / place.relative_to(self._folder))
-        found = state(self._folder, content=True)
+        found = state_of_folder(self._folder, content=True)
         if found == self._last:
             return
         self._last = found
@@ -128,7 +130,7 @@ def cut_last_line(path: Path) -> None:
     path.write_bytes(content[: (start + len(content)) // 2])
 
 
-def state(folder: Path, content: bool = False) -> dict[str, tuple[int, int, int]]:
+def state_of_folder(folder: Path, content: bool = False) -> dict[str, tuple[int, int, int]]:
     """Name -> (mode, size, a hash of the content if it is asked for) of all there is in a folder.
 
     Names that were drawn are masked.
@@ -143,13 +145,13 @@ def state(folder: Path, content: bool = False) -> dict[str, tuple[int, int, int]
     return found
 
 
-def key(number: int) -> jax.Array:
+def release_key(number: int) -> jax.Array:
     """A release key that is the same each time."""
     words = jnp.arange(8, dtype=jnp.uint32) + jnp.uint32(8 * number)
     return jax.random.wrap_key_data(words, impl=keys.CHACHA20)
 
 
-def run(what: str, number: int, *more: str) -> int:
+def run_command(what: str, number: int, *more: str) -> int:
     """Run one of the three in the current folder, and return the exit status.
 
     Args:
@@ -158,11 +160,11 @@ def run(what: str, number: int, *more: str) -> int:
         *more: words of the command.
     """
     drawn = itertools.count(number, 1000)  # the key of the noise, and then the public one
-    fresh, keys.fresh_key = keys.fresh_key, lambda: key(next(drawn))
+    fresh, keys.fresh_key = keys.fresh_key, lambda: release_key(next(drawn))
     try:
         if what == "sweep":
             options = {"memory_mb": 0.02, "about": {"test": "moments"}}
-            sweeps.run(SWEEP, worker.tasks()[:2], "results", **options)
+            sweeps.run(SWEEP, worker_process.sweep_tasks()[:2], "results", **options)
         else:
             return main([*(CONVERT if what == "convert" else FIT), *more])
         return 0
@@ -177,4 +179,4 @@ if __name__ == "__main__":
     use_compilation_cache(min_seconds=0.0)
     jax.devices()  # its files are no moments
     Moments(Path.cwd(), Path(copies), None if kill == "none" else int(kill))
-    sys.exit(run(what, 0))
+    sys.exit(run_command(what, 0))

@@ -14,7 +14,7 @@ GRID = 127
 LN2 = math.log(2)
 
 
-def leaf_of(feature, right, row):
+def leaf_of_row(feature, right, row):
     """The leaf of one row; the first split is the highest bit."""
     leaf = 0
     for asked, side in zip(feature, right, strict=True):
@@ -35,7 +35,7 @@ def weights(scores, target, present, bound, clip):
 def signed_sums(feature, right, bins, target, weight):
     sums = [0] * 2 ** len(feature)
     for row, label, w in zip(bins, target, weight, strict=True):
-        sums[leaf_of(feature, right, row)] += w if label else -w
+        sums[leaf_of_row(feature, right, row)] += w if label else -w
     return np.array(sums)
 
 
@@ -61,7 +61,7 @@ def log_odds(counts, histogram, scale, deviation):
     return math.log2(positive / negative)
 
 
-def masses(counts, histogram, scale, deviation):
+def bin_shares(counts, histogram, scale, deviation):
     """The estimated share of rows in each bin of each feature, and the estimated rows."""
     noise = deviation * math.sqrt(2) * scale
     shares = []
@@ -108,7 +108,7 @@ def leaf_values(sums, unit, rows, setting):
     return values
 
 
-class Replayed(NamedTuple):
+class ReplayedRun(NamedTuple):
     """What each draw of a recorded run read on a table, and what follows from the releases."""
 
     histogram: np.ndarray
@@ -118,7 +118,7 @@ class Replayed(NamedTuple):
     scores: np.ndarray
 
 
-def replayed(asked, release, table, setting):
+def replay(asked, release, table, setting):
     """A recorded run on a table.
 
     Args:
@@ -130,7 +130,7 @@ def replayed(asked, release, table, setting):
     bins, target, present = table
     counts, scale, deviation = (setting[k] for k in ("counts", "histogram_scale", "deviation"))
     start = log_odds(counts, release["histogram"], scale, deviation)
-    mass, rows = masses(counts, release["histogram"], scale, deviation)
+    mass, rows = bin_shares(counts, release["histogram"], scale, deviation)
     scores, bound = [start] * len(bins), abs(start)
 
     sums, leaves = [], []
@@ -141,13 +141,13 @@ def replayed(asked, release, table, setting):
         leaf = leaf_values(noisy, unit, in_leaf, setting)
         leaves.append(leaf)
         scores = [
-            score + leaf[leaf_of(feature, right, row)]
+            score + leaf[leaf_of_row(feature, right, row)]
             for score, row in zip(scores, bins, strict=True)
         ]
         bound += max(map(abs, leaf))
 
     slope, intercept = score_line(release["scores"], deviation * setting["score_scale"], start)
-    return Replayed(
+    return ReplayedRun(
         histograms(counts, bins, target, present),
         np.array(sums),
         score_counts(scores, target, present),

@@ -16,7 +16,7 @@ RECIPES = recipes.NAMED
 ROWS = 1000
 
 
-def made(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
+def recipe_by_name(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
     """A recipe by its name, with a domain where it takes one."""
     build = RECIPES[name]
     if "domain" in inspect.signature(build).parameters:
@@ -24,7 +24,7 @@ def made(name, *, delta=0.0, epsilon=1.0, rows=ROWS, **options):
     return build(epsilon=epsilon, rows=rows, delta=delta, **options)
 
 
-def line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
+def ledger_line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap=0.0):
     """A line of sensitivity 1 and scale 1 / epsilon, whose sampler costs so much."""
     drawn = mechanisms.BY_NAME[mechanism]
     words = site, drawn, "counts", 1.0, 1 / epsilon, "none"
@@ -32,7 +32,7 @@ def line(epsilon, count=1, mechanism="discrete laplace", site="x", tail=0.0, gap
     return structs.replace(own, tail=tail, gap=gap, exact=True)
 
 
-def book(*lines, **fields):
+def ledger_of(*lines, **fields):
     return accounting.Ledger(relation=ADD_REMOVE, lines=lines, **fields)
 
 
@@ -45,7 +45,7 @@ POOL = (("rf_l", 0.0), ("bdpe", 0.0), ("rf_e", 0.0), ("rf_l", 1e-6), ("bdpe", 1e
 
 
 @functools.cache
-def pooled(place, epsilon):
+def recipe_of_pool(place, epsilon):
     """A recipe of the pool; built once, as the choices are few."""
     name, delta = POOL[place]
-    return made(name, delta=delta, epsilon=epsilon)
+    return recipe_by_name(name, delta=delta, epsilon=epsilon)

@@ -15,7 +15,7 @@ GRID = 127
 
 
 @functools.cache
-def forced(mechanism):
+def sampler_on_words(mechanism):
     """The mechanism on chosen words: one program of (words, value, scale) for all of them."""
 
     def run(words, value, scale):
@@ -26,7 +26,7 @@ def forced(mechanism):
     return jax.jit(run)
 
 
-def one_split(rows: int = 300, seed: int = 0) -> dpbt.Table:
+def table_of_one_split(rows: int = 300, seed: int = 0) -> dpbt.Table:
     """A table of one split, so that every tree of depth one has the same leaves."""
     rng = np.random.default_rng(seed)
     side = rng.random(rows) < 0.4
@@ -34,7 +34,7 @@ def one_split(rows: int = 300, seed: int = 0) -> dpbt.Table:
     return table_of_splits(side[:, None], label, np.ones(rows, bool))
 
 
-def class_counts(table: dpbt.Table) -> np.ndarray:
+def class_counts_by_side(table: dpbt.Table) -> np.ndarray:
     """i64[2, 2]: the rows of each side of the first split and each class."""
     side, label, present = (np.asarray(a).astype(bool) for a in table[:3])
     side = side[:, 0]
@@ -54,10 +54,10 @@ def exponential_words(target: np.ndarray, positive: np.ndarray | bool = True) ->
     distance = np.where(near_one, -np.expm1(-target), np.exp(-target))
     lattice = [int(d * 2.0**31 * 2.0**96) for d in distance.reshape(-1)]
     signs = np.broadcast_to(~np.asarray(positive, bool), target.shape).reshape(-1)
-    return pack(lattice, near_one.reshape(-1), signs).reshape(4, *target.shape)
+    return words_of_lattice(lattice, near_one.reshape(-1), signs).reshape(4, *target.shape)
 
 
-def pack(lattice: list[int], near_one: np.ndarray, minus: np.ndarray) -> np.ndarray:
+def words_of_lattice(lattice: list[int], near_one: np.ndarray, minus: np.ndarray) -> np.ndarray:
     """u32[4, n] from 126-bit distances, the end that they are measured from, and signs."""
     top = np.array([min(place >> 96, 2**30 - 1) for place in lattice], np.uint64)
     rest = [

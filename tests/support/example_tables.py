@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import dpbt
 from dpbt.audit import exact_loss as audit
 from dpbt.data import domains
-from dpbt.data.splits import table_of_splits
+from dpbt.data.splits import splits_of, table_of_splits
 from dpbt.privacy import keys
 from dpbt.types import ADD_REMOVE, REPLACE_ONE, Relation, Table
 
@@ -16,7 +17,7 @@ Extreme = tuple[Relation, dict, audit.Neighbours]
 """A relation, settings of a recipe, and a table with one neighbour."""
 
 
-def seeded(seed: int, table: Table) -> tuple[jax.Array, jax.Array]:
+def keys_of_seed(seed: int, table: Table) -> tuple[jax.Array, jax.Array]:
     """(noise, public): the keys of a fit on a table under a seed, by an estimator or a command."""
     noise, public = keys.noise_and_public_keys(seed)
     return keys.noise_key(noise, [table]), public
@@ -32,13 +33,13 @@ def random_table(seed: int, rows: int, splits: int, absent: int = 0) -> Table:
     return table_of_splits(satisfied, label, present)
 
 
-def allowing(table: Table, allowed: np.ndarray) -> Table:
+def with_allowed_splits(table: Table, allowed: np.ndarray) -> Table:
     """The table with a choice of the splits that are allowed, bool[S]."""
     splits = table.splits._replace(allowed=jnp.asarray(allowed))
     return table._replace(splits=splits)
 
 
-def every_pattern(splits: int) -> tuple[np.ndarray, np.ndarray]:
+def every_boolean_row(splits: int) -> tuple[np.ndarray, np.ndarray]:
     """All rows of a domain of Boolean columns."""
     return audit.whole_domain({f"x{k}": domains.Boolean() for k in range(splits)})
 
@@ -55,7 +56,7 @@ def random_features(seed: int, rows: int, splits: int, absent: int = 0) -> Table
     return Table(jnp.asarray(features), jnp.asarray(label), jnp.asarray(present))
 
 
-def corners(features: int) -> tuple[np.ndarray, np.ndarray]:
+def corner_rows(features: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows at both ends of every axis, with either label: half of them on the unit sphere, half far
     outside.
     """
@@ -63,7 +64,7 @@ def corners(features: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([ends, ends]), np.repeat([False, True], len(ends))
 
 
-def lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
+def pairs_with_a_lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
     """One class and a row of the other, set apart by all splits but the first or by none; with and
     without it.
     """
@@ -77,7 +78,7 @@ def lone_row(apart: bool = True, rows: int = 160) -> list[Extreme]:
     return [(ADD_REMOVE, {"epsilon": 0.5, "rows": rows}, near._replace(present=near.present[-1:]))]
 
 
-def like(near: audit.Neighbours, other: audit.Neighbours) -> audit.Neighbours:
+def padded_like(near: audit.Neighbours, other: audit.Neighbours) -> audit.Neighbours:
     """The neighbours in the shape of others: with absent rows, and with splits over again.
 
     Exact numbers are followed by zeros. So both are audited by one program.
@@ -102,7 +103,7 @@ def _flip(table: Table, row: int) -> audit.Neighbours:
     return audit.neighbours(table, REPLACE_ONE, (bins, ~target), [(row, 0)])
 
 
-def flipped_rule(splits: int = 300) -> list[Extreme]:
+def pairs_with_a_flipped_rule(splits: int = 300) -> list[Extreme]:
     """All literals are right on all rows, until one row changes its label: they lose it, their
     negations gain it.
     """
@@ -112,7 +113,7 @@ def flipped_rule(splits: int = 300) -> list[Extreme]:
     return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
 
 
-def moved_row() -> list[Extreme]:
+def pairs_with_a_moved_row() -> list[Extreme]:
     """Two pairs. The only row of class 1 leaves where 300 splits single it out and comes where one
     split does.
 
@@ -134,10 +135,16 @@ def moved_row() -> list[Extreme]:
     return [(REPLACE_ONE, settings, moved), (REPLACE_ONE, settings, flipped)]
 
 
-def flipped_corner() -> list[Extreme]:
+def pairs_with_a_flipped_corner() -> list[Extreme]:
     """A row on the unit sphere changes its label."""
     features = np.zeros((160, 4), np.float32)
     features[:, 0] = 1
     label = np.arange(160) % 2 == 0
     table = Table(jnp.asarray(features), jnp.asarray(label), jnp.ones(160, bool))
     return [(REPLACE_ONE, {"epsilon": 0.5, "rows": 160}, _flip(table, 0))]
+
+
+def library_splits(domain, columns):
+    """bool[N, S]: the splits of the library's table of these columns."""
+    labels = [True] * len(next(iter(columns.values())))
+    return np.asarray(splits_of(dpbt.table(domain, columns, labels, negative="0", positive="1")))

@@ -12,9 +12,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mutant_list import MUTANTS, Mutant  # a script's own folder is on its path
+from tests.support import ROOT
+from tests.support.mutant_list import MUTANTS, Mutant
 
-ROOT = Path(__file__).resolve().parent.parent
 WORKERS = 2
 LIMIT = 300
 """Seconds that one test run may take."""

@@ -14,8 +14,8 @@ import dpbt.__main__
 import experiments.__main__
 from dpbt.owners.cli.shared import Parser, add_commands
 from paper_figures.__main__ import NAMES as FIGURES
+from tests.support import ROOT
 
-ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = {"dpbt": dpbt.__main__, "experiments": experiments.__main__}
 
@@ -53,48 +53,52 @@ class Block(NamedTuple):
     shown: str | None
 
 
-def steps(page: str) -> list[Block]:
+def blocks_with_outputs(page: str) -> list[Block]:
     """The blocks of a page, in order."""
     return [Block(*found.groups()) for found in _BLOCK.finditer(page)]
 
 
-def blocks(page: str, language: str) -> list[str]:
+def blocks_in_language(page: str, language: str) -> list[str]:
     """The blocks of one language, outputs among them if that is no language."""
     fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     return [text for name, text in fenced if name == language]
 
 
-def inline(page: str) -> list[str]:
+def inline_code(page: str) -> list[str]:
     """What stands between backticks in the prose, each on one line."""
     prose = re.sub(r"^```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
     return [" ".join(text.split()) for text in re.findall(r"`([^`]+)`", prose)]
 
 
-def commands(block: str) -> list[list[str]]:
+def commands_of_block(block: str) -> list[list[str]]:
     """The words of each command of a block, without comments; `python -m dpbt` is `dpbt`."""
     lines = block.replace("\\\n", " ").splitlines()
-    return [meant(words) for line in lines if (words := shlex.split(line, comments=True))]
+    return [
+        command_without_folder(words)
+        for line in lines
+        if (words := shlex.split(line, comments=True))
+    ]
 
 
-def meant(words: list[str]) -> list[str]:
+def command_without_folder(words: list[str]) -> list[str]:
     """A command without the folder of its program, and without `python -m`."""
     program, *rest = words
     program = re.sub(r"^\.venv.*/|(?<=python)3$", "", program)
     return rest[1:] if program == "python" and rest[:1] == ["-m"] else [program, *rest]
 
 
-def reason(words: list[str]) -> str | None:
+def reason_not_to_run(words: list[str]) -> str | None:
     """The entry of `NOT_RUN` for a command; None for one that is run."""
     text = " ".join(words)
     return next((start for start in NOT_RUN if f"{text} ".startswith(f"{start} ")), None)
 
 
-def is_known(words: list[str]) -> bool:
+def is_known_command(words: list[str]) -> bool:
     """Whether a command is of a program whose arguments `check` reads; all else is the shell's."""
     return words[0] in (*PROGRAMS, "paper_figures", "make", "pip", "venv", "python")
 
 
-def check(words: list[str]) -> None:
+def check_command(words: list[str]) -> None:
     """Read the arguments of a command as its program does.
 
     Raises:
@@ -135,27 +139,27 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
-def run(block: str, folder: Path) -> str | None:
+def run_block(block: str, folder: Path) -> str | None:
     """What the commands of a block print in the current folder; None if one is not run.
 
     Args:
         block: the text.
         folder: the current folder, which stands for the root of a checkout.
     """
-    given = commands(block)
-    if not any(is_known(words) for words in given):
+    given = commands_of_block(block)
+    if not any(is_known_command(words) for words in given):
         subprocess.run(["bash", "-ec", block], cwd=folder, check=True)
         return ""
     printed = io.StringIO()
     for words in given:
-        check(words)
-        if reason(words) is None:
+        check_command(words)
+        if reason_not_to_run(words) is None:
             program, *rest = words
             with contextlib.redirect_stdout(printed):
                 assert PROGRAMS[program].main(rest) == 0, words
-    return None if any(map(reason, given)) else printed.getvalue()
+    return None if any(map(reason_not_to_run, given)) else printed.getvalue()
 
 
-def form(text: str) -> str:
+def without_numbers(text: str) -> str:
     """A text without its numbers and without the classes of its rows, which are noise."""
     return re.sub(r"[<>]=?50K|[-+]?\d+(\.\d+)?(e[-+]\d+)?", "#", text).strip()

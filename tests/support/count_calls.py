@@ -1,4 +1,6 @@
-"""How many functions of dpbt a fit of a CSV file passes through; `python -m tests.walk` prints it.
+"""How many functions of dpbt a fit of a CSV file passes through.
+
+`python -m tests.support.count_calls` prints it.
 
 Functions, methods, properties and closures that have a name count, those that a trace runs, too.
 """
@@ -16,19 +18,19 @@ from typing import Any
 import dpbt
 from dpbt import __main__ as command
 
-ROOT = str(Path(dpbt.__file__).parent)
+LIBRARY = str(Path(dpbt.__file__).parent)
 OPTIMIZED = 1  # a flag of the code of functions, which bodies of classes and modules lack
 
 
-def walked() -> set[tuple[str, str]]:
+def functions_called() -> set[tuple[str, str]]:
     """(file, name) of each function."""
     seen = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         named = code.co_flags & OPTIMIZED and not code.co_name.startswith("<")
-        if event == "call" and named and code.co_filename.startswith(ROOT):
-            seen.add((code.co_filename.removeprefix(ROOT), code.co_qualname))
+        if event == "call" and named and code.co_filename.startswith(LIBRARY):
+            seen.add((code.co_filename.removeprefix(LIBRARY), code.co_qualname))
 
     with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
         folder = Path(name)
@@ -53,7 +55,7 @@ def walked() -> set[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    found = walked()
+    found = functions_called()
     for file in sorted({file for file, _ in found}):
         print(file, *sorted(name for where, name in found if where == file))
     print(f"{len(found)} functions in {len({file for file, _ in found})} files")

@@ -1,8 +1,9 @@
 """The mutants of `mutants.toml`: what is taken away, where, and the tests that must see it."""
 
 import tomllib
-from pathlib import Path
 from typing import NamedTuple
+
+from tests.support import ROOT
 
 
 class Mutant(NamedTuple):
@@ -23,7 +24,7 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
 
-_PAGE = Path(__file__).with_name("mutants.toml")
+_PAGE = ROOT / "tests" / "mutants.toml"
 MUTANTS = [
     Mutant(**{**each, "tests": tuple(each["tests"])})
     for each in tomllib.loads(_PAGE.read_text())["mutant"]

@@ -246,9 +246,11 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
     for kind, (make, table) in makers.items():
         recipe = make(fits, rows, trees, depth)
         ours[kind] = time_sweep(table, recipe, min(repeats, 2), memory_mb)[0] / fits
-    read = peers.rows_of(dataset)
-    forest = peers.seconds(peers.diffprivlib_forest(read, trees, depth), repeats)
-    ebm = peers.seconds(peers.private_ebm(read), repeats)
+    read = peers.rows_of_dataset(dataset)
+    forest = peers.fastest_seconds(
+        peers.diffprivlib_forest(read, trees=trees, depth=depth), repeats
+    )
+    ebm = peers.fastest_seconds(peers.private_ebm(read), repeats)
     pairs = [
         ("diffprivlib RandomForestClassifier, equal trees", "random forest", forest),
         ("diffprivlib RandomForestClassifier, equal trees", "boosted trees", forest),
@@ -263,7 +265,7 @@ def compare(name: str, fits: int, repeats: int, memory_mb: float) -> list[dict]:
 
 def _peers(quick: bool, repeats: int, memory_mb: float) -> list[dict]:
     try:
-        peers.check()
+        peers.check_installed()
     except ImportError as error:
         _say(f"no comparison with peers; install the extra `peers`: {error}")
         return []

@@ -133,7 +133,7 @@ def _curves(lines: list[Line]) -> Figure:
 
 def _frontier(panel: Axes, lines: list[Line], measure: str, delta: float) -> list[float]:
     """Draw a measure against epsilon, a line for each method; the distances from perfection."""
-    chosen, shown = standings.methods_with_ranks(lines, delta), []
+    chosen, shown = standings.lines_that_hold(lines, delta), []
     for method, style in STYLES.items():
         own = sorted((at for at in chosen if at["method"] == method), key=lambda at: at["epsilon"])
         y = [max(1 - at[f"{measure}_mean"], LEAST) for at in own]
@@ -193,18 +193,23 @@ def ranks(folder: Path | None = None) -> Figure:
         InputError: if nothing has been saved.
     """
     lines = [line for line in lines_of("frontier", folder) if line["method"] in STYLES]
-    lines = standings.at_every_epsilon([line for line in lines if line["dataset"] not in FRESH])
+    lines = standings.lines_at_every_epsilon(
+        [line for line in lines if line["dataset"] not in FRESH]
+    )
     deltas, epsilons = (sorted({line[name] for line in lines}) for name in ("delta", "epsilon"))
     drawn, panels = _panels(len(RANKS), len(deltas), sharey=True)
     datasets = set()
     for row, (measure, words) in zip(panels, RANKS.items(), strict=True):
         for panel, delta in zip(row, deltas, strict=True):
-            found = {at: standings.mean_ranks(lines, at, delta, measure) for at in epsilons}
+            found = {
+                at: standings.mean_ranks(lines, epsilon=at, delta=delta, measure=measure)
+                for at in epsilons
+            }
             datasets |= {each.datasets for each in found.values()}
             for method in STYLES:
-                x = [at for at in epsilons if method in found[at].of]
+                x = [at for at in epsilons if method in found[at].by_method]
                 if x:
-                    y = [found[at].of[method].rank for at in x]
+                    y = [found[at].by_method[method].rank for at in x]
                     _curve(panel, x, y, label=method, **STYLES[method])
             _epsilon_axis(panel, epsilons)
             panel.grid(axis="y", color="0.9", linewidth=0.8)
@@ -229,7 +234,7 @@ def worth(folder: Path | None = None) -> Figure:
     Raises:
         InputError: if nothing has been saved.
     """
-    found = pages.worth(list(lines_of("frontier", folder)))
+    found = pages.worth_in_rows(list(lines_of("frontier", folder)))
     deltas = sorted({each.delta for each in found})
     drawn, panels = _panels(2, len(deltas), sharey="row")
     names = list(dict.fromkeys(each.dataset for each in found))

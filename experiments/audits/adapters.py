@@ -44,7 +44,7 @@ class Adapter(NamedTuple):
         bounds, nominal = np.tile([0.0, 1.0], (count, 1)), np.zeros(count, bool)
         rows = peers.Rows(numbers, bounds, nominal, numbers, table[:, -1].astype(int))
         try:
-            with peers.quiet(), peers.on_one_core():
+            with peers.without_warnings(), peers.on_one_core():
                 return np.ravel(self.shown(self.fit(rows, seed)))
         except ValueError:
             return np.full(1, -1.0)

@@ -208,8 +208,10 @@ def _diffprivlib(epsilon: float, bits: np.ndarray, labels: np.ndarray, seed: int
     numbers, bounds = bits.astype(float), np.tile([0.0, 1.0], (count, 1))
     rows = peers.Rows(numbers, bounds, np.zeros(count, bool), numbers, labels.astype(int))
     train = rows.where(np.arange(ROWS))
-    with peers.quiet(), peers.on_one_core():
-        model = peers.diffprivlib_forest(train, TREES, DEPTH, epsilon, seed)()
+    with peers.without_warnings(), peers.on_one_core():
+        model = peers.diffprivlib_forest(
+            train, trees=TREES, depth=DEPTH, epsilon=epsilon, seed=seed
+        )()
         right = float(np.mean(model.predict(numbers[ROWS:]) == labels[ROWS:]))
         every, signs = every_row(count)
         trees = [tree.tree_ for tree in model.estimators_]
@@ -377,7 +379,7 @@ def run(options: argparse.Namespace) -> None:
     lines = [line for line in old if line["learner"] not in options.learners]
     for learner in options.learners:
         if learner == DIFFPRIVLIB:
-            peers.check("diffprivlib")
+            peers.check_installed("diffprivlib")
         lines += _lines(learner, options)
         results.write_csv(path, lines, {})
     print(tables.align_lines(lines, COLUMNS[:8]))

@@ -115,11 +115,11 @@ def _mean_of_repeats(level: Level, runs: int, repeats: int) -> Line:
 def _peers(options: argparse.Namespace) -> Iterator[Line]:
     pairs = dpbt.audit.worst_pairs([0.0, 0.0], [1.0, 1.0])
     for name, learner in ADAPTERS.items():
-        peers.check(learner.library)
+        peers.check_installed(learner.library)
         runs = 80 if options.smoke else learner.runs
         for pair in PAIRS:
             about = {"part": "peers", "name": name, "source": pair}
-            about["library"] = peers.version(learner.library)
+            about["library"] = peers.name_with_version(learner.library)
             audit = lambda of=learner, at=pairs[pair], runs=runs: dpbt.audit.black(  # noqa: E731
                 of, *at, claim=of.claim, runs=runs
             )

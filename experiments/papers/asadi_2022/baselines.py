@@ -18,12 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import dpbt
 from dpbt import recipes
 from dpbt.data.splits import splits_of
 from dpbt.data.tables import take
-from dpbt.types import Array, Table
 from experiments.common import commands, data, peers, protocols, results
+from experiments.common.training import boosted_scores
 from experiments.papers.asadi_2022 import tables
 from experiments.papers.asadi_2022.features import load_features
 from experiments.papers.asadi_2022.jobs import (
@@ -95,7 +94,7 @@ class _Rows:
         if dataset.test is not None and (name == "cod-rna" or protocol == "folds"):
             is_row_used = ~np.asarray(dataset.test)
         self.domain, self.bins = dataset.domain, take(dataset.table, is_row_used)
-        self.unit = peers.rows_of(dataset).where(is_row_used)
+        self.unit = peers.rows_of_dataset(dataset).where(is_row_used)
         if test is not None and protocol == "folds":
             features, test = take(features, ~test), None
         self.features = np.asarray(splits_of(features))
@@ -132,7 +131,7 @@ class _Rows:
         accuracies = []
         for seed, train, test in self.runs():
             table = self.bins._replace(present=jnp.asarray(train))
-            score = np.asarray(_boosted_scores(jax.random.key(seed), table, recipe))
+            score = np.asarray(boosted_scores(jax.random.key(seed), table, recipe))
             accuracies.append(float(np.mean((score > 0)[test] == self.label[test])))
         return accuracies
 
@@ -140,7 +139,9 @@ class _Rows:
         """Accuracies of diffprivlib's logistic regression."""
         return [
             self._peer(
-                peers.diffprivlib_logistic(self.unit.where(train), epsilon, seed), "unit", test
+                peers.diffprivlib_logistic(self.unit.where(train), epsilon=epsilon, seed=seed),
+                "unit",
+                test,
             )
             for seed, train, test in self.runs()
         ]
@@ -160,14 +161,9 @@ class _Rows:
 
     def _peer(self, fit: peers.Fit, inputs: str, test: np.ndarray) -> float:
         """The accuracy of one fit of a peer; `inputs` are the arrays of `peers.Rows` it reads."""
-        with peers.quiet():
+        with peers.without_warnings():
             stated = fit().predict(getattr(self.unit, inputs)[test])
         return float(np.mean((stated > 0) == self.label[test]))
-
-
-@jax.jit
-def _boosted_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
-    return dpbt.boost(key, table, recipe).scores
 
 
 def one_rule_accuracy(

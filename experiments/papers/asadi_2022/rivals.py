@@ -24,8 +24,9 @@ import numpy as np
 
 import dpbt
 from dpbt.owners.cli.shared import InputError
-from dpbt.types import Array, Table
+from dpbt.types import Table
 from experiments.common import commands, data, peers, protocols, results
+from experiments.common.training import boosted_scores
 from experiments.papers.asadi_2022 import dp_bag, dp_boost, tables
 from experiments.papers.asadi_2022.features import load_features
 from experiments.papers.asadi_2022.jobs import (
@@ -78,7 +79,7 @@ def _rival_lines(name: str, options: argparse.Namespace) -> Iterator[results.Lin
     is_row_used = np.ones(len(dataset.label), bool)
     if name == "cod-rna" and dataset.test is not None:
         is_row_used = ~np.asarray(dataset.test)
-    rows = peers.rows_of(dataset).where(is_row_used)
+    rows = peers.rows_of_dataset(dataset).where(is_row_used)
     label = np.asarray(table.target)
     few = options.smoke
 
@@ -147,19 +148,16 @@ def _dp_boost_accuracy(
 ) -> float:
     """The test accuracy of one fit of DP-Boost."""
     training_table = table._replace(present=jnp.asarray(train))
-    score = np.asarray(_boosted_scores(jax.random.key(key), training_table, recipe))
+    score = np.asarray(boosted_scores(jax.random.key(key), training_table, recipe))
     return float(np.mean(((score > 0) == np.asarray(table.target))[test]))
-
-
-@jax.jit
-def _boosted_scores(key: Array, table: Table, recipe: dpbt.Recipe) -> Array:
-    return dpbt.boost(key, table, recipe).scores
 
 
 def _logistic_accuracy(
     rows: peers.Rows, train: np.ndarray, test: np.ndarray, epsilon: float, penalty: float, key: int
 ) -> float:
     """The test accuracy of one fit of DP-LR."""
-    with peers.quiet():
-        model = peers.diffprivlib_logistic(rows.where(train), epsilon, key, C=penalty)()
+    with peers.without_warnings():
+        model = peers.diffprivlib_logistic(
+            rows.where(train), epsilon=epsilon, seed=key, C=penalty
+        )()
         return float(np.mean(model.predict(rows.unit[test]) == rows.label[test]))

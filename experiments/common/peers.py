@@ -124,6 +124,13 @@ def rows_of_columns(domain: Domain, columns: Columns, label: np.ndarray) -> Rows
     return Rows(np.stack(numbers, axis=1), np.asarray(bounds), nominal, unit, label)
 
 
+def rows_of_unit_numbers(numbers: np.ndarray, label: np.ndarray) -> Rows:
+    """Rows of numbers f64[N, F] whose public ranges are all [0, 1]."""
+    count = numbers.shape[1]
+    bounds, nominal = np.tile([0.0, 1.0], (count, 1)), np.zeros(count, bool)
+    return Rows(numbers=numbers, bounds=bounds, nominal=nominal, unit=numbers, label=label)
+
+
 def diffprivlib_forest(
     rows: Rows,
     *,

@@ -216,7 +216,7 @@ def _tables(names: Iterable[str]) -> Iterator[tuple[str, Table]]:
     for name in names:
         if name not in data.ENTRIES:
             yield name, synthetic(*SHAPES[name])
-        elif data.is_there(name):
+        elif data.is_available(name):
             yield name, data.load(name).table
         else:
             yield f"synthetic, of {name}'s shape", synthetic(*SHAPES[name])
@@ -271,7 +271,7 @@ def _peers(quick: bool, repeats: int, memory_mb: float) -> list[dict]:
         return []
     lines = []
     for name in ("banknote",) if quick else PEER_FITS:
-        if data.is_there(name):
+        if data.is_available(name):
             lines += compare(name, 200 if quick else PEER_FITS[name], repeats, memory_mb)
         else:
             _say(f"no comparison on {name}: its files are absent")

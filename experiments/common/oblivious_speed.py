@@ -64,7 +64,7 @@ def random_data(rows: int, columns: int) -> Data:
 @functools.cache
 def load(name: str) -> Data:
     """A data set with 64 bins a number, or random bins of its shape if its files are absent."""
-    if not data.is_there(name):
+    if not data.is_available(name):
         return random_data(*SHAPES[name])
     dataset = data.load(name, bins=64)
     return Data(name, dataset.domain, dataset.table)

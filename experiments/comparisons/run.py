@@ -90,7 +90,7 @@ def _requested_lines(
     request = _read_request(options, task)
     absent = _absent_methods(task, request.methods)
     for name in request.dataset:
-        if not task.is_there(name, options.data):
+        if not task.is_available(name, options.data):
             task.load(
                 name, splits=1, bound=1.0, folder=options.data
             )  # it names the file that is missing

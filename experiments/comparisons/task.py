@@ -53,7 +53,7 @@ class Task(NamedTuple):
             telling.
         measure: (target, predictions, probabilities) -> the measures.
         load: (name, *, splits, bound, folder) -> the data set.
-        is_there: (name, folder) -> whether its files are.
+        is_available: (name, folder) -> whether its files are.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Task(NamedTuple):
     ranked: tuple[str, ...]
     measure: Callable[[np.ndarray, np.ndarray, np.ndarray | None], measures.Measures]
     load: Callable[..., Study]
-    is_there: Callable[[str, str | None], bool]
+    is_available: Callable[[str, str | None], bool]
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -125,10 +125,10 @@ def _mean_and_sd_columns(*names: str) -> tuple[str, ...]:
     return tuple(f"{name}_{statistic}" for name in names for statistic in ("mean", "sd"))
 
 
-def _is_there(name: str, folder: str | None) -> bool:
+def _is_available(name: str, folder: str | None) -> bool:
     if name in FRESH:
-        return name == "breast-cancer" or fresh.is_there(name)
-    return name in data.ENTRIES and data.is_there(name, folder)
+        return name == "breast-cancer" or fresh.is_available(name)
+    return name in data.ENTRIES and data.is_available(name, folder)
 
 
 _BINARY: dict[str, Any] = {
@@ -136,7 +136,7 @@ _BINARY: dict[str, Any] = {
     "ranked": ("auroc", "accuracy"),
     "measure": measures.measure_two_classes,
     "load": load_two_classes,
-    "is_there": _is_there,
+    "is_available": _is_available,
 }
 FRONTIER = Task(
     name="frontier",
@@ -197,7 +197,7 @@ CLASSES = Task(
     ranked=("auroc", "accuracy"),
     measure=measures.measure_classes,
     load=load_declared_target,
-    is_there=targets.is_there,
+    is_available=targets.is_available,
 )
 REGRESSION = Task(
     name="regression",
@@ -218,5 +218,5 @@ REGRESSION = Task(
     ranked=("r2",),
     measure=measures.measure_numbers,
     load=load_declared_target,
-    is_there=targets.is_there,
+    is_available=targets.is_available,
 )

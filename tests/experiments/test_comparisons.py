@@ -239,14 +239,14 @@ def test_challengers_learn_without_noise_and_know_nothing_under_much(name):
 
 
 def test_fresh_tables_have_the_domains_of_their_descriptions():
-    names = [name for name in fresh.NAMES if fresh.is_there(name)]
+    names = [name for name in fresh.NAMES if fresh.is_available(name)]
     assert {"digits", "wine", "diabetes"} <= set(names)
     for name in names:
         given = fresh.load(name, 64)
         assert 0.1 < given.label.mean() < 0.9
         assert {len(column) for column in given.columns.values()} == {len(given.label)}
         assert len(np.unique(np.asarray(given.table.bins))) > 2
-    if not fresh.is_there("fair"):
+    if not fresh.is_available("fair"):
         with pytest.raises(InputError, match="ships with statsmodels, which is not installed"):
             fresh.load("fair", 64)
 

@@ -241,7 +241,7 @@ SMALLEST = {
 @pytest.mark.parametrize("paper", SMALLEST)
 def test_the_smallest_steps_run(paper, tmp_path, monkeypatch):
     dataset, made = SMALLEST[paper]
-    if dataset is not None and not data.is_there(dataset):
+    if dataset is not None and not data.is_available(dataset):
         pytest.skip(f"{dataset} is not there")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

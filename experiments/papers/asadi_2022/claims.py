@@ -32,7 +32,7 @@ def data_set_lines() -> list[Line]:
     """Rows and features of the data sets that are there."""
     lines = []
     for name in DATASETS:
-        if data.is_there(name):
+        if data.is_available(name):
             table, test, words = load_features(name)
             tests = 0 if test is None else int(test.sum())
             rows = len(np.asarray(table.target)) - tests
@@ -50,7 +50,7 @@ def claim_lines(results: Mapping[str, Sequence[Line]]) -> list[Line]:
     """
     bound = smooth_bounds.rounds_needed(FIGURE_1["gamma"], FIGURE_1["density"])
     values: Measures = {("rounds of Theorem 3.1", "none"): (float(bound), None)}
-    failures = [_max_failure_probability(name) for name in DATASETS if data.is_there(name)]
+    failures = [_max_failure_probability(name) for name in DATASETS if data.is_available(name)]
     if failures:
         values["largest failure probability of Theorem 4.3", "none"] = max(failures), None
     for calibration in CALIBRATIONS:

@@ -111,7 +111,7 @@ def _domain_lines() -> list[aggregated.Line]:
     """The size of each domain and the error of its larger class; data sets that are there."""
     lines = []
     for name in data.NOCK_HENECKA:
-        if not data.is_there(name):
+        if not data.is_available(name):
             continue
         dataset = data.load(name, 10)
         label = np.asarray(dataset.label)

@@ -82,7 +82,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(
         parser,
         out=results.results_folder("audit"),
-        about=" of --grid",
+        out_note=" of --grid",
         json="print one JSON object (with --grid, a list)",
     )
 

@@ -83,7 +83,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_shared(
         parser,
         out=results.results_folder("demo"),
-        about=", a CSV file and a figure",
+        out_note=", a CSV file and a figure",
         smoke=True,
         json="print the table as JSON",
     )

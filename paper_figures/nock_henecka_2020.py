@@ -71,7 +71,7 @@ def lines(bins: int = 10, clip: float = 10) -> list[Line]:
     Raises:
         InputError: if it has not been aggregated.
     """
-    return _lines(aggregated.folder_read(), bins, clip)
+    return _lines(aggregated.current_folder(), bins, clip)
 
 
 @functools.cache

@@ -301,7 +301,7 @@ def _csv_text(lines: Sequence[results.Line]) -> str:
 
 def _shorten(commits: str) -> str:
     """The first ten digits of each commit."""
-    return ", ".join(commit[:10] for commit in commits.split(aggregated.SEPARATOR))
+    return ", ".join(commit[:10] for commit in commits.split(aggregated.COMMIT_SEPARATOR))
 
 
 def _origin_table(paper: str, folder: Path | None) -> str:

@@ -94,7 +94,7 @@ def test_figures_of_ones_own_results_lie_beside_them(own, tmp_path, capsys):
     assert f"asadi_2022 aggregate --out {own}" in capsys.readouterr().err
     assert figures.main(["asadi_2022/fig2", "--results", "nowhere"]) == 2
     assert "nowhere: no such folder" in capsys.readouterr().err
-    assert aggregated.folder_read() == aggregated.FOLDER
+    assert aggregated.current_folder() == aggregated.FOLDER
 
 
 def test_a_title_counts_the_keys_of_all_panels(own):

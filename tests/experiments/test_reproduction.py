@@ -201,7 +201,7 @@ def test_claims_in_words_are_those_of_known_errors():
     own = {name: {"tight": fits(known_errors(change))} for name, change in own.items()}
     fine = {name: {"tight": fits(known_errors(0.04))} for name in own}
     count = len(known_errors())
-    grids = [saved.Grid(each, {}, (count, 0)) for each in (own, fine)]
+    grids = [saved.Grid(each, {}, saved.NumSettings(count, 0)) for each in (own, fine)]
     found = {line["name"]: line for line in grid_tables.claim_lines(*grids)}
     ahead = "domains of O.C. less those of the better constant, "
     assert found[ahead + "epsilon 0.1"]["value"] == -1
